@@ -1,0 +1,26 @@
+"""Penstock: Flink-style SQL tables and SQL files on Spark.
+
+The life of a statement, folder by folder: `sql` turns text into typed statements and plans, `connector`
+reads and writes tables, `catalog` keeps their definitions. Dependencies point in that order, never back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.sql.run.session import Session
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "connect"]
+
+
+def connect(spark: Any = None, catalog: str | None = None, **conf: str) -> Session:
+    """Open a session: the catalog's tables and Flink SQL on `spark` (a new local Spark when None).
+
+    `catalog` is a SQLAlchemy URL (default: `.penstock/catalog.db` of the project); `conf` are Spark settings.
+    """
+    from penstock.sql.run.session import connect as open_session  # pyspark is imported only when needed
+
+    return open_session(spark, catalog, **conf)

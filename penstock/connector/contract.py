@@ -1,0 +1,204 @@
+"""What a connector is: protocols and the plain values that cross them. No behaviour, no client, no engine.
+
+A connector checks a table's options and makes either a split source, which Penstock's own runtime reads
+(FLIP-27: planner on the driver, split readers in tasks), or an engine source, which Spark reads by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.types import StructType
+
+    from penstock.catalog.table import Table
+    from penstock.catalog.types import LogicalType
+    from penstock.connector.source.records import RecordsWithSplitIds
+    from penstock.connector.source.split import Discovery, Extent, Split
+
+__all__ = [
+    "AvailableNow",
+    "Connector",
+    "Continuous",
+    "EngineSource",
+    "ReadRequest",
+    "Sink",
+    "SinkSettings",
+    "SplitPlanner",
+    "SplitReader",
+    "SplitSource",
+    "Trigger",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvailableNow:
+    """Read what is there when the query starts, in as many batches as the read limit asks for, then end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuous:
+    """Run until stopped, a micro-batch every `interval_ms` (0: one after the other)."""
+
+    interval_ms: int = 0
+
+
+Trigger = AvailableNow | Continuous
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRequest:
+    """What a task wants of its splits: the physical and metadata columns to deliver, in this order."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkSettings:
+    """How a streaming query into a sink is to run. `checkpoint` is any Hadoop URL or local path."""
+
+    checkpoint: str
+    query_name: str
+    trigger: Trigger
+
+
+class SplitReader(Protocol):
+    """Reads records of the splits it was given (Flink's SplitReader). Lives on a fetcher thread of a task."""
+
+    def fetch(self) -> RecordsWithSplitIds:
+        """Wait for records, at most about a second; may be empty. `wake_up` from another thread ends the wait."""
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        """Take on more splits; each is read from its `start`."""
+
+    def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
+        """Stop or go on delivering the named splits (FLIP-217); unknown ids are ignored."""
+
+    def wake_up(self) -> None:
+        """End a `fetch` that waits. The only method that may be called from another thread."""
+
+    def close(self) -> None:
+        """Give back what the reader holds."""
+
+
+class SplitPlanner(Protocol):
+    """The driver's eye on the outside world: lists splits, finds positions. Every method may block on I/O.
+
+    Raises BrokerUnavailableError when the outside does not answer in time.
+    """
+
+    def list_splits(self) -> Discovery:
+        """List the splits that exist now."""
+
+    def start_positions(self, split_ids: Sequence[str], *, first_listing: bool) -> Mapping[str, int]:
+        """Resolve where reading starts: the startup mode at the first listing, the earliest position later."""
+
+    def stop_positions(self, split_ids: Sequence[str]) -> Mapping[str, int]:
+        """Resolve where a bounded scan stops, exclusive; splits of an unbounded scan are absent."""
+
+    def extents(self, split_ids: Sequence[str]) -> Mapping[str, Extent]:
+        """Tell what each split holds now."""
+
+    def peek(self, ranges: Mapping[str, tuple[int, int]]) -> Mapping[str, pa.RecordBatch]:
+        """Read the last decodable record within each [from, to): one row of the rowtime's inputs per split.
+
+        A split without such a record is absent. Gaps (control, aborted, compacted records) and bad records are
+        stepped over with bounded effort.
+        """
+
+    def split(self, split_id: str, start: int, stop: int) -> Split:
+        """Make the value that a task's reader understands, for the range [start, stop)."""
+
+    def lost(self, split_id: str, position: int, extent: Extent) -> Exception:
+        """Make the error for records that were deleted before they were read."""
+
+    def changed(self, owner: str, known: str, found: str | None) -> Exception:
+        """Make the error for a thing (a topic) that was deleted (`found` is None) or deleted and made again."""
+
+    def commit(self, positions: Mapping[str, int]) -> None:
+        """Publish progress (Kafka: group offsets), without waiting and without ever failing the query."""
+
+    def close(self) -> None:
+        """Give back what the planner holds."""
+
+
+class SplitSource(Protocol):
+    """A picklable description of a table's scan, the root of both sides (Flink's Source).
+
+    `bounded`: every split has a stop. `skips_bad_records`: a record that cannot be decoded is left out and
+    counted, else it fails the query. `tolerates_loss`: deleted records are counted and passed over, else they
+    fail the query. `idle_timeout_ms`, `discovery_interval_ms`: None or <= 0 is off. `max_records_per_batch`:
+    None leaves the choice to the engine. `parallelism`: number of tasks of a batch, None for one per split.
+    """
+
+    @property
+    def bounded(self) -> bool: ...
+    @property
+    def metadata_types(self) -> Mapping[str, LogicalType]: ...
+    @property
+    def skips_bad_records(self) -> bool: ...
+    @property
+    def tolerates_loss(self) -> bool: ...
+    @property
+    def idle_timeout_ms(self) -> int | None: ...
+    @property
+    def max_records_per_batch(self) -> int | None: ...
+    @property
+    def parallelism(self) -> int | None: ...
+    @property
+    def discovery_interval_ms(self) -> int: ...
+
+    def open_planner(self, peeked: ReadRequest) -> SplitPlanner:
+        """Open the driver's side; `peeked` names the columns that peeks deliver."""
+
+    def open_reader(self, request: ReadRequest) -> SplitReader:
+        """Open a task's side."""
+
+
+class EngineSource(Protocol):
+    """A table that Spark reads by itself (Delta)."""
+
+    @property
+    def bounded(self) -> bool: ...
+
+    def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
+        """Give the table's physical columns."""
+
+
+class Sink(Protocol):
+    """A table that a query writes into."""
+
+    def prepare(self, spark: SparkSession, schema: StructType) -> None:
+        """Create the target, or check that it takes rows of `schema`. Raises InputError if it does not."""
+
+    def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
+        """Start the streaming query."""
+
+    def write(self, frame: DataFrame) -> None:
+        """Append the rows of a batch frame, all or none."""
+
+
+class Connector(Protocol):
+    """A kind of table, found by the `connector` option."""
+
+    @property
+    def name(self) -> str: ...
+
+    def check(self, table: Table) -> None:
+        """Check options, formats and schema without I/O. Raises OptionError or DefinitionError."""
+
+    def source(self, table: Table) -> SplitSource | EngineSource:
+        """Describe the scan of `table`. Raises UnsupportedError when tables of this kind cannot be read."""
+
+    def sink(self, table: Table) -> Sink:
+        """Describe writing into `table`. Raises UnsupportedError when tables of this kind cannot be written."""
+
+
+def is_split_source(source: Any) -> bool:
+    """Tell a split source from an engine source."""
+    return hasattr(source, "open_planner")

@@ -1,0 +1,55 @@
+"""Finds a connector by the name that a table's `connector` option gives: built-ins first, then entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import cast
+
+from penstock.catalog.errors import OptionError, did_you_mean
+from penstock.catalog.table import Table
+from penstock.connector.contract import Connector
+
+__all__ = ["connector_names", "connector_of", "find_connector"]
+
+ENTRY_POINT_GROUP = "penstock.connectors"
+_BUILT_IN = (
+    ("delta", "penstock.connector.delta.connector:DeltaConnector"),
+    ("kafka", "penstock.connector.kafka.connector:KafkaConnector"),
+)
+
+
+def connector_names() -> tuple[str, ...]:
+    """Give the names of all connectors that this installation has, sorted."""
+    return tuple(sorted({name for name, _ in _BUILT_IN} | {e.name for e in entry_points(group=ENTRY_POINT_GROUP)}))
+
+
+def find_connector(name: str, *, project: Path) -> Connector:
+    """Load the connector `name`. Paths in options are relative to `project`. Raises OptionError."""
+    for known, target in _BUILT_IN:
+        if known == name:
+            module, _, attribute = target.partition(":")
+            factory = cast(Callable[..., Connector], getattr(import_module(module), attribute))
+            return factory(project=project)
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        if entry.name == name:
+            return cast(Connector, entry.load()(project=project))
+    names = connector_names()
+    suggestion = did_you_mean(name, names)
+    raise OptionError(
+        f"there is no connector {name!r}; available are: {', '.join(names)}",
+        hint=suggestion or "a connector of another package is found once that package is installed",
+    )
+
+
+def connector_of(table: Table, *, project: Path) -> Connector:
+    """Load the connector of a table. Raises OptionError when it names none or one that does not exist."""
+    name = table.option_map.get("connector")
+    if name is None:
+        raise OptionError(
+            f"table {table.identifier} has no 'connector' option",
+            hint=f"add WITH ('connector' = ...); available are: {', '.join(connector_names())}",
+        )
+    return find_connector(name, project=project)

@@ -1,0 +1,99 @@
+"""A scan: what one query reads of one table, as the value that travels to the engine's source."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.catalog.codec import table_from_json, table_to_json
+from penstock.catalog.errors import DefinitionError
+from penstock.catalog.table import Table
+from penstock.catalog.types import LogicalType
+from penstock.connector.contract import SplitSource, is_split_source
+from penstock.connector.registry import connector_of
+from penstock.connector.rowtime import Rowtime
+
+__all__ = ["Scan", "read_scan", "write_scan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """The columns that a query needs of a table, and how event time is found in a raw record.
+
+    `columns` are names of physical and metadata columns, in table order. `rowtime` is set when the query has
+    an operator that waits for the watermark: only then do peeks and the watermark columns happen.
+    `default_limit` is the read limit of a batch where the table sets none, in records; None is no limit.
+    """
+
+    table: Table
+    columns: tuple[str, ...]
+    rowtime: Rowtime | None
+    time_zone: str
+    project: str
+    default_limit: int | None = None
+
+    def open_source(self) -> SplitSource:
+        """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
+        source = connector_of(self.table, project=Path(self.project)).source(self.table)
+        if not is_split_source(source):
+            raise DefinitionError(f"table {self.table.identifier} is read by the engine, not by splits")
+        return source  # type: ignore[return-value]
+
+    def typed_columns(self) -> tuple[tuple[str, LogicalType], ...]:
+        """Give name and type of each column delivered."""
+        typed = []
+        for name in self.columns:
+            column_type = self.table.schema.column(name).type
+            assert column_type is not None, f"{name} is a computed column, no source delivers it"
+            typed.append((name, column_type))
+        return tuple(typed)
+
+
+def write_scan(scan: Scan, path: Path) -> None:
+    """Write a scan for the engine's processes on this machine: readable by this user only, as it may hold secrets."""
+    value = {
+        "table": table_to_json(scan.table),
+        "columns": list(scan.columns),
+        "rowtime": None if scan.rowtime is None else _rowtime_to_json(scan.rowtime),
+        "time_zone": scan.time_zone,
+        "project": scan.project,
+        "default_limit": scan.default_limit,
+    }
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def read_scan(path: Path) -> Scan:
+    """Read what `write_scan` wrote."""
+    value = json.loads(path.read_text(encoding="utf-8"))
+    table = table_from_json(value["table"])
+    assert isinstance(table, Table), "a scan is of a table"
+    rowtime = value["rowtime"]
+    return Scan(
+        table=table,
+        columns=tuple(value["columns"]),
+        rowtime=None if rowtime is None else _rowtime_from_json(rowtime),
+        time_zone=value["time_zone"],
+        project=value["project"],
+        default_limit=value["default_limit"],
+    )
+
+
+def _rowtime_to_json(rowtime: Rowtime) -> dict[str, Any]:
+    return {
+        "column": rowtime.column,
+        "inputs": list(rowtime.inputs),
+        "expression": rowtime.expression,
+        "instant": rowtime.instant,
+    }
+
+
+def _rowtime_from_json(value: dict[str, Any]) -> Rowtime:
+    return Rowtime(
+        column=value["column"],
+        inputs=tuple(value["inputs"]),
+        expression=value["expression"],
+        instant=value["instant"],
+    )

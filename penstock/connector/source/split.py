@@ -1,0 +1,48 @@
+"""Splits: the units of a source that are read in order, and what a look at the outside world finds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["Discovery", "Extent", "Split"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """A part of a source that is read in order (Flink's SourceSplit): a Kafka partition, a file, a chunk.
+
+    Positions are integers that only grow (Kafka: offsets). `start` is the first position to read, inclusive;
+    `stop` is exclusive, None for a split without an end. Connectors subclass it to add what their reader needs.
+    """
+
+    split_id: str
+    start: int
+    stop: int | None = None
+
+    def __post_init__(self) -> None:
+        assert self.split_id, "a split needs an id"
+        assert self.start >= 0, f"split {self.split_id}: start {self.start} is not a resolved position"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """What a split holds now: `first` is the oldest position still there (inclusive), `end` is exclusive and stable.
+
+    For Kafka `end` is the last stable offset under read_committed, the high watermark otherwise.
+    """
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovery:
+    """One listing of a source: its split ids, and an identity of each thing they belong to.
+
+    `incarnations` maps a name (Kafka: the topic) to an id that changes when the thing is deleted and made again
+    (Kafka: the topic id of KIP-516). `owners` maps each split id to that name.
+    """
+
+    owners: Mapping[str, str]
+    incarnations: Mapping[str, str]

@@ -1,0 +1,40 @@
+"""The watermark of a table: the minimum over its active splits, and which splits are idle. Pure arithmetic.
+
+Follows Flink's per-split watermarks (WatermarkOutputMultiplexer, WatermarksWithIdleness) with one change: when
+all splits are idle the watermark stays, so that no clock decides which rows are late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.connector.source.state import MAX_WATERMARK_MS, SplitState
+
+__all__ = ["combined_watermark", "is_idle"]
+
+
+def combined_watermark(splits: Iterable[SplitState], before_ms: int | None) -> int | None:
+    """Give the table's watermark in epoch ms: it never goes back, None until every active split had a record.
+
+    Finished and idle splits do not count; when every split is finished nothing can come any more, and the
+    watermark is the maximum.
+    """
+    everything = tuple(splits)
+    if everything and all(split.finished for split in everything):
+        return MAX_WATERMARK_MS
+    active = [split.watermark_ms for split in everything if not split.finished and not split.idle]
+    if not active or any(watermark is None for watermark in active):
+        return before_ms
+    lowest = min(watermark for watermark in active if watermark is not None)
+    return lowest if before_ms is None else max(lowest, before_ms)
+
+
+def is_idle(quiet_since_ms: int | None, now_ms: int, idle_timeout_ms: int | None) -> bool:
+    """Tell whether a split that is caught up and quiet since `quiet_since_ms` counts as idle.
+
+    A split with records waiting is never idle, however long its batch takes (FLINK-40234), nor is one whose
+    table sets no `scan.watermark.idle-timeout`.
+    """
+    if quiet_since_ms is None or not idle_timeout_ms:
+        return False
+    return now_ms - quiet_since_ms > idle_timeout_ms

@@ -1,0 +1,67 @@
+"""Spark's view of the source state: offsets of a query, partitions of a batch, and lag for the progress event.
+
+Spark compares offsets as JSON text, asks `initialOffset` several times, and never tells a source its checkpoint
+path: so the empty state is every scan's initial offset, and the resolved start travels in the first end offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+
+from penstock.connector.contract import SplitPlanner
+from penstock.connector.source.rate import Range, pack
+from penstock.connector.source.split import Split
+from penstock.connector.source.state import SourceState, encode_state
+
+__all__ = ["INITIAL_OFFSET", "TaskPartition", "Watermarks", "plan_partitions"]
+
+INITIAL_OFFSET: dict[str, Any] = encode_state(SourceState())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermarks:
+    """The batch's watermark and the one before it, in epoch ms. Spark's own begins at 0, so none is lower."""
+
+    now_ms: int
+    before_ms: int
+
+    @classmethod
+    def of(cls, state: SourceState) -> Watermarks:
+        """Take the watermarks of a planned batch."""
+        return cls(now_ms=max(0, state.watermark_ms or 0), before_ms=max(0, state.watermark_before_ms or 0))
+
+
+@dataclass
+class TaskPartition(InputPartition):
+    """What one task reads: ranges of splits, and whether it sends the batch's heartbeat row."""
+
+    splits: tuple[Split, ...]
+    watermarks: Watermarks | None
+    heartbeat: bool
+
+
+def plan_partitions(
+    state: SourceState, planner: SplitPlanner, *, tasks: int | None, tracks_event_time: bool
+) -> Sequence[TaskPartition]:
+    """Plan a batch's tasks from its end offset alone, so that a replay reads the same.
+
+    A batch that moves the watermark sends one heartbeat row, as its ranges may hold nothing but gaps.
+    """
+    ranges = [Range(split_id=s.split_id, start=s.start, stop=s.end) for s in state.splits if s.end > s.start]
+    watermarks = Watermarks.of(state) if tracks_event_time else None
+    heartbeat = tracks_event_time and state.watermark_ms != state.watermark_before_ms
+    packed = pack(ranges, tasks)
+    if heartbeat and not packed:
+        packed = [()]
+    return [
+        TaskPartition(
+            splits=tuple(planner.split(r.split_id, r.start, r.stop) for r in task),
+            watermarks=watermarks,
+            heartbeat=heartbeat and index == 0,
+        )
+        for index, task in enumerate(packed)
+    ]
