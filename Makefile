@@ -1,0 +1,84 @@
+# Everything a checkout can do. Needs make, Python >= 3.11 and Java >= 17; the rest is fetched.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+VENV  := .venv
+ifeq ($(OS),Windows_NT)
+BIN   := $(VENV)/Scripts
+else
+BIN   := $(VENV)/bin
+endif
+STAMP := $(VENV)/.penstock-installed
+PY    := $(BIN)/python
+
+# The first Python that is new enough; asked only when a target needs it.
+FIND_PYTHON = for p in $(PYTHON) python3 python python3.14 python3.13 python3.12 python3.11; do \
+	command -v "$$p" >/dev/null 2>&1 || continue; \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo "$$p"; break; }; done
+
+define NO_PYTHON
+error: Python 3.11 or newer is needed
+install one with
+  Debian, Ubuntu:  sudo apt-get install python3 python3-venv
+  Fedora:          sudo dnf install python3
+  macOS:           brew install python@3.12
+  Windows:         winget install Python.Python.3.12
+or name one: make PYTHON=/path/to/python3 ...
+endef
+export NO_PYTHON
+
+.PHONY: help check-machine setup lint format test test-fast demo bench clean lock
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+check-machine: # Python and Java before anything else happens; both messages say how to install one
+	@python=$$($(FIND_PYTHON)); \
+	if [ -z "$$python" ]; then echo "$$NO_PYTHON" >&2; exit 2; fi; \
+	PYTHONDONTWRITEBYTECODE=1 "$$python" -m penstock.connector.java
+
+setup: check-machine $(STAMP) ## make .venv with the locked dependencies and this project in it
+
+$(STAMP): requirements.lock pyproject.toml | check-machine
+	@python=$$($(FIND_PYTHON)); \
+	if ! $(PY) -m pip --version >/dev/null 2>&1; then \
+	  echo "making $(VENV) with $$($$python --version)"; \
+	  "$$python" -m venv --clear $(VENV) || { \
+	    echo "error: this Python cannot make virtual environments" >&2; \
+	    echo "  Debian, Ubuntu:  sudo apt-get install python3-venv" >&2; rm -rf $(VENV); exit 2; }; \
+	fi
+	@echo "installing locked dependencies (a few minutes the first time: Spark is large)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+lint: setup ## ruff, ruff format, mypy strict, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## let ruff mend and format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test-fast: setup ## tests that need neither a broker nor a JVM
+	$(BIN)/pytest -m "not broker and not spark"
+
+test: setup ## all tests, on a real broker, Spark and Delta
+	$(BIN)/pytest
+
+demo: setup ## a million skewed orders: Kafka to Delta, and what Spark's own watermark loses
+	@$(PY) -m examples.demo
+
+bench: setup ## throughput beside Spark's own Kafka source and raw librdkafka
+	@$(PY) -m benchmarks.source
+
+lock: setup ## resolve the dependencies anew (needs uv)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-emit-find-links --extra dev --upgrade pyproject.toml -o requirements.lock
+
+clean: ## remove what was made here: .venv, caches, run state
+	rm -rf $(VENV) .penstock build dist *.egg-info spark-warehouse metastore_db derby.log
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

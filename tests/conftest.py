@@ -1,0 +1,108 @@
+"""What tests share: one real Kafka broker and one Spark with Delta a run, both started when first asked for.
+
+A test that asks for `kafka` or `topic` is marked `broker`, one that asks for `spark` is marked `spark`.
+Pure tests run first, so that a simple mistake shows before a JVM has started.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.kafka_server import KafkaServer
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Spark's JVM and the Python workers it forks inherit these; they must be set before the JVM starts.
+os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+os.environ["TZ"] = "UTC"
+time.tzset()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by the fixtures they use and run the cheap ones first."""
+    for item in items:
+        names = set(getattr(item, "fixturenames", ()))
+        if names & {"kafka", "topic"}:
+            item.add_marker(pytest.mark.broker)
+        if "spark" in names:
+            item.add_marker(pytest.mark.spark)
+    items.sort(
+        key=lambda item: [bool(item.get_closest_marker(m)) for m in ("slow", "spark", "broker")]
+    )
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """The run's Kafka broker. A test that kills it must leave it running again."""
+    from penstock.connector.kafka.broker import EmbeddedBroker
+    from tests.kafka_server import KafkaServer
+
+    with EmbeddedBroker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield KafkaServer(broker)
+
+
+@pytest.fixture
+def topic(kafka: KafkaServer) -> Callable[..., str]:
+    """Makes topics with new names, as in `topic(partitions=4, **{"cleanup.policy": "compact"})`."""
+    return kafka.create_topic
+
+
+@pytest.fixture(scope="session")
+def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The run's Spark. Ask for `spark` instead, which also stops the queries a test leaves behind."""
+    from pyspark.sql import SparkSession
+
+    from penstock.connector.delta.jars import delta_jars
+    from penstock.connector.java import find_java
+
+    os.environ["JAVA_HOME"] = str(find_java().path)
+    settings = {
+        "spark.jars": ",".join(str(jar) for jar in delta_jars()),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.streaming.numRecentProgressUpdates": "10000",
+        "spark.driver.memory": "2g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2,4]").appName("penstock-tests")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def spark(spark_session: SparkSession) -> Iterator[SparkSession]:
+    """Spark with Delta: local[2,4], UTC, two shuffle partitions. Queries still running afterwards are stopped."""
+    yield spark_session
+    for query in spark_session.streams.active:
+        query.stop()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project folder that is also the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
