@@ -70,8 +70,8 @@ def candidates(environment: Mapping[str, str]) -> Iterator[Path]:
     """Folders that may hold a Java, best first, each once."""
     seen: set[Path] = set()
     for home in unfiltered_candidates(environment):
-        if home not in seen:
-            seen.add(home)
+        if home.resolve() not in seen:
+            seen.add(home.resolve())
             yield home
 
 

@@ -57,6 +57,9 @@ SETTINGS = {
     "log.retention.ms": "-1",
     "log.retention.bytes": "-1",
     "offsets.retention.minutes": "525600",
+    # A killed broker may come back only when its old session is over (default 9 s).
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
     # Cleaning and offset deletion start early, so that compacted topics compact while one looks.
     "log.initial.task.delay.ms": "500",
     "log.cleaner.backoff.ms": "500",
