@@ -1,0 +1,118 @@
+"""Tables and views as versioned JSON: what the store keeps and what travels to other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from penstock.catalog.errors import CatalogError
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.schema import (
+    Column,
+    ComputedColumn,
+    MetadataColumn,
+    PhysicalColumn,
+    PrimaryKey,
+    Schema,
+    Watermark,
+)
+from penstock.catalog.table import Table, View
+from penstock.catalog.types import parse_type
+
+__all__ = ["table_from_json", "table_to_json"]
+
+VERSION = 1
+
+
+def table_to_json(value: Table | View) -> dict[str, Any]:
+    """Write a table or view as JSON values; `table_from_json` gives the same value back."""
+    base = {
+        "v": VERSION,
+        "name": [value.identifier.catalog, value.identifier.database, value.identifier.name],
+        "comment": value.comment,
+        "temporary": value.temporary,
+    }
+    match value:
+        case Table():
+            return base | {
+                "kind": "table",
+                "schema": _schema_to_json(value.schema),
+                "options": [list(pair) for pair in value.options],
+                "partition_keys": list(value.partition_keys),
+            }
+        case View():
+            return base | {"kind": "view", "query": value.query, "columns": list(value.columns)}
+    assert_never(value)
+
+
+def table_from_json(value: Mapping[str, Any]) -> Table | View:
+    """Read a definition. Raises CatalogError for a version that is not known here."""
+    if value.get("v") != VERSION:
+        raise CatalogError(
+            f"a definition was written by another version of Penstock (format {value.get('v')!r})",
+            hint="use that version or a newer one",
+        )
+    catalog, database, name = value["name"]
+    identifier = Identifier(catalog=catalog, database=database, name=name)
+    if value["kind"] == "view":
+        return View(
+            identifier=identifier,
+            query=value["query"],
+            columns=tuple(value["columns"]),
+            comment=value["comment"],
+            temporary=value["temporary"],
+        )
+    return Table(
+        identifier=identifier,
+        schema=_schema_from_json(value["schema"]),
+        options=tuple((key, text) for key, text in value["options"]),
+        partition_keys=tuple(value["partition_keys"]),
+        comment=value["comment"],
+        temporary=value["temporary"],
+    )
+
+
+def _schema_to_json(schema: Schema) -> dict[str, Any]:
+    watermark, key = schema.watermark, schema.primary_key
+    return {
+        "columns": [_column_to_json(column) for column in schema.columns],
+        "watermark": None if watermark is None else [watermark.column, watermark.expression],
+        "primary_key": None if key is None else {"name": key.name, "columns": list(key.columns)},
+    }
+
+
+def _schema_from_json(value: Mapping[str, Any]) -> Schema:
+    watermark, key = value["watermark"], value["primary_key"]
+    return Schema(
+        columns=tuple(_column_from_json(column) for column in value["columns"]),
+        watermark=None if watermark is None else Watermark(column=watermark[0], expression=watermark[1]),
+        primary_key=None if key is None else PrimaryKey(columns=tuple(key["columns"]), name=key["name"]),
+    )
+
+
+def _column_to_json(column: Column) -> dict[str, Any]:
+    base = {"name": column.name, "type": None if column.type is None else str(column.type), "comment": column.comment}
+    match column:
+        case PhysicalColumn():
+            return base | {"kind": "physical"}
+        case MetadataColumn():
+            return base | {"kind": "metadata", "key": column.key, "virtual": column.virtual}
+        case ComputedColumn():
+            return base | {"kind": "computed", "expression": column.expression}
+    assert_never(column)
+
+
+def _column_from_json(value: Mapping[str, Any]) -> Column:
+    name, comment = value["name"], value["comment"]
+    if value["kind"] == "computed":
+        kind = None if value["type"] is None else parse_type(value["type"])
+        return ComputedColumn(name=name, expression=value["expression"], type=kind, comment=comment)
+    if value["kind"] == "metadata":
+        return MetadataColumn(
+            name=name,
+            type=parse_type(value["type"]),
+            key=value["key"],
+            virtual=value["virtual"],
+            comment=comment,
+        )
+    return PhysicalColumn(name=name, type=parse_type(value["type"]), comment=comment)

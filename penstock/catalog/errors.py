@@ -1,0 +1,211 @@
+"""Every error that Penstock raises on purpose, in one tree; and how one travels inside another program's text.
+
+    PenstockError
+      InputError             what the user gave is wrong; nothing was started (exit status 2)
+        SqlSyntaxError         the text is not Flink SQL
+        TemplateError          the Jinja template cannot be rendered
+        UnknownObjectError     no such table, view, column, database
+        ObjectExistsError      the name is taken
+        DefinitionError        a definition contradicts itself, or what it is used for
+        OptionError            an option is unknown, missing or malformed
+        UnsupportedError       Flink has it, Penstock has not (here)
+        StateMismatchError     a checkpoint or a target is of something else
+        PipelineLockedError    another runner has the pipeline
+        ConfigError            project file, environment, installation
+        CatalogError           the catalog's store cannot be read
+        InputErrors            several of these, of one file
+      RunError               a statement failed while it ran (exit status 1)
+        BadRecordError         a record cannot be decoded
+        DataLossError          records were deleted before they were read
+        TopicChangedError      a topic was deleted, or made again
+        BrokerUnavailableError the broker does not answer; may pass
+        SinkError              the target refused rows
+        QueryFailedError       anything else that ended a query; may pass
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+__all__ = [
+    "BadRecordError",
+    "BrokerUnavailableError",
+    "CatalogError",
+    "ConfigError",
+    "DataLossError",
+    "DefinitionError",
+    "InputError",
+    "InputErrors",
+    "ObjectExistsError",
+    "OptionError",
+    "PenstockError",
+    "PipelineLockedError",
+    "QueryFailedError",
+    "RunError",
+    "SinkError",
+    "Span",
+    "SqlSyntaxError",
+    "StateMismatchError",
+    "TemplateError",
+    "TopicChangedError",
+    "UnknownObjectError",
+    "UnsupportedError",
+    "decode_failure",
+    "did_you_mean",
+    "encode_failure",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A place in a text that a person edits. `line` and `column` count from 1, `length` is in characters."""
+
+    file: str
+    line: int
+    column: int
+    length: int
+    line_text: str
+
+
+class PenstockError(Exception):
+    """Root of the tree. `message` says what and where, `hint` what to do, `span` points into the SQL."""
+
+    def __init__(self, message: str, *, hint: str | None = None, span: Span | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.span = span
+
+
+class InputError(PenstockError):
+    """What the user gave is wrong; nothing was started."""
+
+
+class SqlSyntaxError(InputError):
+    """The text is not Flink SQL."""
+
+
+class TemplateError(InputError):
+    """The Jinja template cannot be rendered."""
+
+
+class UnknownObjectError(InputError):
+    """No such table, view, column or database."""
+
+
+class ObjectExistsError(InputError):
+    """The name is taken."""
+
+
+class DefinitionError(InputError):
+    """A definition contradicts itself, or what it is used for."""
+
+
+class OptionError(InputError):
+    """An option is unknown, missing or malformed."""
+
+
+class UnsupportedError(InputError):
+    """Flink has it, Penstock has not (here)."""
+
+
+class StateMismatchError(InputError):
+    """A checkpoint or a target is of something else."""
+
+
+class PipelineLockedError(InputError):
+    """Another runner has the pipeline."""
+
+
+class ConfigError(InputError):
+    """Project file, environment or installation is wrong."""
+
+
+class CatalogError(InputError):
+    """The catalog's store cannot be read."""
+
+
+class InputErrors(InputError):
+    """Several input errors, of one file, in the order of their places."""
+
+    def __init__(self, errors: Sequence[InputError]) -> None:
+        super().__init__("\n".join(error.message for error in errors))
+        self.errors = tuple(errors)
+
+
+class RunError(PenstockError):
+    """A statement failed while it ran. `permanent`: trying again would fail again."""
+
+    permanent: ClassVar[bool] = False
+
+
+class BadRecordError(RunError):
+    """A record cannot be decoded."""
+
+    permanent = True
+
+
+class DataLossError(RunError):
+    """Records were deleted before they were read."""
+
+    permanent = True
+
+
+class TopicChangedError(RunError):
+    """A topic was deleted, or deleted and made again."""
+
+    permanent = True
+
+
+class BrokerUnavailableError(RunError):
+    """The broker does not answer."""
+
+
+class SinkError(RunError):
+    """The target refused rows."""
+
+
+class QueryFailedError(RunError):
+    """A query ended for another reason."""
+
+
+_FAILURE = re.compile(r"\[\[penstock:(\{.*?\})\]\]")
+
+
+def encode_failure(error: PenstockError) -> str:
+    """Write an error so that `decode_failure` finds it in any longer text (Spark turns exceptions into text)."""
+    value = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
+    # a closing mark inside the message would end the failure early
+    text = json.dumps(value).replace("]]", "]\\u005d")
+    return f"[[penstock:{text}]]"
+
+
+def decode_failure(text: str) -> PenstockError | None:
+    """Find the first error that was written into `text`; None when there is none."""
+    found = _FAILURE.search(text)
+    if found is None:
+        return None
+    try:
+        value = json.loads(found.group(1))
+    except json.JSONDecodeError:
+        return None
+    kinds = {kind.__name__: kind for kind in _all_kinds(PenstockError) if kind is not InputErrors}
+    kind = kinds.get(value["kind"], QueryFailedError)
+    return kind(value["message"], hint=value["hint"])
+
+
+def _all_kinds(root: type[PenstockError]) -> Iterable[type[PenstockError]]:
+    yield root
+    for kind in root.__subclasses__():
+        yield from _all_kinds(kind)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Give `did you mean 'x'?` for the nearest of `known`; None when nothing is near."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else None

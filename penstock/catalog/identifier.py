@@ -1,0 +1,54 @@
+"""The full name of a table or view: catalog, database, name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from penstock.catalog.errors import DefinitionError
+
+__all__ = ["Identifier", "parse_identifier", "quote"]
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^`.\s]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Identifier:
+    """A full name; compared exactly, as Flink's names are case-sensitive."""
+
+    catalog: str
+    database: str
+    name: str
+
+    def __post_init__(self) -> None:
+        if not (self.catalog and self.database and self.name):
+            raise DefinitionError("a name must not be empty")
+
+    def __str__(self) -> str:
+        return ".".join(quote(part) for part in (self.catalog, self.database, self.name))
+
+
+def quote(name: str) -> str:
+    """Write a name as SQL: in backticks where it needs them."""
+    return name if _PLAIN.match(name) else "`" + name.replace("`", "``") + "`"
+
+
+def parse_identifier(text: str) -> tuple[str, ...]:
+    """Take `a.b.c` apart, quoted or not, into one to three parts. Raises DefinitionError."""
+    parts: list[str] = []
+    position = 0
+    while True:
+        found = _PART.match(text, position)
+        if found is None:
+            break
+        parts.append(found.group(1).replace("``", "`") if found.group(1) else found.group(2))
+        position = found.end()
+        if position == len(text):
+            if len(parts) <= 3:
+                return tuple(parts)
+            break
+        if text[position] != ".":
+            break
+        position += 1
+    raise DefinitionError(f"{text!r} is not a name", hint="a name is [catalog.][database.]name, quoted as `name`")

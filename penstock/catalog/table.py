@@ -1,0 +1,55 @@
+"""Tables and views as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.catalog.errors import DefinitionError
+from penstock.catalog.identifier import Identifier, quote
+from penstock.catalog.options import redact
+from penstock.catalog.schema import Schema
+
+__all__ = ["Table", "View"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table's definition. `options` are those of WITH, in their order."""
+
+    identifier: Identifier
+    schema: Schema
+    options: tuple[tuple[str, str], ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    comment: str | None = None
+    temporary: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.partition_keys:
+            if name not in self.schema.names:
+                raise DefinitionError(f"PARTITIONED BY names column {quote(name)}, which is not declared")
+
+    @property
+    def option_map(self) -> dict[str, str]:
+        """The options by key."""
+        return dict(self.options)
+
+    @property
+    def connector(self) -> str | None:
+        """The `connector` option."""
+        return self.option_map.get("connector")
+
+    def __repr__(self) -> str:
+        # a table ends up in errors and logs, its secrets may not
+        shown = redact(self.option_map)
+        return f"Table({self.identifier}, columns={list(self.schema.names)}, options={shown})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A view's definition. `query` is Flink SQL; `columns` rename its columns where they are given."""
+
+    identifier: Identifier
+    query: str
+    columns: tuple[str, ...] = ()
+    comment: str | None = None
+    temporary: bool = False
