@@ -1,0 +1,119 @@
+"""Builds the Spark frame of an analysed query: a view for every table read and every windowing function, then SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.contract import EngineSource
+from penstock.connector.registry import connector_of
+from penstock.connector.scan import Scan
+from penstock.connector.spark.columns import WATERMARK_BEFORE
+from penstock.connector.spark.frame import read_scan_frame
+from penstock.connector.spark.windows import Cumulate, Hop, Tumble, WindowFunction, assign_windows
+from penstock.sql.dialect import WindowTable, to_spark_query, window_tables
+from penstock.sql.expressions import to_spark
+from penstock.sql.plan.analysis import LEAF, WINDOWED, AnalysedLeaf, AnalysedQuery
+from penstock.sql.plan.session_windows import rewrite_session_windows
+
+__all__ = ["FrameBuilder"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameBuilder:
+    """Makes frames in one Spark session; its temporary views have names that no user's have.
+
+    `workdir` is private to this process, for the files that tell a data source what to read.
+    """
+
+    spark: SparkSession
+    workdir: Path
+    project: Path
+    time_zone: str
+    default_limit: int | None
+
+    def build(self, analysed: AnalysedQuery, *, streaming: bool) -> DataFrame:
+        """Give the frame of a query. Each call makes new views, so that a query can be started again."""
+        tag = uuid4().hex[:8]
+        query = analysed.query.copy()
+        for index, leaf in enumerate(analysed.leaves):
+            nodes = [node for node in query.find_all(exp.Table) if node.meta.get(LEAF) == index]
+            self._replace_leaf(leaf, nodes, f"penstock_{tag}_{index}", streaming=streaming)
+        query = rewrite_session_windows(query)
+        # inner functions come after the outer ones in the tree, and have to be there first
+        for index, window in enumerate(reversed(window_tables(query))):
+            self._replace_window(window, f"penstock_{tag}_w{index}")
+        return self.spark.sql(to_spark_query(query))
+
+    def _replace_leaf(
+        self, leaf: AnalysedLeaf, nodes: Sequence[exp.Table], view: str, *, streaming: bool
+    ) -> None:
+        frame, late_bound = self._leaf_frame(leaf, view, streaming=streaming)
+        if late_bound:
+            frame.createOrReplaceTempView(f"{view}_late")
+            frame = frame.drop(WATERMARK_BEFORE)
+        frame.createOrReplaceTempView(view)
+        for node in nodes:
+            alias = node.alias or node.name
+            # a windowing function directly on the table counts late rows, which takes the hidden column
+            name = f"{view}_late" if late_bound and node.meta.get(WINDOWED) else view
+            node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+            node.set("this", exp.to_identifier(name))
+            node.set("db", None)
+            node.set("catalog", None)
+
+    def _leaf_frame(self, leaf: AnalysedLeaf, view: str, *, streaming: bool) -> tuple[DataFrame, bool]:
+        computed = {name: to_spark(text) for name, text in leaf.computed.items()}
+        source = connector_of(leaf.table, project=self.project).source(leaf.table)
+        if not leaf.by_splits:
+            return _engine_frame(self.spark, source, leaf, computed, streaming=streaming), False  # type: ignore[arg-type]
+        scan = Scan(
+            table=leaf.table,
+            columns=leaf.columns,
+            rowtime=leaf.rowtime if streaming else None,
+            time_zone=self.time_zone,
+            project=str(self.project),
+            default_limit=self.default_limit,
+        )
+        read = read_scan_frame(
+            self.spark, scan, view=view, workdir=self.workdir, streaming=streaming, computed=computed
+        )
+        return read.frame, read.late_bound
+
+    def _replace_window(self, window: WindowTable, view: str) -> None:
+        inner = exp.select("*").from_(window.input.copy())
+        frame = self.spark.sql(to_spark_query(inner))
+        assign_windows(frame, window.time_column, _function(window), view=view).createOrReplaceTempView(view)
+        alias = window.alias or view
+        window.node.replace(
+            exp.Table(this=exp.to_identifier(view), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+        )
+
+
+def _engine_frame(
+    spark: SparkSession, source: EngineSource, leaf: AnalysedLeaf, computed: Mapping[str, str], *, streaming: bool
+) -> DataFrame:
+    frame = source.frame(spark, streaming=streaming)
+    return frame.selectExpr("*", *(f"{text} AS `{name}`" for name, text in computed.items()))
+
+
+def _function(window: WindowTable) -> WindowFunction:
+    match window.kind:
+        case "TUMBLE":
+            return Tumble(size_ms=window.size_ms, offset_ms=window.offset_ms)
+        case "HOP":
+            return Hop(size_ms=window.size_ms, slide_ms=window.slide_ms or window.size_ms, offset_ms=window.offset_ms)
+        case "CUMULATE":
+            return Cumulate(
+                size_ms=window.size_ms, step_ms=window.step_ms or window.size_ms, offset_ms=window.offset_ms
+            )
+    raise UnsupportedError(
+        f"{window.kind} is only supported directly under a GROUP BY of its window_start and window_end",
+        span=window.span,
+    )

@@ -1,0 +1,90 @@
+"""What one micro-batch did, read from Spark's progress event: offsets carry the watermark and the lag of each split."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, decode_state
+
+__all__ = ["BatchMetrics", "read_batch_metrics"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchMetrics:
+    """Counts of one batch. `rows_dropped` are late rows; `watermark_ms` is None before there is one.
+
+    `lag_records` are the positions left behind the ends seen at planning; `committed_at_ms` is when the batch's
+    results became visible, epoch ms; `bounded_end` says that every split was read to its stop.
+    """
+
+    batch_id: int
+    rows_in: int
+    rows_out: int
+    rows_dropped: int
+    bad_records: int
+    watermark_ms: int | None
+    lag_records: int
+    duration_ms: int
+    committed_at_ms: int
+
+    @property
+    def bounded_end(self) -> bool:
+        """Whether the watermark is at its maximum: every bounded source was read to its end."""
+        return self.watermark_ms is not None and self.watermark_ms >= MAX_WATERMARK_MS
+
+
+def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str) -> BatchMetrics:
+    """Read a progress event, as a dict of its JSON."""
+    observed: Mapping[str, Mapping[str, Any]] = progress.get("observedMetrics") or {}
+    sources = progress.get("sources") or ()
+    states = [state for state in map(_state, sources) if state is not None]
+    watermarks = [state.watermark_ms for state in states]
+    known = [watermark for watermark in watermarks if watermark is not None]
+    extra = sum(_heartbeats(source) for source in sources) + _sum(observed, "markers")
+    dropped_by_spark = sum(o.get("numRowsDroppedByWatermark", 0) for o in progress.get("stateOperators") or ())
+    duration = int(progress.get("batchDuration") or 0)
+    return BatchMetrics(
+        batch_id=int(progress["batchId"]),
+        rows_in=max(0, int(progress.get("numInputRows") or 0) - extra),
+        rows_out=int((observed.get(rows_out_metric) or {}).get("rows", 0)),
+        rows_dropped=_sum(observed, "late") + dropped_by_spark,
+        bad_records=_sum(observed, "skipped"),
+        watermark_ms=min(known) if known and len(known) == len(watermarks) else None,
+        lag_records=sum(_lag(source) for source in sources),
+        duration_ms=duration,
+        committed_at_ms=int(datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000) + duration,
+    )
+
+
+def _sum(observed: Mapping[str, Mapping[str, Any]], column: str) -> int:
+    return sum(int(row[column] or 0) for row in observed.values() if column in row)
+
+
+def _offset(value: Any) -> Mapping[str, Any] | None:
+    if isinstance(value, str):
+        value = json.loads(value)
+    return value if isinstance(value, Mapping) else None
+
+
+def _state(source: Mapping[str, Any]) -> SourceState | None:
+    offset = _offset(source.get("endOffset"))
+    return decode_state(offset) if offset is not None and "splits" in offset else None
+
+
+def _heartbeats(source: Mapping[str, Any]) -> int:
+    """Count the heartbeat rows of a batch, which are not records: one where the watermark moved."""
+    state = _state(source)
+    if state is None or not source.get("numInputRows"):
+        return 0
+    return int(state.watermark_ms != state.watermark_before_ms)
+
+
+def _lag(source: Mapping[str, Any]) -> int:
+    state, latest = _state(source), _offset(source.get("latestOffset"))
+    if state is None or latest is None:
+        return 0
+    return sum(max(0, int(end) - state.positions.get(split, int(end))) for split, end in latest.items())

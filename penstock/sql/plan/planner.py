@@ -1,0 +1,222 @@
+"""Plans INSERT and SELECT: analysis first, without a JVM; then frames, targets and checkpoints in Spark."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming import StreamingQuery
+
+from penstock.catalog.errors import InputError, UnsupportedError
+from penstock.catalog.names import Namespace
+from penstock.catalog.options import resolve
+from penstock.catalog.schema import MetadataColumn, PhysicalColumn
+from penstock.catalog.table import Table
+from penstock.connector.contract import AvailableNow, Sink, SinkSettings, Trigger
+from penstock.connector.registry import connector_of
+from penstock.connector.spark.types import spark_type
+from penstock.sql.plan.analysis import AnalysedQuery, analyse
+from penstock.sql.plan.build import FrameBuilder
+from penstock.sql.plan.checkpoint import check_checkpoint, checkpoint_location, record_shape
+from penstock.sql.plan.metrics import BatchMetrics, read_batch_metrics
+from penstock.sql.plan.settings import CHECKPOINT_DIR, CHECKPOINT_INTERVAL, LOCAL_TIME_ZONE, PIPELINE_NAME, SETTINGS
+from penstock.sql.plan.shape import QueryShape, shape_of
+from penstock.sql.plan.spark_errors import as_input_error
+from penstock.sql.statements import InsertInto, Select
+
+__all__ = ["AnalysedInsert", "PlannedInsert", "Planner"]
+
+CONTINUOUS_LIMIT = 1_000_000  # records of a micro-batch, where the table sets no limit
+ROWS_OUT = "penstock_rows_out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysedInsert:
+    """An INSERT that passed every check that needs no JVM."""
+
+    statement: InsertInto
+    target: Table
+    query: AnalysedQuery
+    sink: Sink
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedInsert:
+    """An INSERT as a Spark query that may be started, and started again after a failure.
+
+    `pipeline` is the name that one runner at a time may hold; `checkpoint` its directory.
+    """
+
+    spark: SparkSession
+    sink: str
+    sources: tuple[str, ...]
+    bounded: bool
+    pipeline: str
+    checkpoint: str
+    target: Sink
+    builder: FrameBuilder
+    analysed: AnalysedQuery
+    columns: tuple[tuple[str, str], ...]
+    shape: QueryShape
+    kind: str = "INSERT"
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the query reads tables; INSERT .. VALUES writes one batch and has no checkpoint."""
+        return bool(self.sources)
+
+    def check(self) -> None:
+        """Let Spark analyse the query, and check that the checkpoint fits. Raises InputError."""
+        self._frame(limit=None)
+        if self.is_stream:
+            check_checkpoint(self.spark, self.checkpoint, self.shape)
+
+    def prepare(self) -> None:
+        """Create or check the sink's target. Raises InputError."""
+        self.target.prepare(self.spark, self._frame(limit=None).schema)
+
+    def write(self) -> None:
+        """Write the rows of INSERT .. VALUES, all or none."""
+        self.target.write(self._frame(limit=None))
+
+    def start(self, trigger: Trigger) -> StreamingQuery:
+        """Start the streaming query from its checkpoint."""
+        record_shape(self.spark, self.checkpoint, self.shape)
+        limit = None if isinstance(trigger, AvailableNow) else CONTINUOUS_LIMIT
+        frame = self._frame(limit=limit).observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
+        settings = SinkSettings(checkpoint=self.checkpoint, query_name=f"{self.pipeline}", trigger=trigger)
+        return self.target.start(frame, settings)
+
+    def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
+        """Read what a batch did from its progress event."""
+        return read_batch_metrics(progress, rows_out_metric=ROWS_OUT)
+
+    def _frame(self, *, limit: int | None) -> DataFrame:
+        """Build the frame, its columns named and typed as the target's.
+
+        Anew for each start: a failed query's streaming relations are not used again.
+        """
+        builder = FrameBuilder(
+            spark=self.builder.spark,
+            workdir=self.builder.workdir,
+            project=self.builder.project,
+            time_zone=self.builder.time_zone,
+            default_limit=limit,
+        )
+        try:
+            frame = builder.build(self.analysed, streaming=self.is_stream)
+            if len(frame.columns) != len(self.columns):
+                raise InputError(
+                    f"INSERT INTO {self.sink} gives {len(frame.columns)} columns "
+                    f"({', '.join(frame.columns)}), the table takes {len(self.columns)} "
+                    f"({', '.join(name for name, _ in self.columns)})",
+                    hint="name the columns: INSERT INTO t (a, b) SELECT ...",
+                )
+            renamed = frame.toDF(*(name for name, _ in self.columns))
+            return renamed.select(*(F.col(f"`{name}`").cast(kind).alias(name) for name, kind in self.columns))
+        except AnalysisException as error:
+            raise as_input_error(error) from error
+
+
+@dataclass(slots=True, kw_only=True)
+class Planner:
+    """Plans statements against a namespace, with the settings of SET. The settings may change between plans."""
+
+    namespace: Namespace
+    project: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    default_pipeline: str = "session"
+    _workdir: tempfile.TemporaryDirectory[str] | None = None
+    _taken: dict[str, int] = field(default_factory=dict)
+
+    def analyse_insert(self, statement: InsertInto) -> AnalysedInsert:
+        """Check an INSERT as far as that needs no JVM. Raises InputError."""
+        target = self.namespace.lookup(statement.target)
+        if not isinstance(target, Table):
+            raise UnsupportedError(f"{target.identifier} is a view; rows go into tables only", span=statement.span)
+        connector = connector_of(target, project=self.project)
+        connector.check(target)
+        query = analyse(statement.query, self.namespace, self.project, appends=True)
+        return AnalysedInsert(statement=statement, target=target, query=query, sink=connector.sink(target))
+
+    def plan_insert(self, analysed: AnalysedInsert, spark: SparkSession) -> PlannedInsert:
+        """Plan an analysed INSERT in Spark and check it as a whole. Raises InputError; nothing is started."""
+        settings = resolve(self._known_settings(), SETTINGS, owner="SET")
+        pipeline = settings.get(PIPELINE_NAME) or self.default_pipeline
+        sink = self._sink_name(analysed.target.identifier.name)
+        base = settings.get(CHECKPOINT_DIR)
+        columns = _target_columns(analysed)
+        planned = PlannedInsert(
+            spark=spark,
+            sink=str(analysed.target.identifier),
+            sources=analysed.query.source_names,
+            bounded=analysed.query.bounded,
+            pipeline=f"{pipeline}/{sink}",
+            checkpoint=checkpoint_location(base, self.project, pipeline, sink),
+            target=analysed.sink,
+            builder=self.builder(spark),
+            analysed=analysed.query,
+            columns=columns,
+            shape=shape_of(analysed.query.query, analysed.query.source_names, str(analysed.target.identifier)),
+        )
+        planned.check()
+        return planned
+
+    def select(self, statement: Select, spark: SparkSession) -> DataFrame:
+        """Give the frame of a query: streaming where one of its tables has no end, else a bounded one."""
+        analysed = analyse(statement.query, self.namespace, self.project, appends=False)
+        try:
+            return self.builder(spark).build(analysed, streaming=not analysed.bounded)
+        except AnalysisException as error:
+            raise as_input_error(error) from error
+
+    def builder(self, spark: SparkSession) -> FrameBuilder:
+        """Make a frame builder with the present settings."""
+        if self._workdir is None:
+            self._workdir = tempfile.TemporaryDirectory(prefix="penstock-")
+        settings = resolve(self._known_settings(), SETTINGS, owner="SET")
+        return FrameBuilder(
+            spark=spark,
+            workdir=Path(self._workdir.name),
+            project=self.project,
+            time_zone=settings.get(LOCAL_TIME_ZONE),
+            default_limit=CONTINUOUS_LIMIT,
+        )
+
+    @property
+    def checkpoint_interval_ms(self) -> int:
+        """Time between the starts of two micro-batches of a continuous query; 0 is one after the other."""
+        return resolve(self._known_settings(), SETTINGS, owner="SET").get(CHECKPOINT_INTERVAL)
+
+    def close(self) -> None:
+        """Remove the files that told data sources what to read."""
+        if self._workdir is not None:
+            self._workdir.cleanup()
+            self._workdir = None
+
+    def _known_settings(self) -> dict[str, str]:
+        """Give the settings that Penstock reads; Flink files carry many others, which are kept and ignored."""
+        known = {option.key for option in SETTINGS}
+        return {key: value for key, value in self.settings.items() if key in known}
+
+    def _sink_name(self, name: str) -> str:
+        """Tell several inserts into one table apart: t, t-2, t-3."""
+        self._taken[name] = self._taken.get(name, 0) + 1
+        return name if self._taken[name] == 1 else f"{name}-{self._taken[name]}"
+
+
+def _target_columns(analysed: AnalysedInsert) -> tuple[tuple[str, str], ...]:
+    """Give the columns that the INSERT fills, in its order, with the Spark type that each is cast to."""
+    schema = analysed.target.schema
+    writable = [
+        c for c in schema.columns if isinstance(c, PhysicalColumn) or (isinstance(c, MetadataColumn) and not c.virtual)
+    ]
+    by_name = {c.name: c for c in writable}
+    names = analysed.statement.columns or tuple(by_name)
+    return tuple((name, spark_type(by_name[name].type).simpleString()) for name in names)

@@ -1,0 +1,73 @@
+"""What a query reads: views written out in place, and every table of the catalog found as a leaf."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.names import Namespace
+from penstock.catalog.table import Table, View
+from penstock.sql.dialect import parse_query, table_options
+
+__all__ = ["Leaf", "Relations", "find_relations"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Leaf:
+    """A table that a query reads, with the options of its hints. `nodes` are all its places in the query."""
+
+    table: Table
+    nodes: list[exp.Table] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relations:
+    """A query without views, and its tables in order of their first mention.
+
+    The order is kept over restarts, as a checkpoint knows sources by their position only.
+    """
+
+    query: exp.Expression
+    leaves: tuple[Leaf, ...]
+
+
+def find_relations(query: exp.Expression, namespace: Namespace) -> Relations:
+    """Write out the views of `query` and find its tables. Raises UnknownObjectError."""
+    expanded = _expand(query.copy(), namespace)
+    leaves: dict[tuple[Identifier, tuple[tuple[str, str], ...]], Leaf] = {}
+    for node in _catalog_tables(expanded):
+        table = namespace.lookup(namespace.resolve(_parts(node)))
+        assert isinstance(table, Table), "views are written out before"
+        hints = tuple(sorted(table_options(node).items()))
+        if hints:
+            table = replace(table, options=tuple({**table.option_map, **dict(hints)}.items()))
+        leaves.setdefault((table.identifier, hints), Leaf(table=table)).nodes.append(node)
+    return Relations(query=expanded, leaves=tuple(leaves.values()))
+
+
+def _expand(query: exp.Expression, namespace: Namespace) -> exp.Expression:
+    for node in _catalog_tables(query):
+        found = namespace.lookup(namespace.resolve(_parts(node)))
+        if not isinstance(found, View):
+            continue
+        body = _expand(parse_query(found.query), namespace)
+        columns = [exp.to_identifier(name, quoted=True) for name in found.columns]
+        alias = exp.TableAlias(this=exp.to_identifier(node.alias or node.name, quoted=True), columns=columns)
+        node.replace(exp.Subquery(this=body, alias=alias))
+    return query
+
+
+def _catalog_tables(query: exp.Expression) -> list[exp.Table]:
+    """Find the table nodes that name something of the catalog: not a CTE, not a function."""
+    named = {cte.alias for cte in query.find_all(exp.CTE)}
+    return [
+        node
+        for node in query.find_all(exp.Table, bfs=False)
+        if isinstance(node.this, exp.Identifier) and not (len(node.parts) == 1 and node.name in named)
+    ]
+
+
+def _parts(node: exp.Table) -> tuple[str, ...]:
+    return tuple(part.name for part in node.parts)

@@ -1,0 +1,58 @@
+"""How the watermark of a raw record is found at planning: the table's expression, over delivered columns, for DuckDB."""
+
+from __future__ import annotations
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.schema import ComputedColumn, Schema
+from penstock.catalog.table import Table
+from penstock.catalog.types import TimestampLtzType, TimestampType
+from penstock.connector.rowtime import Rowtime
+from penstock.sql.expressions import columns_of, substitute, timestamp_kind, to_duckdb
+
+__all__ = ["inline_computed", "rowtime_of"]
+
+
+def rowtime_of(table: Table) -> Rowtime | None:
+    """Build the rowtime of a table; None when it declares no watermark.
+
+    Raises UnsupportedError, naming the function, when the expression cannot be evaluated before Spark runs.
+    """
+    watermark = table.schema.watermark
+    if watermark is None:
+        return None
+    inlined = inline_computed(watermark.expression, table.schema)
+    return Rowtime(
+        column=watermark.column,
+        inputs=tuple(sorted(columns_of(inlined))),
+        expression=to_duckdb(inlined),
+        instant=_is_instant(table, watermark.column),
+    )
+
+
+def inline_computed(expression: str, schema: Schema) -> str:
+    """Write the computed columns of an expression out, until only delivered columns are left."""
+    computed = {c.name: c.expression for c in schema.columns if isinstance(c, ComputedColumn)}
+    for _ in computed:
+        used = {name: computed[name] for name in columns_of(expression) if name in computed}
+        if not used:
+            break
+        expression = substitute(expression, used)
+    return expression
+
+
+def _is_instant(table: Table, name: str) -> bool:
+    """Tell whether the rowtime is a TIMESTAMP_LTZ, an instant, or a TIMESTAMP, a local time."""
+    column = table.schema.column(name)
+    match column.type:
+        case TimestampLtzType():
+            return True
+        case TimestampType():
+            return False
+        case None if isinstance(column, ComputedColumn):
+            kind = timestamp_kind(inline_computed(column.expression, table.schema), table.schema)
+            if kind is not None:
+                return kind is TimestampLtzType
+    raise UnsupportedError(
+        f"the type of the watermark column {name!r} of table {table.identifier} cannot be told from its expression",
+        hint="wrap the expression in CAST(... AS TIMESTAMP(3)) or CAST(... AS TIMESTAMP_LTZ(3))",
+    )

@@ -1,0 +1,89 @@
+"""The shape of a query's state: what a checkpoint was made for, and whether a changed query still fits it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from sqlglot import exp
+
+from penstock.catalog.errors import StateMismatchError
+from penstock.sql.dialect import to_text
+from penstock.sql.plan.append_only import is_stateful
+
+__all__ = ["QueryShape", "check_fits", "shape_of"]
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryShape:
+    """What may not change between two starts from one checkpoint.
+
+    `sources` in order, as Spark knows them by position; `state` is the text of every operator that keeps state
+    (grouping keys and aggregates, windows, joins), empty where the query keeps none; `sink` is the target.
+    """
+
+    sources: tuple[str, ...]
+    sink: str
+    state: tuple[str, ...]
+
+    def to_text(self) -> str:
+        """Write the shape as JSON for the checkpoint."""
+        return json.dumps({"version": VERSION} | asdict(self), indent=2)
+
+    @classmethod
+    def from_text(cls, text: str) -> QueryShape:
+        """Read what `to_text` wrote. Raises StateMismatchError for a version that is not known here."""
+        value = json.loads(text)
+        if value.get("version") != VERSION:
+            raise StateMismatchError(
+                f"the checkpoint was written by another version of Penstock (shape {value.get('version')!r})",
+                hint="run that version, or start anew with another pipeline.name",
+            )
+        return cls(sources=tuple(value["sources"]), sink=value["sink"], state=tuple(value["state"]))
+
+
+def shape_of(query: exp.Expression, sources: Sequence[str], sink: str) -> QueryShape:
+    """Describe the state of a query without views. Filters and plain projections may change, state may not."""
+    operators = tuple(_operators(query)) if is_stateful(query) else ()
+    return QueryShape(sources=tuple(sources), sink=sink, state=operators)
+
+
+def _operators(query: exp.Expression) -> list[str]:
+    found = []
+    for select in query.find_all(exp.Select, bfs=False):
+        group, distinct = select.args.get("group"), select.args.get("distinct")
+        if group is not None:
+            keys = ", ".join(to_text(key) for key in group.expressions)
+            values = sorted({to_text(node) for node in select.find_all(exp.AggFunc)})
+            found.append(f"GROUP BY {keys} COMPUTE {', '.join(values)} FROM {to_text(select.args['from_'])}")
+        if distinct is not None:
+            found.append(f"DISTINCT {', '.join(to_text(p) for p in select.expressions)}")
+        found.extend(to_text(join) for join in select.args.get("joins") or ())
+    return found
+
+
+def check_fits(known: QueryShape, wanted: QueryShape, checkpoint: str) -> None:
+    """Raise StateMismatchError, saying what differs, when a checkpoint is of another query."""
+    differing = [
+        f"{name}: the checkpoint has {_show(was)}, the query has {_show(now)}"
+        for name, was, now in (
+            ("sources", known.sources, wanted.sources),
+            ("sink", (known.sink,), (wanted.sink,)),
+            ("state", known.state, wanted.state),
+        )
+        if was != now
+    ]
+    if differing:
+        raise StateMismatchError(
+            f"the query changed, and its checkpoint {checkpoint} no longer fits; " + "; ".join(differing),
+            hint="undo the change; or start anew from the startup mode of the sources, either by "
+            "SET 'pipeline.name' = '<another name>' or by removing the checkpoint directory "
+            "(rows that were already written are written again)",
+        )
+
+
+def _show(parts: tuple[str, ...]) -> str:
+    return "[" + " | ".join(parts) + "]" if parts else "none"

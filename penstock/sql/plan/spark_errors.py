@@ -1,0 +1,26 @@
+"""Spark's analysis errors in Penstock's words: what is wrong and where, without Spark's plans and class names."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.errors import AnalysisException
+
+from penstock.catalog.errors import InputError, UnsupportedError
+
+__all__ = ["as_input_error"]
+
+_PLAN = re.compile(r";?\n'?[+A-Z:].*", re.DOTALL)
+_CLASS = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
+_STATE = re.compile(r"\s*SQLSTATE: \w+")
+_VIEW = re.compile(r"`?penstock_[0-9a-f]{8}_w?\d+(_late)?`?\.?")
+
+
+def as_input_error(error: AnalysisException) -> InputError:
+    """Translate an analysis error of a generated query."""
+    text = _STATE.sub("", _CLASS.sub("", _PLAN.sub("", error.getMessage() or str(error)))).strip()
+    message = _VIEW.sub("", text)
+    condition = error.getCondition() or ""
+    if "STREAMING" in condition or "UNSUPPORTED" in condition:
+        return UnsupportedError(f"Spark cannot run this query as a stream: {message}")
+    return InputError(message)

@@ -1,0 +1,121 @@
+"""The session: Flink SQL, one statement or one file at a time, on a Spark session and a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.catalog.contract import Catalog
+from penstock.catalog.errors import SqlSyntaxError
+from penstock.catalog.names import Namespace
+from penstock.catalog.store import SqlCatalog
+from penstock.connector.contract import AvailableNow, Continuous, Trigger
+from penstock.sql.config import Project, find_project
+from penstock.sql.lower import parse_statement
+from penstock.sql.plan.planner import Planner
+from penstock.sql.run.ddl import Listing, define, is_definition, listing, set_option
+from penstock.sql.run.job import Job, start_job
+from penstock.sql.run.spark_session import DEFAULT_MASTER, check_spark, start_spark
+from penstock.sql.script import split
+from penstock.sql.statements import InsertInto, ResetOption, Select, SetOption, Statement
+
+__all__ = ["Session", "connect"]
+
+
+def connect(spark: SparkSession | None = None, catalog: str | None = None, **conf: str) -> Session:
+    """Open a session. See `penstock.connect`."""
+    project = find_project(Path.cwd())
+    if spark is None:
+        spark = start_spark(project.master or DEFAULT_MASTER, {**project.spark_conf, **conf})
+    else:
+        check_spark(spark)
+        for key, value in conf.items():
+            spark.conf.set(key, value)
+    return Session(spark, SqlCatalog(catalog or project.default_catalog_url), project)
+
+
+class Session:
+    """Runs Flink SQL. Tables and views persist in the catalog, temporary ones and SETs live as long as the session."""
+
+    def __init__(self, spark: SparkSession, catalog: Catalog, project: Project) -> None:
+        self.spark = spark
+        self.catalog = catalog
+        self.project = project
+        self.settings: dict[str, str] = dict(project.settings)
+        self.namespace = Namespace(catalog)
+        self._planner = Planner(namespace=self.namespace, project=project.root, settings=self.settings)
+        self._jobs: list[Job] = []
+
+    def sql(self, text: str) -> DataFrame | Job | None:
+        """Run one statement.
+
+        Definitions and SET give None; a query gives a frame, streaming where one of its tables has no end; SHOW
+        and DESCRIBE give a frame of text; INSERT starts and gives a Job, or None for INSERT .. VALUES.
+        Raises InputError before anything is started.
+        """
+        texts = split(text, "<statement>")
+        if len(texts) != 1:
+            raise SqlSyntaxError(
+                f"sql() runs one statement, this text has {len(texts)}", hint="run_file(path) runs a whole file"
+            )
+        return self._run(parse_statement(texts[0], self.namespace))
+
+    def run_file(self, path: str | Path, variables: Mapping[str, Any] | None = None) -> Sequence[Job]:
+        """Run a file: check all of it, then run its statements in order. Gives the jobs of its INSERTs.
+
+        Raises InputErrors with everything that is wrong in the file, before anything is started.
+        """
+        from penstock.sql.run.script_run import run_script_in_session
+
+        return run_script_in_session(self, Path(path), variables or {})
+
+    def plan_trigger(self, *, bounded: bool) -> Trigger:
+        """Choose the trigger of a query: to the end where every table has one, else for ever."""
+        return AvailableNow() if bounded else Continuous(interval_ms=self._planner.checkpoint_interval_ms)
+
+    def stop(self) -> None:
+        """Stop the session's jobs and forget its temporary objects. The Spark session stays."""
+        for job in self._jobs:
+            job.stop()
+        self._planner.close()
+
+    def _run(self, statement: Statement) -> DataFrame | Job | None:
+        if is_definition(statement):
+            define(statement, self.namespace)
+            return None
+        match statement:
+            case SetOption() | ResetOption():
+                set_option(statement, self.settings)
+                return None
+            case InsertInto():
+                return self._insert(statement)
+            case Select():
+                return self._planner.select(statement, self.spark)
+        return self._frame(listing(statement, self.namespace, self.settings))
+
+    def _insert(self, statement: InsertInto) -> Job | None:
+        planned = self._planner.plan_insert(self._planner.analyse_insert(statement), self.spark)
+        if not planned.is_stream:
+            planned.prepare()
+            planned.write()
+            return None
+        trigger = self.plan_trigger(bounded=planned.bounded)
+        job = start_job(planned, trigger=trigger, catalog=self.catalog)
+        self._jobs.append(job)
+        return job
+
+    def _frame(self, answer: Listing) -> DataFrame:
+        schema = ", ".join(f"`{name}` STRING" for name in answer.columns)
+        return self.spark.createDataFrame(list(answer.rows), schema)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,73 @@
+"""Starts Spark for Penstock, with Delta: settings that a local run needs, and what a given session must have."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.catalog.errors import ConfigError
+from penstock.connector.delta.jars import delta_jars
+from penstock.connector.java import find_java
+
+__all__ = ["DEFAULT_MASTER", "start_spark"]
+
+# local[*] never tries a task again, local[*,4] does
+DEFAULT_MASTER = "local[*,4]"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def start_spark(master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Start a Spark session, or take the running one. `conf` wins over the defaults.
+
+    Raises InputError when Java is missing or too old, ConfigError when a session runs that has no Delta.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        check_spark(running)
+        return running
+    os.environ.setdefault("JAVA_HOME", str(find_java().home))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName("penstock").master(master)
+    for key, value in {**_defaults(master), **(conf or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def check_spark(spark: SparkSession) -> None:
+    """Check that a session given by the user can read and write Delta. Raises ConfigError."""
+    extensions = spark.conf.get("spark.sql.extensions", "") or ""
+    if "DeltaSparkSessionExtension" not in extensions:
+        raise ConfigError(
+            "the Spark session was started without Delta",
+            hint="start it with spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, "
+            "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog and the Delta jars; "
+            "or let Penstock start it: penstock.connect()",
+        )
+
+
+def _defaults(master: str) -> dict[str, str]:
+    cores = str(os.cpu_count() or 2)
+    return {
+        "spark.jars": ",".join(str(jar) for jar in delta_jars()),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": cores,
+        "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # a progress event for every batch; the totals of a run are added up from them
+        "spark.sql.streaming.numRecentProgressUpdates": "10000",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "penstock-warehouse"),
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.python.worker.faulthandler.enabled": "true",
+    } | ({"spark.driver.host": "127.0.0.1"} if master.startswith("local") else {})
