@@ -122,7 +122,7 @@ def fetch_jars(jar_set: JarSet) -> list[Path]:
     folder = jar_set.folder()
     if not is_complete(jar_set, folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with exclusive(folder.with_suffix(".lock")):
+        with exclusive(folder.with_name(f"{folder.name}.lock")):
             if not is_complete(jar_set, folder):
                 install(jar_set, folder)
     return [folder / jar.file_name for jar in jar_set.jars]

@@ -1,0 +1,85 @@
+"""The same topic through Spark's own Kafka source and `withWatermark`: which rows it keeps.
+
+In batches of the size that Penstock gets. The result is taken in update mode, which drops late rows as append
+mode does but also shows the windows still open at the end, so that they do not count as lost.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from penstock.connector.jars import fetch_jars, read_jar_set
+from penstock.connector.java import find_java
+
+ROOT = Path(__file__).resolve().parents[2]
+SPARK_KAFKA = ROOT / "benchmarks" / "spark-kafka.jars"
+SCHEMA = (
+    "order_id BIGINT, customer STRING, product STRING, amount DECIMAL(10, 2), order_time TIMESTAMP"
+)
+
+
+def start_spark() -> SparkSession:
+    """A plain local Spark with its own Kafka source."""
+    os.environ["JAVA_HOME"] = str(find_java().path)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    jars = ",".join(str(jar) for jar in fetch_jars(read_jar_set(SPARK_KAFKA)))
+    builder = (
+        SparkSession.builder.master("local[*]").appName("spark-alone").config("spark.jars", jars)
+    )
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def kept_by_window(
+    bootstrap: str, topic: str, batch: int, checkpoint: Path, on_batch: Callable[[int, int], None]
+) -> dict[datetime, int]:
+    """Rows that Spark counts, by start of their ten-minute window. `on_batch` hears batch id and rows kept so far."""
+    counts: dict[datetime, int] = {}
+
+    def take(frame: DataFrame, batch_id: int) -> None:
+        for row in frame.collect():
+            counts[row["start"]] = row["count"]
+        on_batch(batch_id, sum(counts.values()))
+
+    spark = start_spark()
+    try:
+        records = (
+            spark.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", bootstrap)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", batch)
+            .load()
+        )
+        orders = records.select(f.from_json(f.col("value").cast("string"), SCHEMA).alias("order"))
+        windows = (
+            orders.select("order.*")
+            .withWatermark("order_time", "10 seconds")
+            .groupBy(f.window("order_time", "10 minutes"))
+            .count()
+            .select(f.col("window.start").cast("timestamp_ntz").alias("start"), "count")
+        )
+        writer = windows.writeStream.outputMode("update").foreachBatch(take)
+        query = (
+            writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+        )
+        query.awaitTermination()
+    finally:
+        spark.stop()
+    return dict(sorted(counts.items()))
