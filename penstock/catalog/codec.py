@@ -85,13 +85,21 @@ def _schema_from_json(value: Mapping[str, Any]) -> Schema:
     watermark, key = value["watermark"], value["primary_key"]
     return Schema(
         columns=tuple(_column_from_json(column) for column in value["columns"]),
-        watermark=None if watermark is None else Watermark(column=watermark[0], expression=watermark[1]),
-        primary_key=None if key is None else PrimaryKey(columns=tuple(key["columns"]), name=key["name"]),
+        watermark=None
+        if watermark is None
+        else Watermark(column=watermark[0], expression=watermark[1]),
+        primary_key=None
+        if key is None
+        else PrimaryKey(columns=tuple(key["columns"]), name=key["name"]),
     )
 
 
 def _column_to_json(column: Column) -> dict[str, Any]:
-    base = {"name": column.name, "type": None if column.type is None else str(column.type), "comment": column.comment}
+    base = {
+        "name": column.name,
+        "type": None if column.type is None else str(column.type),
+        "comment": column.comment,
+    }
     match column:
         case PhysicalColumn():
             return base | {"kind": "physical"}

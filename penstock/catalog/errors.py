@@ -1,26 +1,26 @@
 """Every error that Penstock raises on purpose, in one tree; and how one travels inside another program's text.
 
-    PenstockError
-      InputError             what the user gave is wrong; nothing was started (exit status 2)
-        SqlSyntaxError         the text is not Flink SQL
-        TemplateError          the Jinja template cannot be rendered
-        UnknownObjectError     no such table, view, column, database
-        ObjectExistsError      the name is taken
-        DefinitionError        a definition contradicts itself, or what it is used for
-        OptionError            an option is unknown, missing or malformed
-        UnsupportedError       Flink has it, Penstock has not (here)
-        StateMismatchError     a checkpoint or a target is of something else
-        PipelineLockedError    another runner has the pipeline
-        ConfigError            project file, environment, installation
-        CatalogError           the catalog's store cannot be read
-        InputErrors            several of these, of one file
-      RunError               a statement failed while it ran (exit status 1)
-        BadRecordError         a record cannot be decoded
-        DataLossError          records were deleted before they were read
-        TopicChangedError      a topic was deleted, or made again
-        BrokerUnavailableError the broker does not answer; may pass
-        SinkError              the target refused rows
-        QueryFailedError       anything else that ended a query; may pass
+PenstockError
+InputError             what the user gave is wrong; nothing was started (exit status 2)
+SqlSyntaxError         the text is not Flink SQL
+TemplateError          the Jinja template cannot be rendered
+UnknownObjectError     no such table, view, column, database
+ObjectExistsError      the name is taken
+DefinitionError        a definition contradicts itself, or what it is used for
+OptionError            an option is unknown, missing or malformed
+UnsupportedError       Flink has it, Penstock has not (here)
+StateMismatchError     a checkpoint or a target is of something else
+PipelineLockedError    another runner has the pipeline
+ConfigError            project file, environment, installation
+CatalogError           the catalog's store cannot be read
+InputErrors            several of these, of one file
+RunError               a statement failed while it ran (exit status 1)
+BadRecordError         a record cannot be decoded
+DataLossError          records were deleted before they were read
+TopicChangedError      a topic was deleted, or made again
+BrokerUnavailableError the broker does not answer; may pass
+SinkError              the target refused rows
+QueryFailedError       anything else that ended a query; may pass
 """
 
 from __future__ import annotations

@@ -51,4 +51,6 @@ def parse_identifier(text: str) -> tuple[str, ...]:
         if text[position] != ".":
             break
         position += 1
-    raise DefinitionError(f"{text!r} is not a name", hint="a name is [catalog.][database.]name, quoted as `name`")
+    raise DefinitionError(
+        f"{text!r} is not a name", hint="a name is [catalog.][database.]name, quoted as `name`"
+    )

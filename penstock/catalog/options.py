@@ -93,8 +93,12 @@ STRING: OptionType[str] = OptionType(name="a text", parse=str)
 INT: OptionType[int] = OptionType(name="a whole number", parse=_bounded(32))
 LONG: OptionType[int] = OptionType(name="a whole number", parse=_bounded(64))
 BOOLEAN: OptionType[bool] = OptionType(name="true or false", parse=_boolean)
-DURATION: OptionType[int] = OptionType(name="a duration such as '5 min', '1s' or '200 ms'", parse=_scaled(_DURATION_MS))
-MEMORY: OptionType[int] = OptionType(name="a size such as '8 mb' or '1gb'", parse=_scaled(_MEMORY_BYTES))
+DURATION: OptionType[int] = OptionType(
+    name="a duration such as '5 min', '1s' or '200 ms'", parse=_scaled(_DURATION_MS)
+)
+MEMORY: OptionType[int] = OptionType(
+    name="a size such as '8 mb' or '1gb'", parse=_scaled(_MEMORY_BYTES)
+)
 LIST: OptionType[tuple[str, ...]] = OptionType(
     name="a list separated by ';'",
     parse=lambda text: tuple(part.strip() for part in text.split(";") if part.strip()),
@@ -157,15 +161,26 @@ class Resolved:
 
     def prefixed(self, prefix: str) -> dict[str, str]:
         """Give the options that begin with `prefix`, without it."""
-        return {key[len(prefix) :]: value for key, value in self.passed_on.items() if key.startswith(prefix)}
+        return {
+            key[len(prefix) :]: value
+            for key, value in self.passed_on.items()
+            if key.startswith(prefix)
+        }
 
     def __repr__(self) -> str:
         return f"Resolved({redact({k: str(v) for k, v in self.values.items()})}, {redact(self.passed_on)})"
 
 
-def resolve(options: Mapping[str, str], known: Sequence[Option[Any] | PrefixOption], *, owner: str) -> Resolved:
+def resolve(
+    options: Mapping[str, str], known: Sequence[Option[Any] | PrefixOption], *, owner: str
+) -> Resolved:
     """Parse `options` by the descriptors of `known`. `owner` names what they belong to. Raises OptionError."""
-    by_key = {key: option for option in known if isinstance(option, Option) for key in (option.key, *option.aliases)}
+    by_key = {
+        key: option
+        for option in known
+        if isinstance(option, Option)
+        for key in (option.key, *option.aliases)
+    }
     prefixes = tuple(option.prefix for option in known if isinstance(option, PrefixOption))
     _check_required(options, known, owner)
     values: dict[str, Any] = {}
@@ -184,11 +199,15 @@ def resolve(options: Mapping[str, str], known: Sequence[Option[Any] | PrefixOpti
     return Resolved(values=values, passed_on=passed_on)
 
 
-def _check_required(options: Mapping[str, str], known: Sequence[Option[Any] | PrefixOption], owner: str) -> None:
+def _check_required(
+    options: Mapping[str, str], known: Sequence[Option[Any] | PrefixOption], owner: str
+) -> None:
     missing = sorted(
         option.key
         for option in known
-        if isinstance(option, Option) and option.required and not {option.key, *option.aliases} & options.keys()
+        if isinstance(option, Option)
+        and option.required
+        and not {option.key, *option.aliases} & options.keys()
     )
     if missing:
         raise OptionError(
@@ -202,11 +221,17 @@ def _parse(option: Option[T], key: str, text: str, owner: str) -> T:
         return option.type.parse(text)
     except ValueError:
         shown = REDACTED if option.secret or is_secret(key) else text
-        raise OptionError(f"{owner}: option '{key}' = '{shown}' is not {option.type.name}", hint=option.doc) from None
+        raise OptionError(
+            f"{owner}: option '{key}' = '{shown}' is not {option.type.name}", hint=option.doc
+        ) from None
 
 
-def _unknown(unknown: Sequence[str], known: Sequence[Option[Any] | PrefixOption], owner: str) -> OptionError:
-    keys = sorted(option.key if isinstance(option, Option) else f"{option.prefix}*" for option in known)
+def _unknown(
+    unknown: Sequence[str], known: Sequence[Option[Any] | PrefixOption], owner: str
+) -> OptionError:
+    keys = sorted(
+        option.key if isinstance(option, Option) else f"{option.prefix}*" for option in known
+    )
     near = [did_you_mean(key, keys) for key in unknown]
     return OptionError(
         f"{owner}: unsupported option{'s' if len(unknown) > 1 else ''} {', '.join(repr(key) for key in unknown)}",
@@ -220,7 +245,9 @@ _SECRET = re.compile(
     r"sasl\.jaas\.config|basic-auth|auth-params|user-info|\.pem$|ssl\.key",
     re.IGNORECASE,
 )
-_URL_SECRET = re.compile(r"(?<=://)([^/@\s:]+):([^/@\s]+)(?=@)|(?<=[?&;])(password|token|sig)=[^&;\s]+", re.IGNORECASE)
+_URL_SECRET = re.compile(
+    r"(?<=://)([^/@\s:]+):([^/@\s]+)(?=@)|(?<=[?&;])(password|token|sig)=[^&;\s]+", re.IGNORECASE
+)
 
 
 def is_secret(key: str) -> bool:
@@ -231,5 +258,6 @@ def is_secret(key: str) -> bool:
 def redact(options: Mapping[str, str]) -> dict[str, str]:
     """Give the options with secret values as ******, and passwords inside URLs too."""
     return {
-        key: REDACTED if is_secret(key) else _URL_SECRET.sub(REDACTED, value) for key, value in options.items()
+        key: REDACTED if is_secret(key) else _URL_SECRET.sub(REDACTED, value)
+        for key, value in options.items()
     }

@@ -8,7 +8,15 @@ from penstock.catalog.errors import DefinitionError, UnknownObjectError, did_you
 from penstock.catalog.identifier import quote
 from penstock.catalog.types import LogicalType, TimestampLtzType, TimestampType
 
-__all__ = ["Column", "ComputedColumn", "MetadataColumn", "PhysicalColumn", "PrimaryKey", "Schema", "Watermark"]
+__all__ = [
+    "Column",
+    "ComputedColumn",
+    "MetadataColumn",
+    "PhysicalColumn",
+    "PrimaryKey",
+    "Schema",
+    "Watermark",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +99,8 @@ class Schema:
                 return column
         names = [column.name for column in self.columns]
         raise UnknownObjectError(
-            f"there is no column {quote(name)}", hint=did_you_mean(name, names) or f"columns are: {', '.join(names)}"
+            f"there is no column {quote(name)}",
+            hint=did_you_mean(name, names) or f"columns are: {', '.join(names)}",
         )
 
     @property
@@ -126,7 +135,9 @@ class Schema:
 
     def _check_watermark(self, watermark: Watermark) -> None:
         column = self._known(watermark.column, "WATERMARK")
-        fits = isinstance(column.type, TimestampType | TimestampLtzType) and column.type.precision <= 3
+        fits = (
+            isinstance(column.type, TimestampType | TimestampLtzType) and column.type.precision <= 3
+        )
         if column.type is not None and not fits:
             raise DefinitionError(
                 f"WATERMARK column {quote(watermark.column)} has type {column.type}",
@@ -138,4 +149,6 @@ class Schema:
         try:
             return self.column(name)
         except UnknownObjectError as error:
-            raise DefinitionError(f"{role} names column {quote(name)}, which is not declared", hint=error.hint) from None
+            raise DefinitionError(
+                f"{role} names column {quote(name)}, which is not declared", hint=error.hint
+            ) from None

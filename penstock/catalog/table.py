@@ -26,7 +26,9 @@ class Table:
     def __post_init__(self) -> None:
         for name in self.partition_keys:
             if name not in self.schema.names:
-                raise DefinitionError(f"PARTITIONED BY names column {quote(name)}, which is not declared")
+                raise DefinitionError(
+                    f"PARTITIONED BY names column {quote(name)}, which is not declared"
+                )
 
     @property
     def option_map(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ from penstock.catalog.errors import DefinitionError
 from penstock.catalog.identifier import quote
 
 __all__ = [
+    "MAX_LENGTH",
     "ArrayType",
     "BigIntType",
     "BinaryType",
@@ -22,7 +23,6 @@ __all__ = [
     "IntervalDaySecondType",
     "IntervalYearMonthType",
     "LogicalType",
-    "MAX_LENGTH",
     "MapType",
     "MultisetType",
     "RowField",
@@ -133,7 +133,9 @@ class _Sized(_Type):
 
     def __post_init__(self) -> None:
         if not 1 <= self.length <= MAX_LENGTH:
-            raise DefinitionError(f"the length {self.length} is out of range", hint=f"it is 1 to {MAX_LENGTH}")
+            raise DefinitionError(
+                f"the length {self.length} is out of range", hint=f"it is 1 to {MAX_LENGTH}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +184,9 @@ class _Fractional(_Type):
 
     def __post_init__(self) -> None:
         if not 0 <= self.precision <= 9:
-            raise DefinitionError(f"the precision {self.precision} is out of range", hint="it is 0 to 9")
+            raise DefinitionError(
+                f"the precision {self.precision} is out of range", hint="it is 0 to 9"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +316,9 @@ LogicalType = (
     | RowType
 )
 
-_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|('(?:[^']|'')*')|([A-Za-z_][A-Za-z0-9_]*)|(\d+)|([<>(),]))")
+_TOKEN = re.compile(
+    r"\s*(?:(`(?:[^`]|``)+`)|('(?:[^']|'')*')|([A-Za-z_][A-Za-z0-9_]*)|(\d+)|([<>(),]))"
+)
 _SIMPLE: dict[str, type[_Type]] = {
     "BOOLEAN": BooleanType,
     "TINYINT": TinyIntType,
@@ -398,7 +404,7 @@ class _TypeParser:
             else:
                 return parsed
 
-    def _bare(self) -> LogicalType:
+    def _bare(self) -> LogicalType:  # noqa: C901, PLR0911, PLR0912  one case for each word of the grammar
         word = self._take().upper()
         if word in _SIMPLE:
             return _SIMPLE[word]()  # type: ignore[return-value]
@@ -465,7 +471,9 @@ class _TypeParser:
         if self._accept("WITH", "LOCAL", "TIME", "ZONE"):
             return TimestampLtzType(precision=precision)
         if self._accept("WITH", "TIME", "ZONE"):
-            raise DefinitionError("TIMESTAMP WITH TIME ZONE is not supported", hint="use TIMESTAMP_LTZ(3)")
+            raise DefinitionError(
+                "TIMESTAMP WITH TIME ZONE is not supported", hint="use TIMESTAMP_LTZ(3)"
+            )
         self._accept("WITHOUT", "TIME", "ZONE")
         return TimestampType(precision=precision)
 

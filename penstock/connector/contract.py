@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
     from penstock.catalog.table import Table
@@ -95,7 +95,9 @@ class SplitPlanner(Protocol):
     def list_splits(self) -> Discovery:
         """List the splits that exist now."""
 
-    def start_positions(self, split_ids: Sequence[str], *, first_listing: bool) -> Mapping[str, int]:
+    def start_positions(
+        self, split_ids: Sequence[str], *, first_listing: bool
+    ) -> Mapping[str, int]:
         """Resolve where reading starts: the startup mode at the first listing, the earliest position later."""
 
     def stop_positions(self, split_ids: Sequence[str]) -> Mapping[str, int]:
@@ -137,21 +139,29 @@ class SplitSource(Protocol):
     """
 
     @property
-    def bounded(self) -> bool: ...
+    def bounded(self) -> bool:
+        """Whether the scan has an end."""
     @property
-    def metadata_types(self) -> Mapping[str, LogicalType]: ...
+    def metadata_types(self) -> Mapping[str, LogicalType]:
+        """Metadata keys it can deliver, with their types."""
     @property
-    def skips_bad_records(self) -> bool: ...
+    def skips_bad_records(self) -> bool:
+        """Whether bad records are left out and counted."""
     @property
-    def tolerates_loss(self) -> bool: ...
+    def tolerates_loss(self) -> bool:
+        """Whether deleted records are counted and passed over."""
     @property
-    def idle_timeout_ms(self) -> int | None: ...
+    def idle_timeout_ms(self) -> int | None:
+        """Quiet time after which a split is idle; None is never."""
     @property
-    def max_records_per_batch(self) -> int | None: ...
+    def max_records_per_batch(self) -> int | None:
+        """Read limit; None leaves it to the engine."""
     @property
-    def parallelism(self) -> int | None: ...
+    def parallelism(self) -> int | None:
+        """Tasks of a batch; None is one per split."""
     @property
-    def discovery_interval_ms(self) -> int: ...
+    def discovery_interval_ms(self) -> int:
+        """Time between listings; <= 0 lists once."""
 
     def open_planner(self, peeked: ReadRequest) -> SplitPlanner:
         """Open the driver's side; `peeked` names the columns that peeks deliver."""
@@ -164,7 +174,8 @@ class EngineSource(Protocol):
     """A table that Spark reads by itself (Delta)."""
 
     @property
-    def bounded(self) -> bool: ...
+    def bounded(self) -> bool:
+        """Whether the scan has an end."""
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         """Give the table's physical columns."""
@@ -187,7 +198,8 @@ class Connector(Protocol):
     """A kind of table, found by the `connector` option."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The value of the option `connector`."""
 
     def check(self, table: Table) -> None:
         """Check options, formats and schema without I/O. Raises OptionError or DefinitionError."""

@@ -89,7 +89,9 @@ class Coordinator:
             case PlanRequested():
                 self._request = event
                 self._restore_quiet(event)
-                return ListSplits() if self._enumerator.is_due(event.now_ms) else self._fetch_extents()
+                return (
+                    ListSplits() if self._enumerator.is_due(event.now_ms) else self._fetch_extents()
+                )
             case SplitsListed():
                 return self._listed(event.discovery)
             case PositionsResolved():
@@ -118,12 +120,12 @@ class Coordinator:
         assert self._request is not None, "extents came without a request"
         self._moved = {}
         backlog: dict[str, int] = {}
-        for split_id, split in sorted(self._enumerator.splits.items()):
+        for split_id, known in sorted(self._enumerator.splits.items()):
             extent = extents[split_id]
-            if not split.finished and split.end < extent.first and split.end < (split.stop or extent.end):
-                if not self._settings.tolerates_loss:
-                    return ReportLost(split_id=split_id, position=split.end, extent=extent)
-                split = _skip_lost(split, extent.first)
+            lost = not known.finished and known.end < extent.first
+            if lost and not self._settings.tolerates_loss:
+                return ReportLost(split_id=split_id, position=known.end, extent=extent)
+            split = _skip_lost(known, extent.first) if lost else known
             self._moved[split_id] = replace(split, start=split.end)
             self._watch_quiet(split, extent)
             backlog[split_id] = self._readable(split, extent)
@@ -153,20 +155,25 @@ class Coordinator:
         }
 
     def _watch_quiet(self, split: SplitState, extent: Extent) -> None:
-        assert self._request is not None and self._quiet_since is not None
+        assert self._request is not None
+        assert self._quiet_since is not None
         if extent.end > split.end:
             self._quiet_since.pop(split.split_id, None)
         else:
             self._quiet_since.setdefault(split.split_id, self._request.now_ms)
 
     def _planned(self, watermarks_ms: Mapping[str, int]) -> Effect:
-        splits = tuple(self._advance(split, watermarks_ms) for _, split in sorted(self._moved.items()))
+        splits = tuple(
+            self._advance(split, watermarks_ms) for _, split in sorted(self._moved.items())
+        )
         before = self._state.watermark_ms
         watermark = combined_watermark(splits, before) if self._settings.tracks_event_time else None
         moved = any(split.end > split.start for split in splits)
         # a resolved start is kept by the batch that follows it, or a restart would resolve another one
         new = {split.split_id for split in splits} != set(self._state.positions)
-        lost = sum(split.lost for split in splits) != sum(split.lost for split in self._state.splits)
+        lost = sum(split.lost for split in splits) != sum(
+            split.lost for split in self._state.splits
+        )
         if not (moved or new or lost) and watermark == before:
             return NothingNew()
         self._state = SourceState(
@@ -180,14 +187,17 @@ class Coordinator:
 
     def _advance(self, split: SplitState, watermarks_ms: Mapping[str, int]) -> SplitState:
         """Give the split with its new watermark and its idleness."""
-        assert self._request is not None and self._quiet_since is not None
+        assert self._request is not None
+        assert self._quiet_since is not None
         seen = [w for w in (split.watermark_ms, watermarks_ms.get(split.split_id)) if w is not None]
         quiet = self._quiet_since.get(split.split_id)
         return replace(
             split,
             watermark_ms=max(seen, default=None),
             idle=is_idle(quiet, self._request.now_ms, self._settings.idle_timeout_ms),
-            quiet_since_ms=None if quiet is None else self._request.wall_ms - (self._request.now_ms - quiet),
+            quiet_since_ms=None
+            if quiet is None
+            else self._request.wall_ms - (self._request.now_ms - quiet),
         )
 
 

@@ -30,7 +30,10 @@ class SplitEnumerator:
         """Tell whether the splits are to be listed now: at the first call after a start, then every interval."""
         if self.listed_at_ms is None:
             return True
-        return self.discovery_interval_ms > 0 and now_ms - self.listed_at_ms >= self.discovery_interval_ms
+        return (
+            self.discovery_interval_ms > 0
+            and now_ms - self.listed_at_ms >= self.discovery_interval_ms
+        )
 
     def changed(self, discovery: Discovery) -> ReportChanged | None:
         """Find a topic that is no longer the one whose records were read."""
@@ -45,13 +48,19 @@ class SplitEnumerator:
         new = tuple(sorted(set(discovery.owners) - set(self.splits)))
         return ResolvePositions(split_ids=new, first_listing=not self.splits) if new else None
 
-    def add(self, discovery: Discovery, starts: Mapping[str, int], stops: Mapping[str, int]) -> None:
+    def add(
+        self, discovery: Discovery, starts: Mapping[str, int], stops: Mapping[str, int]
+    ) -> None:
         """Take on the splits of a listing at their resolved positions."""
         for split_id, start in starts.items():
             stop = stops.get(split_id)
             # a bounded split may have nothing to read: its stop lies before its start
             position = start if stop is None else min(start, stop)
             self.splits[split_id] = SplitState(
-                split_id=split_id, owner=discovery.owners[split_id], start=position, end=position, stop=stop
+                split_id=split_id,
+                owner=discovery.owners[split_id],
+                start=position,
+                end=position,
+                stop=stop,
             )
         self.incarnations.update(discovery.incarnations)

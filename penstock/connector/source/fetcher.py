@@ -38,13 +38,17 @@ Element = RecordsWithSplitIds | _Failed | _Idle
 class SplitFetcher:
     """Fetches until its splits are finished or it is closed; ends with `_Idle` or `_Failed` in the queue."""
 
-    def __init__(self, reader: SplitReader, splits: Sequence[Split], elements: queue.Queue[Element]) -> None:
+    def __init__(
+        self, reader: SplitReader, splits: Sequence[Split], elements: queue.Queue[Element]
+    ) -> None:
         self._reader = reader
         self._open = {split.split_id for split in splits}
         self._splits = tuple(splits)
         self._elements = elements
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="penstock-split-fetcher", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name="penstock-split-fetcher", daemon=True
+        )
 
     def start(self) -> None:
         """Start the thread; its splits are assigned before the first fetch."""

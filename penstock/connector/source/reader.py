@@ -42,7 +42,9 @@ class SourceReader:
 
     def poll(self) -> Iterator[RecordsWithSplitIds]:
         """Give fetches until the end of input. Raises what a fetcher failed with."""
-        assert self._no_more_splits, "a task reads to the end of its splits, so it must know the last one"
+        assert self._no_more_splits, (
+            "a task reads to the end of its splits, so it must know the last one"
+        )
         while (records := self._manager.next()) is not None:
             self.skipped += records.skipped
             yield records
@@ -55,6 +57,9 @@ class SourceReader:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()

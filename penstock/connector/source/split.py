@@ -22,7 +22,9 @@ class Split:
 
     def __post_init__(self) -> None:
         assert self.split_id, "a split needs an id"
-        assert self.start >= 0, f"split {self.split_id}: start {self.start} is not a resolved position"
+        assert self.start >= 0, (
+            f"split {self.split_id}: start {self.start} is not a resolved position"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,9 @@ __all__ = ["MAX_WATERMARK_MS", "SourceState", "SplitState", "decode_state", "enc
 VERSION = 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MIN_INSTANT_MS = -62_135_596_800_000  # 0001-01-01T00:00:00Z, the first that a datetime holds
-MAX_WATERMARK_MS = 253_402_300_799_000  # 9999-12-31T23:59:59Z: every split of a bounded scan is read
+MAX_WATERMARK_MS = (
+    253_402_300_799_000  # 9999-12-31T23:59:59Z: every split of a bounded scan is read
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,9 @@ def encode_state(state: SourceState) -> dict[str, Any]:
         "watermark": _instant(state.watermark_ms),
         "watermark_before": _instant(state.watermark_before_ms),
         "topics": dict(sorted(state.incarnations)),
-        "splits": {split.split_id: _encode_split(split) for split in sorted(state.splits, key=_by_id)},
+        "splits": {
+            split.split_id: _encode_split(split) for split in sorted(state.splits, key=_by_id)
+        },
     }
 
 
@@ -128,7 +132,11 @@ def _instant(milliseconds: int | None) -> str | None:
     if milliseconds is None:
         return None
     within = min(max(milliseconds, MIN_INSTANT_MS), MAX_WATERMARK_MS)
-    return (_EPOCH + timedelta(milliseconds=within)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        (_EPOCH + timedelta(milliseconds=within))
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def _milliseconds(text: str | None) -> int | None:

@@ -38,10 +38,15 @@ ROW = "__row"
 
 def scan_schema(scan: Scan, *, counts_skipped: bool) -> StructType:
     """Give the schema of the frame that Spark gets from the data source, hidden columns included."""
-    fields = [StructField(name, spark_type(logical), True) for name, logical in scan.typed_columns()]
+    fields = [
+        StructField(name, spark_type(logical), True) for name, logical in scan.typed_columns()
+    ]
     if scan.rowtime is not None:
         before = TimestampType() if scan.rowtime.instant else TimestampNTZType()
-        fields += [StructField(WATERMARK, TimestampType(), True), StructField(WATERMARK_BEFORE, before, True)]
+        fields += [
+            StructField(WATERMARK, TimestampType(), True),
+            StructField(WATERMARK_BEFORE, before, True),
+        ]
     if counts_skipped:
         fields.append(StructField(SKIPPED, IntegerType(), True))
     return StructType(fields or [StructField(ROW, BooleanType(), True)])
@@ -65,7 +70,11 @@ class RowFramer:
         def column(field: pa.Field) -> pa.Array:
             if field.name in names:
                 array = batch.column(field.name)
-                return array if array.type.equals(field.type, check_metadata=True) else array.cast(field.type)
+                return (
+                    array
+                    if array.type.equals(field.type, check_metadata=True)
+                    else array.cast(field.type)
+                )
             return constants(field)
 
         return self._assemble(column)
@@ -94,10 +103,14 @@ class RowFramer:
         def constant(field: pa.Field) -> pa.Array:
             if self._watermarks is None or field.name not in (WATERMARK, WATERMARK_BEFORE):
                 return pa.nulls(length, field.type)
-            at_ms = self._watermarks.now_ms if field.name == WATERMARK else self._watermarks.before_ms
+            at_ms = (
+                self._watermarks.now_ms if field.name == WATERMARK else self._watermarks.before_ms
+            )
             return pa.repeat(pa.scalar(at_ms * 1000, pa.int64()), length).cast(field.type)
 
         return constant
 
     def _assemble(self, column: Callable[[pa.Field], pa.Array]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays([column(field) for field in self._schema], schema=self._schema)
+        return pa.RecordBatch.from_arrays(
+            [column(field) for field in self._schema], schema=self._schema
+        )

@@ -65,7 +65,9 @@ class PlanningExecutor:
         """
         coordinator = self._coordinator_at(after)
         event: Event = PlanRequested(
-            now_ms=time.monotonic_ns() // 1_000_000, wall_ms=time.time_ns() // 1_000_000, limit=limit
+            now_ms=time.monotonic_ns() // 1_000_000,
+            wall_ms=time.time_ns() // 1_000_000,
+            limit=limit,
         )
         while True:
             effect = coordinator.handle(event)

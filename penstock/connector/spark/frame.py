@@ -32,7 +32,13 @@ class ScanFrame:
 
 
 def read_scan_frame(
-    spark: SparkSession, scan: Scan, *, view: str, workdir: Path, streaming: bool, computed: Mapping[str, str]
+    spark: SparkSession,
+    scan: Scan,
+    *,
+    view: str,
+    workdir: Path,
+    streaming: bool,
+    computed: Mapping[str, str],
 ) -> ScanFrame:
     """Read a scan, as a stream or once. `computed` gives the Spark SQL of computed columns that are needed.
 
@@ -42,11 +48,15 @@ def read_scan_frame(
     write_scan(scan, path)
     spark.dataSource.register(PenstockDataSource)
     reader = spark.readStream if streaming else spark.read
-    frame: DataFrame = reader.format(PenstockDataSource.name()).option(SCAN_OPTION, str(path)).load()
+    frame: DataFrame = (
+        reader.format(PenstockDataSource.name()).option(SCAN_OPTION, str(path)).load()
+    )
     counts_skipped = SKIPPED in frame.columns
     if counts_skipped:
         if streaming:
-            frame = frame.observe(skipped_metric(view), F.coalesce(F.sum(SKIPPED), F.lit(0)).alias("skipped"))
+            frame = frame.observe(
+                skipped_metric(view), F.coalesce(F.sum(SKIPPED), F.lit(0)).alias("skipped")
+            )
         frame = frame.filter(F.col(SKIPPED).isNull()).drop(SKIPPED)
     if scan.rowtime is not None:
         frame = carry_watermark(frame)
@@ -67,6 +77,8 @@ def _with_computed(frame: DataFrame, scan: Scan, computed: Mapping[str, str]) ->
             value = F.col(f"`{column.name}`")
         else:
             continue
-        selected.append(mark(value, column.name) if column.name == rowtime else value.alias(column.name))
+        selected.append(
+            mark(value, column.name) if column.name == rowtime else value.alias(column.name)
+        )
     hidden = [F.col(name) for name in (WATERMARK_BEFORE, ROW) if name in frame.columns]
     return frame.select(*selected, *hidden)

@@ -32,7 +32,9 @@ class Watermarks:
     @classmethod
     def of(cls, state: SourceState) -> Watermarks:
         """Take the watermarks of a planned batch."""
-        return cls(now_ms=max(0, state.watermark_ms or 0), before_ms=max(0, state.watermark_before_ms or 0))
+        return cls(
+            now_ms=max(0, state.watermark_ms or 0), before_ms=max(0, state.watermark_before_ms or 0)
+        )
 
 
 @dataclass
@@ -51,7 +53,11 @@ def plan_partitions(
 
     A batch that moves the watermark sends one heartbeat row, as its ranges may hold nothing but gaps.
     """
-    ranges = [Range(split_id=s.split_id, start=s.start, stop=s.end) for s in state.splits if s.end > s.start]
+    ranges = [
+        Range(split_id=s.split_id, start=s.start, stop=s.end)
+        for s in state.splits
+        if s.end > s.start
+    ]
     watermarks = Watermarks.of(state) if tracks_event_time else None
     heartbeat = tracks_event_time and state.watermark_ms != state.watermark_before_ms
     packed = pack(ranges, tasks)

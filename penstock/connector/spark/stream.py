@@ -93,7 +93,11 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {split_id: extent.end for split_id, extent in sorted(self._executor.extents.items())}
 
     @spark_readable
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(  # Spark passes both offsets
+        self,
+        start: dict[str, Any],  # noqa: ARG002
+        end: dict[str, Any],
+    ) -> Sequence[InputPartition]:
         """Plan the tasks of a batch, from `end` alone: Spark may ask for a batch of an earlier process."""
         return plan_partitions(
             decode_state(end),

@@ -1,4 +1,7 @@
-"""Logical types as Spark types. TIMESTAMP is Spark's TIMESTAMP_NTZ, TIMESTAMP_LTZ its TIMESTAMP, both in microseconds."""
+"""Logical types as Spark types.
+
+TIMESTAMP is Spark's TIMESTAMP_NTZ, TIMESTAMP_LTZ its TIMESTAMP, both in microseconds.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,9 @@ def spark_type(logical: t.LogicalType) -> s.DataType:
         case t.ArrayType():
             return s.ArrayType(spark_type(logical.element), logical.element.nullable)
         case t.MapType():
-            return s.MapType(spark_type(logical.key), spark_type(logical.value), logical.value.nullable)
+            return s.MapType(
+                spark_type(logical.key), spark_type(logical.value), logical.value.nullable
+            )
         case t.MultisetType():
             return s.MapType(spark_type(logical.element), s.IntegerType(), False)
         case t.RowType():

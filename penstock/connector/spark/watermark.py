@@ -25,7 +25,9 @@ def carry_watermark(frame: DataFrame) -> DataFrame:
     take heartbeat rows away before they are seen; as a disjunction it is neither split nor made simpler.
     """
     watched = frame.withWatermark(WATERMARK, "0 seconds")
-    return watched.filter(F.col(WATERMARK_BEFORE).isNotNull() | F.col(WATERMARK).isNull()).drop(WATERMARK)
+    return watched.filter(F.col(WATERMARK_BEFORE).isNotNull() | F.col(WATERMARK).isNull()).drop(
+        WATERMARK
+    )
 
 
 def mark(column: Column, name: str) -> Column:

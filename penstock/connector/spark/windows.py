@@ -58,17 +58,23 @@ def late_metric(view: str) -> str:
     return f"penstock_late_{view}"
 
 
-def assign_windows(frame: DataFrame, time_column: str, function: WindowFunction, *, view: str) -> DataFrame:
+def assign_windows(
+    frame: DataFrame, time_column: str, function: WindowFunction, *, view: str
+) -> DataFrame:
     """Give every row its windows. Rows without a rowtime belong to no window; they count as late.
 
     The original time column is an ordinary one afterwards, as in Flink.
     """
     rowtime = F.col(f"`{time_column}`")
     ntz = isinstance(frame.schema[time_column].dataType, TimestampNTZType)
-    epoch = F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'" if ntz else "TIMESTAMP'1970-01-01 00:00:00Z'")
+    epoch = F.expr(
+        "TIMESTAMP_NTZ'1970-01-01 00:00:00'" if ntz else "TIMESTAMP'1970-01-01 00:00:00Z'"
+    )
     slide = function.slide_ms if isinstance(function, Hop) else function.size_ms
     # Spark's window() takes rows without a rowtime away unseen; here they stay until they are counted
-    pane = F.window(F.coalesce(rowtime, epoch), _interval(slide), None, _interval(function.offset_ms))
+    pane = F.window(
+        F.coalesce(rowtime, epoch), _interval(slide), None, _interval(function.offset_ms)
+    )
     paned = frame.withColumn(_PANE, pane)
     if WATERMARK_BEFORE in frame.columns and frame.isStreaming:
         too_late = rowtime.isNull() | (_last_end(function) <= F.col(WATERMARK_BEFORE))
@@ -94,8 +100,12 @@ def _expand(frame: DataFrame, rowtime: Column, function: WindowFunction) -> Data
             return frame.withColumn("__start", start).withColumn("__end", end)
         case Hop():
             size, slide = _interval(function.size_ms), _interval(function.slide_ms)
-            hopped = frame.withColumn(_WINDOW, F.window(rowtime, size, slide, _interval(function.offset_ms)))
-            return hopped.withColumn("__start", F.col(f"{_WINDOW}.start")).withColumn("__end", F.col(f"{_WINDOW}.end"))
+            hopped = frame.withColumn(
+                _WINDOW, F.window(rowtime, size, slide, _interval(function.offset_ms))
+            )
+            return hopped.withColumn("__start", F.col(f"{_WINDOW}.start")).withColumn(
+                "__end", F.col(f"{_WINDOW}.end")
+            )
         case Cumulate():
             steps = F.sequence(start + _delta(function.step_ms), end, _delta(function.step_ms))
             grown = frame.withColumn("__start", start).withColumn("__end", F.explode(steps))

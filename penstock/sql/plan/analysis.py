@@ -50,6 +50,7 @@ class AnalysedQuery:
 
     @property
     def bounded(self) -> bool:
+        """Whether every table read has an end."""
         return all(leaf.bounded for leaf in self.leaves)
 
     @property
@@ -58,7 +59,9 @@ class AnalysedQuery:
         return tuple(str(leaf.table.identifier) for leaf in self.leaves)
 
 
-def analyse(query: exp.Expression, namespace: Namespace, project: Path, *, appends: bool) -> AnalysedQuery:
+def analyse(
+    query: exp.Expression, namespace: Namespace, project: Path, *, appends: bool
+) -> AnalysedQuery:
     """Analyse a query; `appends` says that it feeds a sink that only takes rows that stay.
 
     Raises InputError subclasses: unknown tables, wrong options, updating queries.

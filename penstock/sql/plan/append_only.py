@@ -21,7 +21,9 @@ def check_append_only(query: exp.Expression) -> None:
     """Raise UnsupportedError at the first operator whose result is updated as rows come."""
     for select in query.find_all(exp.Select):
         group = select.args.get("group")
-        aggregates = any(node.find_ancestor(exp.Select) is select for node in select.find_all(exp.AggFunc))
+        aggregates = any(
+            node.find_ancestor(exp.Select) is select for node in select.find_all(exp.AggFunc)
+        )
         if group is None and not aggregates:
             _check_distinct(select)
             continue

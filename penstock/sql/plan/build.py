@@ -68,11 +68,13 @@ class FrameBuilder:
             node.set("db", None)
             node.set("catalog", None)
 
-    def _leaf_frame(self, leaf: AnalysedLeaf, view: str, *, streaming: bool) -> tuple[DataFrame, bool]:
+    def _leaf_frame(
+        self, leaf: AnalysedLeaf, view: str, *, streaming: bool
+    ) -> tuple[DataFrame, bool]:
         computed = {name: to_spark(text) for name, text in leaf.computed.items()}
         source = connector_of(leaf.table, project=self.project).source(leaf.table)
         if not leaf.by_splits:
-            return _engine_frame(self.spark, source, leaf, computed, streaming=streaming), False  # type: ignore[arg-type]
+            return _engine_frame(self.spark, source, computed, streaming=streaming), False  # type: ignore[arg-type]
         scan = Scan(
             table=leaf.table,
             columns=leaf.columns,
@@ -82,22 +84,36 @@ class FrameBuilder:
             default_limit=self.default_limit,
         )
         read = read_scan_frame(
-            self.spark, scan, view=view, workdir=self.workdir, streaming=streaming, computed=computed
+            self.spark,
+            scan,
+            view=view,
+            workdir=self.workdir,
+            streaming=streaming,
+            computed=computed,
         )
         return read.frame, read.late_bound
 
     def _replace_window(self, window: WindowTable, view: str) -> None:
         inner = exp.select("*").from_(window.input.copy())
         frame = self.spark.sql(to_spark_query(inner))
-        assign_windows(frame, window.time_column, _function(window), view=view).createOrReplaceTempView(view)
+        assign_windows(
+            frame, window.time_column, _function(window), view=view
+        ).createOrReplaceTempView(view)
         alias = window.alias or view
         window.node.replace(
-            exp.Table(this=exp.to_identifier(view), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+            exp.Table(
+                this=exp.to_identifier(view),
+                alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
+            )
         )
 
 
 def _engine_frame(
-    spark: SparkSession, source: EngineSource, leaf: AnalysedLeaf, computed: Mapping[str, str], *, streaming: bool
+    spark: SparkSession,
+    source: EngineSource,
+    computed: Mapping[str, str],
+    *,
+    streaming: bool,
 ) -> DataFrame:
     frame = source.frame(spark, streaming=streaming)
     return frame.selectExpr("*", *(f"{text} AS `{name}`" for name, text in computed.items()))
@@ -108,10 +124,16 @@ def _function(window: WindowTable) -> WindowFunction:
         case "TUMBLE":
             return Tumble(size_ms=window.size_ms, offset_ms=window.offset_ms)
         case "HOP":
-            return Hop(size_ms=window.size_ms, slide_ms=window.slide_ms or window.size_ms, offset_ms=window.offset_ms)
+            return Hop(
+                size_ms=window.size_ms,
+                slide_ms=window.slide_ms or window.size_ms,
+                offset_ms=window.offset_ms,
+            )
         case "CUMULATE":
             return Cumulate(
-                size_ms=window.size_ms, step_ms=window.step_ms or window.size_ms, offset_ms=window.offset_ms
+                size_ms=window.size_ms,
+                step_ms=window.step_ms or window.size_ms,
+                offset_ms=window.offset_ms,
             )
     raise UnsupportedError(
         f"{window.kind} is only supported directly under a GROUP BY of its window_start and window_end",

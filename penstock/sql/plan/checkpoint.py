@@ -1,4 +1,4 @@
-"""A query's checkpoint directory on any Hadoop file system: where it is, and the query shape kept beside Spark's files."""
+"""A query's checkpoint directory on any Hadoop file system, and the query shape kept there beside Spark's files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def _file(spark: SparkSession, path: str) -> tuple[Any, Any]:
     jvm = spark._jvm  # noqa: SLF001  PySpark has no public door to Hadoop's file systems
     assert jvm is not None, "checkpoints need a classic Spark session"
     hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
-    return hadoop_path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()), hadoop_path  # noqa: SLF001
+    conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+    return hadoop_path.getFileSystem(conf), hadoop_path
 
 
 def _read(spark: SparkSession, path: str) -> str | None:

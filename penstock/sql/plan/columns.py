@@ -21,7 +21,9 @@ def mentioned_names(query: exp.Expression) -> frozenset[str] | None:
     return frozenset(node.name for node in query.find_all(exp.Identifier))
 
 
-def delivered_columns(schema: Schema, wanted: frozenset[str] | None) -> tuple[tuple[str, ...], dict[str, str]]:
+def delivered_columns(
+    schema: Schema, wanted: frozenset[str] | None
+) -> tuple[tuple[str, ...], dict[str, str]]:
     """Split the wanted columns into those that the source delivers, in table order, and computed ones.
 
     The second maps a computed column to its Flink SQL text; what its expression reads is delivered too.
@@ -39,5 +41,7 @@ def delivered_columns(schema: Schema, wanted: frozenset[str] | None) -> tuple[tu
         if isinstance(column, ComputedColumn):
             computed[column.name] = column.expression
             pending.extend(columns_of(column.expression))
-    delivered = tuple(c.name for c in schema.columns if c.name in needed and not isinstance(c, ComputedColumn))
+    delivered = tuple(
+        c.name for c in schema.columns if c.name in needed and not isinstance(c, ComputedColumn)
+    )
     return delivered, computed

@@ -45,7 +45,9 @@ def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str) -> 
     watermarks = [state.watermark_ms for state in states]
     known = [watermark for watermark in watermarks if watermark is not None]
     extra = sum(_heartbeats(source) for source in sources) + _sum(observed, "markers")
-    dropped_by_spark = sum(o.get("numRowsDroppedByWatermark", 0) for o in progress.get("stateOperators") or ())
+    dropped_by_spark = sum(
+        o.get("numRowsDroppedByWatermark", 0) for o in progress.get("stateOperators") or ()
+    )
     duration = int(progress.get("batchDuration") or 0)
     return BatchMetrics(
         batch_id=int(progress["batchId"]),
@@ -56,7 +58,8 @@ def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str) -> 
         watermark_ms=min(known) if known and len(known) == len(watermarks) else None,
         lag_records=sum(_lag(source) for source in sources),
         duration_ms=duration,
-        committed_at_ms=int(datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000) + duration,
+        committed_at_ms=int(datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000)
+        + duration,
     )
 
 
@@ -87,4 +90,6 @@ def _lag(source: Mapping[str, Any]) -> int:
     state, latest = _state(source), _offset(source.get("latestOffset"))
     if state is None or latest is None:
         return 0
-    return sum(max(0, int(end) - state.positions.get(split, int(end))) for split, end in latest.items())
+    return sum(
+        max(0, int(end) - state.positions.get(split, int(end))) for split, end in latest.items()
+    )

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.catalog.errors import InputError, UnsupportedError
 from penstock.catalog.names import Namespace
@@ -25,7 +25,13 @@ from penstock.sql.plan.analysis import AnalysedQuery, analyse
 from penstock.sql.plan.build import FrameBuilder
 from penstock.sql.plan.checkpoint import check_checkpoint, checkpoint_location, record_shape
 from penstock.sql.plan.metrics import BatchMetrics, read_batch_metrics
-from penstock.sql.plan.settings import CHECKPOINT_DIR, CHECKPOINT_INTERVAL, LOCAL_TIME_ZONE, PIPELINE_NAME, SETTINGS
+from penstock.sql.plan.settings import (
+    CHECKPOINT_DIR,
+    CHECKPOINT_INTERVAL,
+    LOCAL_TIME_ZONE,
+    PIPELINE_NAME,
+    SETTINGS,
+)
 from penstock.sql.plan.shape import QueryShape, shape_of
 from penstock.sql.plan.spark_errors import as_input_error
 from penstock.sql.statements import InsertInto, Select
@@ -90,7 +96,9 @@ class PlannedInsert:
         record_shape(self.spark, self.checkpoint, self.shape)
         limit = None if isinstance(trigger, AvailableNow) else CONTINUOUS_LIMIT
         frame = self._frame(limit=limit).observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
-        settings = SinkSettings(checkpoint=self.checkpoint, query_name=f"{self.pipeline}", trigger=trigger)
+        settings = SinkSettings(
+            checkpoint=self.checkpoint, query_name=f"{self.pipeline}", trigger=trigger
+        )
         return self.target.start(frame, settings)
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
@@ -119,7 +127,9 @@ class PlannedInsert:
                     hint="name the columns: INSERT INTO t (a, b) SELECT ...",
                 )
             renamed = frame.toDF(*(name for name, _ in self.columns))
-            return renamed.select(*(F.col(f"`{name}`").cast(kind).alias(name) for name, kind in self.columns))
+            return renamed.select(
+                *(F.col(f"`{name}`").cast(kind).alias(name) for name, kind in self.columns)
+            )
         except AnalysisException as error:
             raise as_input_error(error) from error
 
@@ -139,11 +149,15 @@ class Planner:
         """Check an INSERT as far as that needs no JVM. Raises InputError."""
         target = self.namespace.lookup(statement.target)
         if not isinstance(target, Table):
-            raise UnsupportedError(f"{target.identifier} is a view; rows go into tables only", span=statement.span)
+            raise UnsupportedError(
+                f"{target.identifier} is a view; rows go into tables only", span=statement.span
+            )
         connector = connector_of(target, project=self.project)
         connector.check(target)
         query = analyse(statement.query, self.namespace, self.project, appends=True)
-        return AnalysedInsert(statement=statement, target=target, query=query, sink=connector.sink(target))
+        return AnalysedInsert(
+            statement=statement, target=target, query=query, sink=connector.sink(target)
+        )
 
     def plan_insert(self, analysed: AnalysedInsert, spark: SparkSession) -> PlannedInsert:
         """Plan an analysed INSERT in Spark and check it as a whole. Raises InputError; nothing is started."""
@@ -163,7 +177,9 @@ class Planner:
             builder=self.builder(spark),
             analysed=analysed.query,
             columns=columns,
-            shape=shape_of(analysed.query.query, analysed.query.source_names, str(analysed.target.identifier)),
+            shape=shape_of(
+                analysed.query.query, analysed.query.source_names, str(analysed.target.identifier)
+            ),
         )
         planned.check()
         return planned
@@ -215,7 +231,9 @@ def _target_columns(analysed: AnalysedInsert) -> tuple[tuple[str, str], ...]:
     """Give the columns that the INSERT fills, in its order, with the Spark type that each is cast to."""
     schema = analysed.target.schema
     writable = [
-        c for c in schema.columns if isinstance(c, PhysicalColumn) or (isinstance(c, MetadataColumn) and not c.virtual)
+        c
+        for c in schema.columns
+        if isinstance(c, PhysicalColumn) or (isinstance(c, MetadataColumn) and not c.virtual)
     ]
     by_name = {c.name: c for c in writable}
     names = analysed.statement.columns or tuple(by_name)

@@ -54,7 +54,9 @@ def _expand(query: exp.Expression, namespace: Namespace) -> exp.Expression:
             continue
         body = _expand(parse_query(found.query), namespace)
         columns = [exp.to_identifier(name, quoted=True) for name in found.columns]
-        alias = exp.TableAlias(this=exp.to_identifier(node.alias or node.name, quoted=True), columns=columns)
+        alias = exp.TableAlias(
+            this=exp.to_identifier(node.alias or node.name, quoted=True), columns=columns
+        )
         node.replace(exp.Subquery(this=body, alias=alias))
     return query
 
@@ -65,7 +67,8 @@ def _catalog_tables(query: exp.Expression) -> list[exp.Table]:
     return [
         node
         for node in query.find_all(exp.Table, bfs=False)
-        if isinstance(node.this, exp.Identifier) and not (len(node.parts) == 1 and node.name in named)
+        if isinstance(node.this, exp.Identifier)
+        and not (len(node.parts) == 1 and node.name in named)
     ]
 
 

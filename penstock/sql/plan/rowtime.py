@@ -1,4 +1,4 @@
-"""How the watermark of a raw record is found at planning: the table's expression, over delivered columns, for DuckDB."""
+"""How the watermark of a raw record is found at planning: the table's expression as DuckDB SQL."""
 
 from __future__ import annotations
 

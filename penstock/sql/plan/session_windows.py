@@ -59,7 +59,9 @@ def _rewrite(window: WindowTable) -> None:
 
 
 def _replace_column(column: exp.Column, session: exp.Expression) -> None:
-    part = exp.Dot(this=session.copy(), expression=exp.to_identifier(column.name.removeprefix("window_")))
+    part = exp.Dot(
+        this=session.copy(), expression=exp.to_identifier(column.name.removeprefix("window_"))
+    )
     if column.name == "window_time":
         end = exp.Dot(this=session.copy(), expression=exp.to_identifier("end"))
         interval = exp.Interval(this=exp.Literal.string("0.001"), unit=exp.var("SECOND"))

@@ -58,7 +58,9 @@ def _operators(query: exp.Expression) -> list[str]:
         if group is not None:
             keys = ", ".join(to_text(key) for key in group.expressions)
             values = sorted({to_text(node) for node in select.find_all(exp.AggFunc)})
-            found.append(f"GROUP BY {keys} COMPUTE {', '.join(values)} FROM {to_text(select.args['from_'])}")
+            found.append(
+                f"GROUP BY {keys} COMPUTE {', '.join(values)} FROM {to_text(select.args['from_'])}"
+            )
         if distinct is not None:
             found.append(f"DISTINCT {', '.join(to_text(p) for p in select.expressions)}")
         found.extend(to_text(join) for join in select.args.get("joins") or ())
@@ -78,7 +80,8 @@ def check_fits(known: QueryShape, wanted: QueryShape, checkpoint: str) -> None:
     ]
     if differing:
         raise StateMismatchError(
-            f"the query changed, and its checkpoint {checkpoint} no longer fits; " + "; ".join(differing),
+            f"the query changed, and its checkpoint {checkpoint} no longer fits; "
+            + "; ".join(differing),
             hint="undo the change; or start anew from the startup mode of the sources, either by "
             "SET 'pipeline.name' = '<another name>' or by removing the checkpoint directory "
             "(rows that were already written are written again)",

@@ -23,7 +23,12 @@ from penstock.connector.source.events import (
     SplitsListed,
 )
 from penstock.connector.source.split import Discovery, Extent
-from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, decode_state, encode_state
+from penstock.connector.source.state import (
+    MAX_WATERMARK_MS,
+    SourceState,
+    decode_state,
+    encode_state,
+)
 
 
 @dataclass
@@ -37,27 +42,43 @@ class World:
     start_latest: bool = False
     listings: int = 0
 
-    def perform(self, effect: Effect) -> SplitsListed | PositionsResolved | ExtentsFetched | EventTimesPeeked | None:
+    def perform(
+        self, effect: Effect
+    ) -> SplitsListed | PositionsResolved | ExtentsFetched | EventTimesPeeked | None:
         """Perform an effect; None for one that ends the planning."""
         match effect:
             case ListSplits():
                 self.listings += 1
-                discovery = Discovery(owners=dict.fromkeys(self.times, "t"), incarnations={"t": self.topic_id})
+                discovery = Discovery(
+                    owners=dict.fromkeys(self.times, "t"), incarnations={"t": self.topic_id}
+                )
                 return SplitsListed(discovery=discovery)
             case ResolvePositions():
                 late = self.start_latest and effect.first_listing
-                starts = {i: len(self.times[i]) if late else self.first.get(i, 0) for i in effect.split_ids}
-                return PositionsResolved(starts=starts, stops={i: self.stops[i] for i in effect.split_ids if self.stops})
+                starts = {
+                    i: len(self.times[i]) if late else self.first.get(i, 0)
+                    for i in effect.split_ids
+                }
+                return PositionsResolved(
+                    starts=starts, stops={i: self.stops[i] for i in effect.split_ids if self.stops}
+                )
             case FetchExtents():
                 return ExtentsFetched(
-                    extents={i: Extent(first=self.first.get(i, 0), end=len(self.times[i])) for i in effect.split_ids}
+                    extents={
+                        i: Extent(first=self.first.get(i, 0), end=len(self.times[i]))
+                        for i in effect.split_ids
+                    }
                 )
             case PeekEventTimes():
-                return EventTimesPeeked(watermarks_ms={i: self.times[i][to - 1] for i, (_, to) in effect.ranges.items()})
+                return EventTimesPeeked(
+                    watermarks_ms={i: self.times[i][to - 1] for i, (_, to) in effect.ranges.items()}
+                )
         return None
 
 
-def settings(*, idle_timeout_ms: int | None = None, tolerates_loss: bool = False, interval: int = 0) -> CoordinatorSettings:
+def settings(
+    *, idle_timeout_ms: int | None = None, tolerates_loss: bool = False, interval: int = 0
+) -> CoordinatorSettings:
     """Make settings for a scan that tracks event time."""
     return CoordinatorSettings(
         tracks_event_time=True,
@@ -67,7 +88,9 @@ def settings(*, idle_timeout_ms: int | None = None, tolerates_loss: bool = False
     )
 
 
-def plan(coordinator: Coordinator, world: World, *, now: int = 0, limit: int | None = None) -> Effect:
+def plan(
+    coordinator: Coordinator, world: World, *, now: int = 0, limit: int | None = None
+) -> Effect:
     """Drive a coordinator until it has decided."""
     effect = coordinator.handle(PlanRequested(now_ms=now, wall_ms=1_000_000 + now, limit=limit))
     while (event := world.perform(effect)) is not None:
@@ -218,7 +241,9 @@ def test_deleted_records_are_reported() -> None:
     plan(coordinator, world, limit=1)
     world.first["t-0"] = 3
 
-    assert plan(coordinator, world) == ReportLost(split_id="t-0", position=1, extent=Extent(first=3, end=4))
+    assert plan(coordinator, world) == ReportLost(
+        split_id="t-0", position=1, extent=Extent(first=3, end=4)
+    )
 
 
 def test_deleted_records_are_counted_where_the_table_tolerates_it() -> None:
@@ -238,7 +263,9 @@ def test_a_topic_made_again_is_reported_after_a_restart() -> None:
     state = planned(plan(Coordinator(settings()), world))
     world.topic_id = "id-2"
 
-    assert plan(Coordinator(settings(), state), world) == ReportChanged(owner="t", known="id-1", found="id-2")
+    assert plan(Coordinator(settings(), state), world) == ReportChanged(
+        owner="t", known="id-1", found="id-2"
+    )
 
 
 def test_state_is_the_same_text_after_a_restart() -> None:

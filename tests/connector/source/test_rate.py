@@ -11,7 +11,9 @@ backlogs = st.dictionaries(st.text(min_size=1, max_size=3), st.integers(0, 5_000
 
 
 @given(backlog=backlogs, limit=st.integers(1, 10_000))
-def test_shares_use_the_limit_and_never_more_than_there_is(backlog: dict[str, int], limit: int) -> None:
+def test_shares_use_the_limit_and_never_more_than_there_is(
+    backlog: dict[str, int], limit: int
+) -> None:
     """The shares add up to the limit, or to all there is where that is less."""
     shares = share(limit, backlog)
 
@@ -47,7 +49,9 @@ ranges = st.lists(
 
 
 @given(ranges=ranges, tasks=st.none() | st.integers(1, 6))
-def test_every_position_is_read_by_exactly_one_task_in_order(ranges: list[Range], tasks: int | None) -> None:
+def test_every_position_is_read_by_exactly_one_task_in_order(
+    ranges: list[Range], tasks: int | None
+) -> None:
     """Packed ranges, put together again, are the ranges given; no more tasks than asked for."""
     packed = pack(ranges, tasks)
 

@@ -9,9 +9,13 @@ from penstock.connector.source.state import MAX_WATERMARK_MS, SplitState
 from penstock.connector.source.watermark import combined_watermark, is_idle
 
 
-def split(name: str, watermark_ms: int | None, *, idle: bool = False, stop: int | None = None) -> SplitState:
+def split(
+    name: str, watermark_ms: int | None, *, idle: bool = False, stop: int | None = None
+) -> SplitState:
     """Make a split that has read ten records."""
-    return SplitState(split_id=name, owner="t", start=0, end=10, watermark_ms=watermark_ms, idle=idle, stop=stop)
+    return SplitState(
+        split_id=name, owner="t", start=0, end=10, watermark_ms=watermark_ms, idle=idle, stop=stop
+    )
 
 
 def test_the_slowest_split_holds_the_watermark() -> None:
@@ -42,14 +46,21 @@ def test_a_finished_split_leaves_the_minimum() -> None:
 
 def test_the_end_of_a_bounded_scan_is_the_maximum() -> None:
     """When every split is read to its stop, every window closes."""
-    assert combined_watermark([split("a", 100, stop=10), split("b", None, stop=10)], 50) == MAX_WATERMARK_MS
+    assert (
+        combined_watermark([split("a", 100, stop=10), split("b", None, stop=10)], 50)
+        == MAX_WATERMARK_MS
+    )
 
 
 @given(
     before=st.none() | st.integers(-1000, 1000),
     splits=st.lists(
         st.builds(
-            split, st.text(min_size=1), st.none() | st.integers(-1000, 1000), idle=st.booleans(), stop=st.just(None)
+            split,
+            st.text(min_size=1),
+            st.none() | st.integers(-1000, 1000),
+            idle=st.booleans(),
+            stop=st.just(None),
         )
     ),
 )
