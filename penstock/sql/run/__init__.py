@@ -1,0 +1,1 @@
+"""Runs planned statements: sessions, jobs with their supervisors, whole SQL files and what they report."""

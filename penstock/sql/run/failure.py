@@ -1,0 +1,126 @@
+"""Turns what Spark throws into Penstock's errors: finds ours inside its text, else keeps the one line that matters.
+
+Pure text work on exceptions; decides which failures a restart cannot mend. Called by the supervisor and the CLI.
+"""
+
+from __future__ import annotations
+
+import re
+
+from penstock.catalog.errors import (
+    InputError,
+    PenstockError,
+    QueryFailedError,
+    RunError,
+    decode_failure,
+)
+
+__all__ = ["PermanentFailureError", "is_permanent", "translate"]
+
+# What Spark adds around the reason: its own wrapper, then reports that begin one of these ways.
+_WRAPPER = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception:\s*", re.DOTALL)
+_PY4J = re.compile(r"^An error occurred while calling [\w.]+\.\s*:\s*")
+_REPORT = re.compile(
+    r"\n?=== Streaming Query ===|\n\s*at [\w.$/]+\(|\n+Driver stacktrace:|\n== SQL|\n== DataFrame|\nJVM stacktrace:"
+)
+_STATE = re.compile(r"\s*SQLSTATE: (\w{5})")
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+_JAVA_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error)?:\s*")
+_LOST_TASK = re.compile(
+    r"most recent failure: Lost task [^:]*?\(TID \d+\) \([^)]*\):\s*", re.DOTALL
+)
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):")
+_PYTHON_ERROR = re.compile(
+    r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit)): (.*)$", re.MULTILINE
+)
+
+# SQLSTATE classes of failures that come again with every attempt: wrong cardinality, bad data, constraint, syntax or
+# a name that is not there, an unsupported feature, raised by the query itself (PostgreSQL's class P0).
+_PERMANENT_CLASSES = frozenset({"21", "22", "23", "42", "0A", "P0"})
+# Conditions whose SQLSTATE does not say so: a checkpoint that does not fit, or another runner in it.
+_PERMANENT_CONDITIONS = (
+    "STATE_STORE_",
+    "STREAMING_STATEFUL_",
+    "STREAMING_CHECKPOINT_",
+    "CONCURRENT_STREAM_LOG_UPDATE",
+)
+# Python's own errors inside our reader or a function of the user: a bug, and a bug does not pass.
+_BUGS = frozenset(
+    {"AssertionError", "AttributeError", "ImportError", "IndexError", "KeyError", "NameError"}
+) | {
+    "ModuleNotFoundError",
+    "NotImplementedError",
+    "TypeError",
+    "ValueError",
+}
+_JVM_GONE = (
+    "Py4JNetworkError",
+    "ConnectionRefusedError",
+    "ConnectionResetError",
+    "BrokenPipeError",
+)
+
+
+class PermanentFailureError(QueryFailedError):
+    """A query ended for a reason that starting it again does not remove."""
+
+    permanent = True
+
+
+def translate(error: BaseException) -> PenstockError:
+    """Give the Penstock error that `error` is, carries in its text, or amounts to (QueryFailedError)."""
+    if isinstance(error, PenstockError):
+        return error
+    text = str(error)
+    ours = decode_failure(text)
+    if ours is not None:
+        return ours
+    if type(error).__name__ in _JVM_GONE or "Answer from Java side is empty" in text:
+        return PermanentFailureError(
+            "Spark's Java process ended unexpectedly",
+            hint="was it out of memory? Give it more with --conf spark.driver.memory=4g",
+        )
+    reason, bug = _reason(text)
+    conditions = _CONDITION.findall(text)
+    permanent = (
+        bug
+        or any(state[:2] in _PERMANENT_CLASSES for state in _STATE.findall(text))
+        or any(condition.startswith(_PERMANENT_CONDITIONS) for condition in conditions)
+    )
+    kind = PermanentFailureError if permanent else QueryFailedError
+    return kind(reason, hint=_hint(conditions))
+
+
+def is_permanent(error: PenstockError) -> bool:
+    """Tell whether starting again from the checkpoint would fail the same way."""
+    return isinstance(error, InputError) or (isinstance(error, RunError) and error.permanent)
+
+
+def _reason(text: str) -> tuple[str, bool]:
+    """Find the sentence a person needs, and whether it is a Python bug."""
+    python_errors = _PYTHON_ERROR.findall(text) if _TRACEBACK.search(text) else []
+    if python_errors:
+        kind, message = python_errors[-1]
+        return f"{kind}: {message}".strip(), kind in _BUGS
+    core = _PY4J.sub("", _WRAPPER.sub("", text.strip()))
+    lost = _LOST_TASK.search(core)
+    if lost is not None:
+        core = core[lost.end() :]
+    core = _JAVA_CLASS.sub("", _REPORT.split(core, maxsplit=1)[0].strip())
+    core = _STATE.sub("", core)
+    core = re.sub(rf"^{_CONDITION.pattern}\s*", "", core)
+    return " ".join(core.split()) or "the query failed and Spark gave no reason", False
+
+
+def _hint(conditions: list[str]) -> str | None:
+    for condition in conditions:
+        if condition.startswith(("STATE_STORE_", "STREAMING_STATEFUL_")):
+            return (
+                "the query changed so that the state in its checkpoint no longer fits; go back to the old query, or "
+                "begin anew under another SET 'pipeline.name' (or remove the checkpoint directory)"
+            )
+        if condition == "CONCURRENT_STREAM_LOG_UPDATE":
+            return "another runner writes to the same checkpoint; stop one of them"
+        if condition == "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR":
+            return "run again with --verbose for the whole report"
+    return None

@@ -1,0 +1,50 @@
+"""What a job tells about itself at a moment: plain values for displays, summaries and Python callers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["JobProgress", "JobStatus"]
+
+
+class JobStatus(StrEnum):
+    """Where a job is in its life; the last three are final."""
+
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing follows."""
+        return self in {JobStatus.FINISHED, JobStatus.STOPPED, JobStatus.FAILED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProgress:
+    """A job as of its last committed batch; counts are sums since the job started, each batch counted once.
+
+    Times are epoch ms of the wall clock, except `watermark_ms`, which is event time (the maximum once every bounded
+    table is read). `rows_per_second` averages the last seconds. `activity` says in words what the job does now.
+    """
+
+    name: str
+    sink: str
+    status: JobStatus
+    activity: str
+    started_ms: int
+    seconds: float
+    batches: int = 0
+    batch_id: int | None = None
+    rows_in: int = 0
+    rows_out: int = 0
+    rows_dropped: int = 0
+    bad_records: int = 0
+    rows_per_second: float = 0.0
+    watermark_ms: int | None = None
+    lag_records: int | None = None
+    last_commit_ms: int | None = None
+    restarts: int = 0

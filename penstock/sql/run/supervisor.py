@@ -1,0 +1,286 @@
+"""Keeps the streaming query of one INSERT going: watches it, counts its batches, restarts it, stops it.
+
+One thread per job. Owns no lease and no decision about when to start again (`restart.py`); talks to Spark only
+through the query that `PlannedInsert.start` gives.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+from penstock.catalog.errors import PenstockError
+from penstock.connector.contract import Trigger
+from penstock.sql.run.failure import is_permanent, translate
+from penstock.sql.run.progress import JobProgress, JobStatus
+from penstock.sql.run.restart import Failures, RestartStrategy, after_failure
+from penstock.sql.run.totals import Totals, rows_per_second
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql.streaming import StreamingQuery
+
+    from penstock.sql.plan.planner import PlannedInsert
+    from penstock.sql.run.clock import Clock
+
+__all__ = ["Supervisor", "SupervisorSettings"]
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.1  # how long a look at the query waits for its end: below a micro-batch's floor of some 130 ms
+STOP_POLL_MS = 50
+STOP_LIMIT_MS = (
+    600_000  # a batch in flight gets ten minutes to finish; a second request to stop does not wait
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorSettings:
+    """How a query is to be run and kept running."""
+
+    trigger: Trigger
+    restarts: RestartStrategy
+    stop_limit_ms: int = STOP_LIMIT_MS
+
+
+class Supervisor:
+    """Runs one INSERT until it ends, is stopped, or fails for good. `progress` may be read from any thread.
+
+    `lost_lease` is asked at every look; an error it gives stops the query at once and for good. `at_end` is called
+    once, on the supervisor's thread, before `done` is set.
+    """
+
+    def __init__(
+        self,
+        insert: PlannedInsert,
+        *,
+        settings: SupervisorSettings,
+        clock: Clock,
+        lost_lease: Callable[[], PenstockError | None] = lambda: None,
+        at_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._insert = insert
+        self._sink = insert.sink.removeprefix("default_catalog.default_database.")
+        self._settings = settings
+        self._clock = clock
+        self._lost_lease = lost_lease
+        self._at_end = at_end
+        self._lock = Lock()
+        self._stop = Event()
+        self._stop_now = Event()
+        self._status = JobStatus.RUNNING
+        self._activity = "starting"
+        self._totals = Totals()
+        self._error: PenstockError | None = None
+        self._restarts = 0
+        self._started_ms = clock.now_ms()
+        self._ended_ms: int | None = None
+        self._seen_batch: int | None = None
+        self.done = Event()
+
+    @property
+    def error(self) -> PenstockError | None:
+        """What the job failed of, once it has."""
+        with self._lock:
+            return self._error
+
+    def progress(self) -> JobProgress:
+        """Tell where the job is."""
+        now = self._clock.now_ms()
+        with self._lock:
+            totals, last = self._totals, self._totals.last
+            return JobProgress(
+                name=self._insert.pipeline,
+                sink=self._sink,
+                status=self._status,
+                activity=self._activity,
+                started_ms=self._started_ms,
+                seconds=((self._ended_ms or now) - self._started_ms) / 1000,
+                batches=totals.batches,
+                batch_id=last.batch_id if last else None,
+                rows_in=totals.rows_in,
+                rows_out=totals.rows_out,
+                rows_dropped=totals.rows_dropped,
+                bad_records=totals.bad_records,
+                rows_per_second=0.0 if self._status.final else rows_per_second(totals, now),
+                watermark_ms=last.watermark_ms if last else None,
+                lag_records=last.lag_records if last else None,
+                last_commit_ms=last.committed_at_ms if last else None,
+                restarts=self._restarts,
+            )
+
+    def start(self) -> None:
+        """Start the query, here, and the thread that watches it. Raises what starting the query raises."""
+        try:
+            query = self._start_query()
+        except Exception as error:
+            failure = translate(error)
+            self._end(JobStatus.FAILED, failure)
+            raise failure from error
+        Thread(target=self._run, args=(query,), name=f"penstock {self._sink}", daemon=True).start()
+
+    def write(self) -> None:
+        """Write the rows of INSERT .. VALUES, here; the job has ended when this returns."""
+        try:
+            self._insert.write()
+        except Exception as error:
+            failure = translate(error)
+            self._end(JobStatus.FAILED, failure)
+            raise failure from error
+        self._end(JobStatus.FINISHED, None)
+
+    def request_stop(self) -> None:
+        """Ask for the end after the batch in flight; asked again: at once. Returns immediately."""
+        if self._stop.is_set():
+            self._stop_now.set()
+        self._stop.set()
+
+    # --- the watching thread ---------------------------------------------------------------------------
+
+    def _run(self, query: StreamingQuery) -> None:
+        try:
+            self._keep_running(query)
+        except Exception as error:  # a bug here must end the job visibly, not leave it "running"
+            log.debug("the supervisor failed", exc_info=True)
+            self._end(JobStatus.FAILED, translate(error))
+
+    def _keep_running(self, query: StreamingQuery | None) -> None:
+        failures = Failures()
+        while True:
+            began_ms = self._clock.now_ms()
+            try:
+                if query is None:
+                    query = self._start_query()
+                self._watch(query)
+            except Exception as error:  # whatever Spark throws is translated
+                failure = translate(error)
+                log.debug("query of %s failed", self._sink, exc_info=True)
+            else:
+                self._end(JobStatus.STOPPED if self._stop.is_set() else JobStatus.FINISHED, None)
+                return
+            if is_permanent(failure):
+                self._end(JobStatus.FAILED, failure)
+                return
+            if self._stop.is_set():
+                self._end(JobStatus.STOPPED, None)
+                return
+            ran_ms = self._clock.now_ms() - began_ms
+            decision = after_failure(self._settings.restarts, failures, ran_ms=ran_ms)
+            if decision is None:
+                self._end(JobStatus.FAILED, _gave_up(failure, self._restarts))
+                return
+            failures, query = decision, None
+            if not self._wait_to_restart(failure, failures.delay_ms):
+                self._end(JobStatus.STOPPED, None)
+                return
+
+    def _start_query(self) -> StreamingQuery:
+        self._seen_batch = None
+        query = self._insert.start(self._settings.trigger)
+        self._set(JobStatus.RUNNING, "starting")
+        return query
+
+    def _wait_to_restart(self, failure: PenstockError, delay_ms: int) -> bool:
+        """Wait out the delay. False when the job is to stop, or its lease is lost, instead of starting again."""
+        log.warning(
+            "%s: failed, starting again from its checkpoint in %.1f s: %s",
+            self._sink,
+            delay_ms / 1000,
+            failure.message,
+        )
+        self._set(JobStatus.RESTARTING, f"restarting in {delay_ms / 1000:.0f} s: {failure.message}")
+        if self._clock.wait(self._stop, delay_ms):
+            return False
+        with self._lock:
+            self._restarts += 1
+        return True
+
+    def _watch(self, query: StreamingQuery) -> None:
+        """Follow the query to its end, or stop it. Raises what it failed of."""
+        while True:
+            ended = _ended(query, POLL_S)
+            self._collect(query)
+            if ended:
+                return
+            lost = self._lost_lease()
+            if lost is not None:
+                query.stop()
+                raise lost
+            if self._stop.is_set():
+                self._finish_batch(query)
+                return
+            self._set(JobStatus.RUNNING, str(query.status["message"]))
+
+    def _finish_batch(self, query: StreamingQuery) -> None:
+        """Let the batch in flight commit, then stop: Spark's own stop() interrupts it."""
+        self._set(JobStatus.RUNNING, "stopping after the batch in flight")
+        batch, deadline_ms = self._seen_batch, self._clock.now_ms() + self._settings.stop_limit_ms
+        while not self._stop_now.is_set() and self._clock.now_ms() < deadline_ms:
+            if _ended(query, 0):
+                break
+            status = query.status
+            if (
+                not (status["isTriggerActive"] and status["isDataAvailable"])
+                or self._seen_batch != batch
+            ):
+                break
+            self._clock.wait(self._stop_now, STOP_POLL_MS)
+            self._collect(query)
+        query.stop()
+        self._collect(query)
+
+    def _collect(self, query: StreamingQuery) -> None:
+        """Count the batches committed since the last look, each once."""
+        last = query.lastProgress
+        if last is None or last["batchId"] == self._seen_batch:
+            return
+        missed = self._seen_batch is None or last["batchId"] != self._seen_batch + 1
+        for event in _events_after(query, self._seen_batch) if missed else [json.loads(last.json)]:
+            metrics = self._insert.read_metrics(event)
+            self._seen_batch = metrics.batch_id
+            with self._lock:
+                self._totals = self._totals.add(metrics)
+
+    def _set(self, status: JobStatus, activity: str) -> None:
+        with self._lock:
+            self._status, self._activity = status, activity
+
+    def _end(self, status: JobStatus, error: PenstockError | None) -> None:
+        with self._lock:
+            self._status, self._error, self._ended_ms = status, error, self._clock.now_ms()
+            self._activity = error.message if error else status.value
+        try:
+            self._at_end()
+        finally:
+            self.done.set()
+
+
+def _ended(query: StreamingQuery, timeout_s: float) -> bool:
+    """Wait for the query's end, at most `timeout_s`. Raises what it failed of."""
+    if timeout_s == 0:
+        return not query.isActive
+    return bool(query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # fractions work; the hint says int
+
+
+def _events_after(query: StreamingQuery, batch: int | None) -> list[dict[str, Any]]:
+    """Give the progress events after `batch` (None: all that Spark keeps), oldest first, as dicts of their JSON."""
+    recent = query._jsq.recentProgress()  # noqa: SLF001  the public property converts every event at each call
+    events: list[dict[str, Any]] = []
+    for index in reversed(range(len(recent))):
+        event = json.loads(recent[index].json())
+        if batch is not None and event["batchId"] <= batch:
+            break
+        events.append(event)
+    return events[::-1]
+
+
+def _gave_up(failure: PenstockError, restarts: int) -> PenstockError:
+    if not restarts:
+        return failure
+    note = f"gave up after {restarts} restart{'s' if restarts > 1 else ''}"
+    failure.hint = f"{failure.hint}; {note}" if failure.hint else note
+    return failure

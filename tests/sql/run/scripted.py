@@ -1,0 +1,170 @@
+"""A planned INSERT whose streaming query follows a script, and a clock that only tests move."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+from penstock.sql.plan.metrics import BatchMetrics
+
+
+def batch(batch_id: int, rows: int = 10, **changes: Any) -> BatchMetrics:
+    """Metrics of a batch that read `rows` and wrote half of them."""
+    values: dict[str, Any] = {
+        "batch_id": batch_id,
+        "rows_in": rows,
+        "rows_out": rows // 2,
+        "rows_dropped": 0,
+        "bad_records": 0,
+        "watermark_ms": 1_000 * batch_id,
+        "lag_records": 0,
+        "duration_ms": 100,
+        "committed_at_ms": 1_000 * batch_id,
+    }
+    return BatchMetrics(**(values | changes))
+
+
+class MovedClock:
+    """Time stands still until somebody waits: then it jumps to the end of the wait."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000
+        self.waits: list[int] = []
+        self.while_waiting: Callable[[], None] = lambda: None
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def wait(self, event: Event, timeout_ms: int) -> bool:
+        if event.is_set():
+            return True
+        self.waits.append(timeout_ms)
+        self.now += timeout_ms
+        self.while_waiting()
+        return event.is_set()
+
+
+class _Progress(dict[str, Any]):
+    """As pyspark's: a dict that also gives its JSON."""
+
+    @property
+    def json(self) -> str:
+        return json.dumps(self)
+
+
+class _JavaProgress:
+    def __init__(self, batch_id: int) -> None:
+        self._batch_id = batch_id
+
+    def json(self) -> str:
+        return json.dumps({"batchId": self._batch_id})
+
+
+@dataclass
+class ScriptedQuery:
+    """A streaming query: each look at it plays the next step of its script.
+
+    A step is the number of a batch that commits, an exception it fails of, `END`, or a callable that the look
+    makes. A script that is over means a query that waits for data.
+    """
+
+    steps: list[Any]
+    busy: bool = False
+    committed: list[int] = field(default_factory=list)
+    ended: bool = False
+    stops: int = 0
+    failure: BaseException | None = None
+
+    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802  as pyspark spells it
+        if self.stops or self.ended:
+            return True
+        self.play()
+        if self.failure is not None:
+            raise self.failure
+        return self.ended
+
+    def play(self) -> None:
+        if not self.steps:
+            return
+        step = self.steps.pop(0)
+        if step is END:
+            self.ended = True
+        elif isinstance(step, BaseException):
+            self.failure = step
+        elif isinstance(step, int):
+            self.committed.append(step)
+        elif isinstance(step, list):
+            self.committed.extend(step)
+        else:
+            step()
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        return not (self.ended or self.stops or self.failure)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        if self.busy:
+            self.play()
+        return {
+            "message": "Processing new data" if self.busy else "Waiting for data to arrive",
+            "isTriggerActive": self.busy,
+            "isDataAvailable": self.busy,
+        }
+
+    @property
+    def lastProgress(self) -> _Progress | None:  # noqa: N802
+        return _Progress(batchId=self.committed[-1]) if self.committed else None
+
+    @property
+    def _jsq(self) -> ScriptedQuery:
+        return self
+
+    def recentProgress(self) -> list[_JavaProgress]:  # noqa: N802
+        return [_JavaProgress(number) for number in self.committed]
+
+    def stop(self) -> None:
+        self.stops += 1
+
+
+END = object()
+
+
+@dataclass
+class ScriptedInsert:
+    """A PlannedInsert: each start gives the next query, or raises the next error, of its script."""
+
+    starts: list[Any]
+    sink: str = "default_catalog.default_database.totals"
+    sources: tuple[str, ...] = ("orders",)
+    bounded: bool = True
+    pipeline: str = "job/totals"
+    checkpoint: str = "checkpoints/job/totals"
+    kind: str = "INSERT"
+    is_stream: bool = True
+    rows: dict[int, int] = field(default_factory=dict)
+    started: list[Any] = field(default_factory=list)
+    prepared: int = 0
+
+    def prepare(self) -> None:
+        self.prepared += 1
+
+    def start(self, trigger: Any) -> ScriptedQuery:
+        self.started.append(trigger)
+        step = self.starts.pop(0)
+        if isinstance(step, BaseException):
+            raise step
+        assert isinstance(step, ScriptedQuery)
+        return step
+
+    def write(self) -> None:
+        step = self.starts.pop(0)
+        if isinstance(step, BaseException):
+            raise step
+
+    def read_metrics(self, progress: dict[str, Any]) -> BatchMetrics:
+        number = progress["batchId"]
+        return batch(number, self.rows.get(number, 10))

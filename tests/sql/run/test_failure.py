@@ -1,0 +1,126 @@
+"""What is made of the exceptions that Spark throws. The texts are Spark 4.2's, shortened where they repeat."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.catalog.errors import (
+    BadRecordError,
+    QueryFailedError,
+    UnknownObjectError,
+    encode_failure,
+)
+from penstock.sql.run.failure import is_permanent, translate
+
+REPORT = """ SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: [id = 6b83e6e4, runId = 8b294440]
+Current Committed Offsets: {}
+
+Current State: ACTIVE
+Thread State: RUNNABLE
+"""
+STREAM = "[STREAM_FAILED] Query [id = 6b83e6e4, runId = 8b294440] terminated with exception: "
+DIVISION = (
+    "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0. SQLSTATE: 22012\n"
+    "== SQL (line 1, position 1) ==\n1/(value-value) as x\n^^^^^^^^^^^^^^^\n"
+)
+STATE = (
+    "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema.\n"
+    "Please check number and type of fields. SQLSTATE: XXKST"
+)
+STATE_MESSAGE = (
+    "Provided key schema does not match existing state key schema. "
+    "Please check number and type of fields."
+)
+PYTHON = (
+    "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3 in "
+    "stage 1.0 (TID 7) (127.0.0.1 executor driver): org.apache.spark.api.python.PythonException: "
+    'Traceback (most recent call last):\n  File "task.py", line 9, in read\n    x\n{error}\n\n'
+    "\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(Runner.scala:581)\n"
+    "Driver stacktrace:"
+)
+LOST_TASK = (
+    "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3 in "
+    "stage 1.0 (TID 7) (127.0.0.1 executor driver): java.io.IOException: No space left on device\n"
+    "\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)\n\nDriver stacktrace:"
+)
+START = (
+    "An error occurred while calling o140.start.\n: java.io.IOException: mkdir of file:/proc/nope/x failed\n"
+    "\tat org.apache.hadoop.fs.FileSystem.primitiveMkdir(FileSystem.java:1414)\n"
+    "\tat org.apache.hadoop.fs.DelegateToFileSystem.mkdir(DelegateToFileSystem.java:190)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "permanent"),
+    [
+        (
+            STREAM + DIVISION + REPORT,
+            "Division by zero. Use `try_divide` to tolerate divisor being 0.",
+            True,
+        ),
+        (
+            STREAM + "Python worker failed to connect back." + REPORT,
+            "Python worker failed to connect back.",
+            False,
+        ),
+        (
+            STREAM + STATE + REPORT,
+            STATE_MESSAGE,
+            True,
+        ),
+        (STREAM + PYTHON.format(error="OSError: disk full") + REPORT, "OSError: disk full", False),
+        (STREAM + PYTHON.format(error="KeyError: 'amount'") + REPORT, "KeyError: 'amount'", True),
+        (STREAM + LOST_TASK + REPORT, "No space left on device", False),
+        (START, "mkdir of file:/proc/nope/x failed", False),
+        ("", "the query failed and Spark gave no reason", False),
+    ],
+)
+def test_one_line_of_sparks_report_is_kept(text, message, permanent):
+    """The reason stays; ids, plans and stack traces go; SQLSTATE decides whether a restart could help."""
+    error = translate(RuntimeError(text))
+
+    assert isinstance(error, QueryFailedError)
+    assert error.message == message
+    assert is_permanent(error) is permanent
+
+
+def test_an_error_of_ours_is_found_inside_any_text():
+    """It comes back with its class, message and hint."""
+    carried = encode_failure(
+        BadRecordError("offset 7 is no JSON", hint="'json.ignore-parse-errors' = 'true'")
+    )
+
+    error = translate(
+        RuntimeError(STREAM + PYTHON.format(error=f"RuntimeError: x {carried}") + REPORT)
+    )
+
+    assert isinstance(error, BadRecordError)
+    assert (error.message, error.hint) == (
+        "offset 7 is no JSON",
+        "'json.ignore-parse-errors' = 'true'",
+    )
+
+
+def test_an_error_of_ours_stays_itself():
+    """Nothing is wrapped twice."""
+    error = UnknownObjectError("there is no table t")
+
+    assert translate(error) is error
+    assert is_permanent(error)
+
+
+def test_a_checkpoint_that_does_not_fit_comes_with_the_way_out():
+    """The message of the state store is followed by what to do."""
+    error = translate(RuntimeError(STREAM + STATE + REPORT))
+
+    assert "pipeline.name" in error.hint
+
+
+def test_a_java_process_that_is_gone_is_not_waited_for():
+    """No restart brings the JVM back."""
+    error = translate(ConnectionRefusedError(111, "Connection refused"))
+
+    assert is_permanent(error)
+    assert "Java" in error.message
