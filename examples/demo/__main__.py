@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
         shutil.rmtree(folder / "kafka", ignore_errors=True)
     show_comparison(sent, outcome, spark)
     picture = arguments.plot or folder / "skew.png"
-    draw_picture(outcome, spark, picture)
+    draw_picture(outcome, spark, shape, picture)
     say(f"tables in {shown(folder)}, picture in {shown(picture)}; broker and Spark are stopped")
     return 0 if outcome.kept == outcome.stored == sent and outcome.dropped == 0 else 1
 
@@ -134,11 +134,11 @@ def show_comparison(sent: int, outcome: Outcome, spark: Mapping[datetime, int]) 
     CONSOLE.print(f"and {outcome.stored:,} orders appended to the Delta table 'all_orders'")
 
 
-def draw_picture(outcome: Outcome, spark: Mapping[datetime, int], path: Path) -> None:
+def draw_picture(outcome: Outcome, spark: Mapping[datetime, int], shape: Shape, path: Path) -> None:
     """Draw with matplotlib, which takes a second to load: only now."""
     from examples.demo.picture import draw
 
-    draw(outcome.by_window(), spark, path)
+    draw(outcome.by_window(), spark, shape.spans(), path)
 
 
 def say(text: str) -> None:

@@ -6,6 +6,7 @@ Built in columns, not row by row, so that a million take seconds. The same seed 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ class Shape:
     """What the orders look like. Partition i covers `span_h` hours from `starts_h[i]` on."""
 
     orders: int = 1_000_000
-    starts_h: tuple[float, ...] = (0.0, 2.0, 4.0, 8.0)
+    starts_h: tuple[float, ...] = (0.0, 3.0, 6.0, 9.0)
     span_h: float = 3.0
     disorder_ms: int = 8_000
 
@@ -33,6 +34,14 @@ class Shape:
     def partitions(self) -> int:
         """One a start."""
         return len(self.starts_h)
+
+    def spans(self) -> list[tuple[datetime, datetime]]:
+        """First and last (exclusive) event time of each partition."""
+        start = START.item()
+        return [
+            (start + timedelta(hours=first), start + timedelta(hours=first + self.span_h))
+            for first in self.starts_h
+        ]
 
 
 def event_times(shape: Shape, partition: int, rng: np.random.Generator) -> np.ndarray:

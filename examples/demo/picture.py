@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 
@@ -16,8 +17,19 @@ import matplotlib.pyplot as plt
 WINDOW = timedelta(minutes=10)
 
 
-def draw(penstock: Mapping[datetime, int], spark: Mapping[datetime, int], path: Path) -> None:
-    """Write a PNG. Both mappings go from the start of a window to the rows counted in it."""
+Span = tuple[datetime, datetime]
+
+
+def draw(
+    penstock: Mapping[datetime, int],
+    spark: Mapping[datetime, int],
+    spans: Sequence[Span],
+    path: Path,
+) -> None:
+    """Write a PNG. The mappings go from the start of a window to the rows counted in it.
+
+    `spans` are the event times that the partitions cover, in their order.
+    """
     figure, axes = plt.subplots(figsize=(9, 3.6), dpi=150)
     starts = sorted(set(penstock) | set(spark))
     ours = [penstock.get(start, 0) for start in starts]
@@ -39,11 +51,14 @@ def draw(penstock: Mapping[datetime, int], spark: Mapping[datetime, int], path: 
         color="#d94801",
         label=f"Spark alone: {sum(theirs):,} rows kept, the latest event time's watermark",
     )
-    axes.set_title("One topic, four partitions hours apart: orders counted per ten-minute window")
+    axes.set_title(
+        "One topic, partitions hours apart, read at the same pace: orders counted per ten-minute window"
+    )
     axes.set_xlabel("event time")
     axes.set_ylabel("orders counted")
     axes.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M"))
-    axes.set_ylim(0, max(ours) * 1.35)
+    axes.set_ylim(0, max(ours) * 1.5)
+    label_partitions(axes, spans, max(ours))
     axes.yaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -52,3 +67,12 @@ def draw(penstock: Mapping[datetime, int], spark: Mapping[datetime, int], path: 
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Software": None})
     plt.close(figure)
+
+
+def label_partitions(axes: Any, spans: Sequence[Span], height: float) -> None:
+    """Write above the bars which partition they came from."""
+    for number, (first, last) in enumerate(spans):
+        middle = first + (last - first) / 2
+        axes.text(
+            middle, height * 1.03, f"partition {number}", ha="center", va="bottom", color="#555555"
+        )

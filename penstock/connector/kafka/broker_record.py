@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -77,7 +76,7 @@ def is_broker(pid: int, data_dir: Path) -> bool:
     mark = str(data_dir.absolute() / "server.properties")
     with suppress(OSError):
         return mark.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    if sys.platform == "linux":
+    if Path("/proc/self").exists():
         return False
     with suppress(OSError, subprocess.SubprocessError):
         command = ["ps", "-ww", "-o", "command=", "-p", str(pid)]
