@@ -1,4 +1,4 @@
-"""The data source `penstock` as Spark registers it: from its options to readers of a scan."""
+"""The data sources that Spark registers: from their options to readers of a scan."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ from pathlib import Path
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from penstock.catalog.contract import DEFAULT_CATALOG, DEFAULT_DATABASE
 from penstock.catalog.errors import OptionError
+from penstock.catalog.identifier import Identifier, parse_identifier
+from penstock.catalog.store import SqlCatalog
+from penstock.catalog.table import Table
 from penstock.connector.scan import Scan, read_scan
 from penstock.connector.spark.batch import SplitBatchReader
 from penstock.connector.spark.columns import scan_schema
+from penstock.connector.spark.failure import spark_readable
 from penstock.connector.spark.stream import SplitStreamReader
 
-__all__ = ["SCAN_OPTION", "PenstockDataSource"]
+__all__ = ["SCAN_OPTION", "TABLE_OPTION", "ScanDataSource", "TableDataSource", "bind_table_source"]
 
 SCAN_OPTION = "scan"
+TABLE_OPTION = "table"
+CATALOG_OPTION = "catalog"
 
 
-class PenstockDataSource(DataSource):
+class ScanDataSource(DataSource):
     """A scan that a Penstock session wrote down; the option `scan` is the path of its file.
 
     The definition itself is not an option, as options show in plans and event logs and it may hold secrets.
@@ -26,19 +33,14 @@ class PenstockDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name for `format(...)`."""
-        return "penstock"
+        """Give the name for `format(...)`; only generated frames use it."""
+        return "penstock_scan"
 
     def scan(self) -> Scan:
         """Find the scan that the options name."""
-        path = self.options.get(SCAN_OPTION)
-        if path is None:
-            raise OptionError(
-                "the data source 'penstock' needs the option 'table'",
-                hint="import pyspark_penstock, or register it with penstock.connect(spark)",
-            )
-        return read_scan(Path(path))
+        return read_scan(Path(self.options[SCAN_OPTION]))
 
+    @spark_readable
     def schema(self) -> StructType:
         """Give the columns of the scan, hidden ones included."""
         scan = self.scan()
@@ -53,3 +55,49 @@ class PenstockDataSource(DataSource):
         """Read the scan in micro-batches."""
         scan = self.scan()
         return SplitStreamReader(scan, scan.open_source(), schema)
+
+
+class TableDataSource(ScanDataSource):
+    """A table of the catalog: `format("penstock").option("table", "orders")`, as a stream or read once.
+
+    Gives the physical and metadata columns as they are in the records. The exact watermark and computed columns
+    come with `Session.sql`, which sees the whole query. The catalog is the session's, or the option `catalog`.
+    """
+
+    catalog_url: str | None = None
+    project: str = "."
+
+    @classmethod
+    def name(cls) -> str:
+        """Give the name for `format(...)`."""
+        return "penstock"
+
+    def scan(self) -> Scan:
+        """Look the table up. Raises OptionError and UnknownObjectError."""
+        table = self._table()
+        columns = [c.name for c in (*table.schema.physical, *table.schema.metadata)]
+        return Scan(
+            table=table,
+            columns=tuple(name for name in table.schema.names if name in columns),
+            rowtime=None,
+            time_zone="UTC",
+            project=self.project,
+        )
+
+    def _table(self) -> Table:
+        name, url = self.options.get(TABLE_OPTION), self.options.get(CATALOG_OPTION) or self.catalog_url
+        if name is None or url is None:
+            raise OptionError(
+                "the data source 'penstock' needs the option 'table', and 'catalog' outside of a session",
+                hint='.option("table", "orders").option("catalog", "sqlite:///.penstock/catalog.db")',
+            )
+        parts = (DEFAULT_CATALOG, DEFAULT_DATABASE, *parse_identifier(name))[-3:]
+        found = SqlCatalog(url).get(Identifier(catalog=parts[0], database=parts[1], name=parts[2]))
+        if not isinstance(found, Table):
+            raise OptionError(f"{name} is a view", hint="read it through Session.sql")
+        return found
+
+
+def bind_table_source(catalog_url: str, project: Path) -> type[TableDataSource]:
+    """Make the data source of one session: its catalog and project travel with the class, not as options."""
+    return type("PenstockTables", (TableDataSource,), {"catalog_url": catalog_url, "project": str(project)})

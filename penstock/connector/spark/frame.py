@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.connector.scan import Scan, write_scan
 from penstock.connector.spark.columns import ROW, SKIPPED, WATERMARK_BEFORE
-from penstock.connector.spark.datasource import SCAN_OPTION, PenstockDataSource
+from penstock.connector.spark.datasource import SCAN_OPTION, ScanDataSource
 from penstock.connector.spark.watermark import carry_watermark, mark
 
 __all__ = ["ScanFrame", "read_scan_frame", "skipped_metric"]
@@ -46,10 +46,10 @@ def read_scan_frame(
     """
     path = workdir / f"{view}.json"
     write_scan(scan, path)
-    spark.dataSource.register(PenstockDataSource)
+    spark.dataSource.register(ScanDataSource)
     reader = spark.readStream if streaming else spark.read
     frame: DataFrame = (
-        reader.format(PenstockDataSource.name()).option(SCAN_OPTION, str(path)).load()
+        reader.format(ScanDataSource.name()).option(SCAN_OPTION, str(path)).load()
     )
     counts_skipped = SKIPPED in frame.columns
     if counts_skipped:

@@ -14,6 +14,7 @@ from penstock.catalog.errors import SqlSyntaxError
 from penstock.catalog.names import Namespace
 from penstock.catalog.store import SqlCatalog
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
+from penstock.connector.spark.datasource import bind_table_source
 from penstock.sql.config import Project, find_project
 from penstock.sql.lower import parse_statement
 from penstock.sql.plan.planner import Planner
@@ -35,7 +36,9 @@ def connect(spark: SparkSession | None = None, catalog: str | None = None, **con
         check_spark(spark)
         for key, value in conf.items():
             spark.conf.set(key, value)
-    return Session(spark, SqlCatalog(catalog or project.default_catalog_url), project)
+    url = catalog or project.default_catalog_url
+    spark.dataSource.register(bind_table_source(url, project.root))
+    return Session(spark, SqlCatalog(url), project)
 
 
 class Session:
@@ -47,7 +50,9 @@ class Session:
         self.project = project
         self.settings: dict[str, str] = dict(project.settings)
         self.namespace = Namespace(catalog)
-        self._planner = Planner(namespace=self.namespace, project=project.root, settings=self.settings)
+        self._planner = Planner(
+            namespace=self.namespace, project=project.root, settings=self.settings
+        )
         self._jobs: list[Job] = []
 
     def sql(self, text: str) -> DataFrame | Job | None:
@@ -60,22 +65,37 @@ class Session:
         texts = split(text, "<statement>")
         if len(texts) != 1:
             raise SqlSyntaxError(
-                f"sql() runs one statement, this text has {len(texts)}", hint="run_file(path) runs a whole file"
+                f"sql() runs one statement, this text has {len(texts)}",
+                hint="run_file(path) runs a whole file",
             )
         return self._run(parse_statement(texts[0], self.namespace))
 
-    def run_file(self, path: str | Path, variables: Mapping[str, Any] | None = None) -> Sequence[Job]:
+    def run_file(
+        self,
+        path: str | Path,
+        variables: Mapping[str, Any] | None = None,
+        *,
+        available_now: bool = False,
+    ) -> Sequence[Job]:
         """Run a file: check all of it, then run its statements in order. Gives the jobs of its INSERTs.
 
-        Raises InputErrors with everything that is wrong in the file, before anything is started.
+        `available_now` reads what is there and returns when it is written; otherwise the jobs of unbounded
+        queries go on running. Raises InputErrors with everything that is wrong in the file, before anything
+        is started.
         """
         from penstock.sql.run.script_run import run_script_in_session
 
-        return run_script_in_session(self, Path(path), variables or {})
+        return run_script_in_session(
+            self, Path(path), variables or {}, available_now=available_now
+        )
 
     def plan_trigger(self, *, bounded: bool) -> Trigger:
         """Choose the trigger of a query: to the end where every table has one, else for ever."""
-        return AvailableNow() if bounded else Continuous(interval_ms=self._planner.checkpoint_interval_ms)
+        return (
+            AvailableNow()
+            if bounded
+            else Continuous(interval_ms=self._planner.checkpoint_interval_ms)
+        )
 
     def stop(self) -> None:
         """Stop the session's jobs and forget its temporary objects. The Spark session stays."""
@@ -116,6 +136,9 @@ class Session:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()

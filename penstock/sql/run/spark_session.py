@@ -21,7 +21,9 @@ DEFAULT_MASTER = "local[*,4]"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def start_spark(master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None) -> SparkSession:
+def start_spark(
+    master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None
+) -> SparkSession:
     """Start a Spark session, or take the running one. `conf` wins over the defaults.
 
     Raises InputError when Java is missing or too old, ConfigError when a session runs that has no Delta.
@@ -30,7 +32,7 @@ def start_spark(master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = N
     if running is not None:
         check_spark(running)
         return running
-    os.environ.setdefault("JAVA_HOME", str(find_java().home))
+    os.environ.setdefault("JAVA_HOME", str(find_java().path))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
