@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+
+from examples.demo.topic import write_lines
 
 PRODUCTS = ("anvil", "bolt", "gear", "hinge", "spring")
 START = np.datetime64("2026-03-02T00:00:00.000", "ms")
-
-TIMEOUT_S = 60.0
-"""For one answer of the broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,31 +81,6 @@ def order_lines(shape: Shape, partition: int) -> list[bytes]:
 
 def write_orders(bootstrap: str, topic: str, shape: Shape) -> int:
     """Make the topic and write all orders; returns how many the broker has taken."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    new = NewTopic(topic, num_partitions=shape.partitions, replication_factor=1)
-    for future in admin.create_topics([new]).values():
-        future.result(TIMEOUT_S)
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "linger.ms": 50,
-            "batch.size": 1_000_000,
-            "compression.type": "lz4",
-            "queue.buffering.max.messages": 500_000,
-            "queue.buffering.max.kbytes": 256_000,
-        }
+    return write_lines(
+        bootstrap, topic, [partial(order_lines, shape, i) for i in range(shape.partitions)]
     )
-    written = 0
-    for partition in range(shape.partitions):
-        for line in order_lines(shape, partition):
-            while True:
-                try:
-                    producer.produce(topic, line, partition=partition)
-                    break
-                except BufferError:
-                    producer.poll(0.05)
-            written += 1
-    left = producer.flush(TIMEOUT_S)
-    if left:
-        raise RuntimeError(f"the broker did not take {left} of {written} orders")
-    return written

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -25,12 +25,14 @@ SCHEMA = (
 )
 
 
-def start_spark() -> SparkSession:
+def start_spark(
+    more_jars: Sequence[Path] = (), conf: Mapping[str, str] | None = None
+) -> SparkSession:
     """A plain local Spark with its own Kafka source."""
     os.environ["JAVA_HOME"] = str(find_java().path)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    jars = ",".join(str(jar) for jar in fetch_jars(read_jar_set(SPARK_KAFKA)))
+    jars = ",".join(str(jar) for jar in [*fetch_jars(read_jar_set(SPARK_KAFKA)), *more_jars])
     builder = (
         SparkSession.builder.master("local[*]").appName("spark-alone").config("spark.jars", jars)
     )
@@ -41,7 +43,7 @@ def start_spark() -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
     }
-    for key, value in settings.items():
+    for key, value in {**settings, **(conf or {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

@@ -1,0 +1,1 @@
+"""Measurements, each a module that `make bench` runs and that writes into `results/`."""
