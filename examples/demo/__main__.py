@@ -64,14 +64,14 @@ def parse_arguments() -> argparse.Namespace:
         "--batch", type=int, default=100_000, help="records a micro-batch, for both"
     )
     parser.add_argument(
-        "--plot", type=Path, help="where to draw the result, default .penstock/demo/skew.png"
+        "--plot", type=Path, help="where to draw the result, default skew.png in the folder"
     )
     return parser.parse_args()
 
 
 def run(arguments: argparse.Namespace) -> int:
     """The demo itself; the broker ends with it however it ends."""
-    folder = ROOT / ".penstock" / "demo"
+    folder = arguments.folder.absolute()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     shape = Shape(orders=arguments.orders)

@@ -1,0 +1,69 @@
+"""What the package offers: every module names its public things, and importing it costs nothing heavy."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in (ROOT / "penstock").rglob("*.py")
+)
+
+
+def test_the_package_offers_one_function_and_its_version() -> None:
+    """Everything else hangs on the session."""
+    assert penstock.__all__ == ["__version__", "connect"]
+
+
+def test_importing_the_package_loads_no_engine_and_no_client() -> None:
+    """A command that reads the catalog must not wait for Spark; a fork must not inherit a client."""
+    heavy = ("pyspark", "confluent_kafka", "pyarrow", "pandas", "duckdb", "sqlglot")
+    script = f"import sys, penstock; print([m for m in {heavy!r} if m in sys.modules])"
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_has_what_it_says_it_offers(name: str) -> None:
+    """Names in `__all__` exist, each once; a module that defines public things has an `__all__`."""
+    module = importlib.import_module(name)
+    source = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    defines = any(
+        isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_")
+        for node in source.body
+    )
+    offered = getattr(module, "__all__", [])
+
+    assert [entry for entry in offered if not hasattr(module, entry)] == []
+    assert len(set(offered)) == len(offered)
+    assert offered or not defines or name.endswith(".warden")
+
+
+def test_every_dependency_is_locked_with_hashes_and_no_host() -> None:
+    """The lock covers pyproject.toml; where packages come from is the machine's own setting."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    locked = {match.lower() for match in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
+    asked = {
+        re.split(r"[^\w.-]", requirement)[0].lower()
+        for requirement in [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    }
+
+    assert asked <= locked
+    assert lock.count("--hash=sha256:") > len(locked)
+    assert "://" not in lock
+    assert "sqlglotc" not in locked
