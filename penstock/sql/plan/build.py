@@ -38,13 +38,26 @@ class FrameBuilder:
     time_zone: str
     default_limit: int | None
 
-    def build(self, analysed: AnalysedQuery, *, streaming: bool) -> DataFrame:
-        """Give the frame of a query. Each call makes new views, so that a query can be started again."""
+    def build(
+        self, analysed: AnalysedQuery, *, streaming: bool, engine_streaming: bool | None = None
+    ) -> DataFrame:
+        """Give the frame of a query. Each call makes new views, so that a query can be started again.
+
+        `engine_streaming` (default: as `streaming`) is for tables that the engine reads: a check looks at them
+        as bounded ones, as a table that an earlier statement fills may not be there yet.
+        """
+        if engine_streaming is None:
+            engine_streaming = streaming
         tag = uuid4().hex[:8]
         query = analysed.query.copy()
         for index, leaf in enumerate(analysed.leaves):
             nodes = [node for node in query.find_all(exp.Table) if node.meta.get(LEAF) == index]
-            self._replace_leaf(leaf, nodes, f"penstock_{tag}_{index}", streaming=streaming)
+            self._replace_leaf(
+                leaf,
+                nodes,
+                f"penstock_{tag}_{index}",
+                streaming=streaming if leaf.by_splits else engine_streaming,
+            )
         query = rewrite_session_windows(query)
         # inner functions come after the outer ones in the tree, and have to be there first
         for index, window in enumerate(reversed(window_tables(query))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +79,17 @@ class PlannedInsert:
 
     def check(self) -> None:
         """Let Spark analyse the query, and check that the checkpoint fits. Raises InputError."""
-        self._frame(limit=None)
+        self._frame(checking=True)
         if self.is_stream:
             check_checkpoint(self.spark, self.checkpoint, self.shape)
 
     def prepare(self) -> None:
         """Create or check the sink's target. Raises InputError."""
-        self.target.prepare(self.spark, self._frame(limit=None).schema)
+        self.target.prepare(self.spark, self._frame(checking=True).schema)
 
     def write(self) -> None:
         """Write the rows of INSERT .. VALUES, all or none."""
-        self.target.write(self._frame(limit=None))
+        self.target.write(self._frame())
 
     def start(self, trigger: Trigger) -> StreamingQuery:
         """Start the streaming query from its checkpoint."""
@@ -97,7 +97,7 @@ class PlannedInsert:
         limit = None if isinstance(trigger, AvailableNow) else CONTINUOUS_LIMIT
         frame = self._frame(limit=limit).observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
         settings = SinkSettings(
-            checkpoint=self.checkpoint, query_name=f"{self.pipeline}", trigger=trigger
+            checkpoint=self.checkpoint, query_name=self.pipeline, trigger=trigger
         )
         return self.target.start(frame, settings)
 
@@ -105,20 +105,18 @@ class PlannedInsert:
         """Read what a batch did from its progress event."""
         return read_batch_metrics(progress, rows_out_metric=ROWS_OUT)
 
-    def _frame(self, *, limit: int | None) -> DataFrame:
+    def _frame(self, *, limit: int | None = None, checking: bool = False) -> DataFrame:
         """Build the frame, its columns named and typed as the target's.
 
         Anew for each start: a failed query's streaming relations are not used again.
         """
-        builder = FrameBuilder(
-            spark=self.builder.spark,
-            workdir=self.builder.workdir,
-            project=self.builder.project,
-            time_zone=self.builder.time_zone,
-            default_limit=limit,
-        )
+        builder = replace(self.builder, default_limit=limit)
         try:
-            frame = builder.build(self.analysed, streaming=self.is_stream)
+            frame = builder.build(
+                self.analysed,
+                streaming=self.is_stream,
+                engine_streaming=self.is_stream and not checking,
+            )
             if len(frame.columns) != len(self.columns):
                 raise InputError(
                     f"INSERT INTO {self.sink} gives {len(frame.columns)} columns "
