@@ -1,4 +1,6 @@
-"""What a table is: definitions as values, names, options, errors, and the store that keeps them.
+"""What a table is: its columns, types, options; where definitions are kept; which names stand for them.
 
-Imports nothing of Penstock outside this folder. Begin with `table.py` and `schema.py`.
+A definition is a `table.Table` or `table.View`, its columns in `schema` and `types`, its text options described by
+`options`. `contract.Catalog` keeps definitions (`store.SqlCatalog` in a database), `names.Namespace` is a session's
+view of it. Imports nothing else of Penstock.
 """

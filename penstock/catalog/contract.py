@@ -1,50 +1,75 @@
-"""What a catalog promises to those who define and look up tables, and to those who run pipelines."""
+"""What a catalog is: the protocol and its promises. `store.py` keeps one in a database, `names.py` drafts over one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.lease import Lease, Owner
 from penstock.catalog.table import Table, View
 
-__all__ = ["DEFAULT_CATALOG", "DEFAULT_DATABASE", "Catalog", "Kind"]
+__all__ = [
+    "DEFAULT_CATALOG",
+    "DEFAULT_DATABASE",
+    "Catalog",
+    "ObjectKind",
+    "kind_of",
+]
 
 DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default_database"
 
-Kind = Literal["table", "view"]
+ObjectKind = Literal["table", "view"]
 
 
 class Catalog(Protocol):
-    """Keeps tables and views past the end of a process. Several processes may use one at once."""
+    """Keeps definitions, and the leases of running pipelines. Every method may block on I/O.
 
-    def tables(self) -> Sequence[Identifier]:
-        """List all tables, sorted."""
+    Tables and views share one space of names. A change is there as a whole or not at all, and a change that
+    another process made is seen by the next call. Every method raises CatalogError when the store cannot be used.
+    """
 
-    def views(self) -> Sequence[Identifier]:
-        """List all views, sorted."""
+    @property
+    def default_catalog(self) -> str:
+        """The catalog that a session starts in."""
 
-    def find(self, identifier: Identifier) -> Table | View | None:
-        """Find a table or view; None when there is none."""
+    @property
+    def default_database(self) -> str:
+        """The database that a session starts in."""
+
+    def databases(self) -> list[str]:
+        """List the databases of the default catalog, sorted."""
+
+    def tables(self, database: str | None = None) -> list[Identifier]:
+        """List the tables, sorted; those of one database when it is given."""
+
+    def views(self, database: str | None = None) -> list[Identifier]:
+        """List the views, sorted; those of one database when it is given."""
 
     def get(self, identifier: Identifier) -> Table | View:
-        """Find a table or view. Raises UnknownObjectError with the nearest name."""
+        """Give a definition. Raises UnknownObjectError with the nearest name."""
 
     def create(
-        self, value: Table | View, *, if_not_exists: bool = False, replace: bool = False
+        self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False
     ) -> None:
-        """Keep a new table or view. Raises ObjectExistsError when the name is taken."""
+        """Add a definition, or with `replace` change the one of that name and kind.
 
-    def drop(self, identifier: Identifier, *, kind: Kind, if_exists: bool = False) -> None:
-        """Forget a table or view. Raises UnknownObjectError when there is none of that kind."""
+        Raises ObjectExistsError, and UnknownObjectError when the database does not exist.
+        """
+
+    def drop(self, identifier: Identifier, *, kind: ObjectKind, if_exists: bool = False) -> None:
+        """Remove a definition; what the table's connector holds stays. Raises UnknownObjectError."""
 
     def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
-        """Take a pipeline for one runner. Raises PipelineLockedError, naming the runner that has it."""
+        """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
 
-    def renew_lease(self, lease: Lease) -> bool:
-        """Say that the runner lives. False when the lease was taken over: the runner must stop at once."""
+    def renew(self, lease: Lease) -> None:
+        """Say that the holder lives; due every HEARTBEAT_MS. Raises PipelineLockedError when the lease is lost."""
 
-    def release_lease(self, lease: Lease) -> None:
-        """Give a pipeline back; harmless when it was taken over."""
+    def release(self, lease: Lease) -> None:
+        """Give a lease back; one that was lost is left alone."""
+
+
+def kind_of(obj: Table | View) -> ObjectKind:
+    """Tell a table from a view in the word that SQL uses."""
+    return "table" if isinstance(obj, Table) else "view"

@@ -1,7 +1,7 @@
-"""Leases: one runner at a time has a pipeline. Who holds one, and when a holder counts as gone.
+"""Who runs a pipeline: the owner of a lease, and the rules by which a claim has lapsed. Keeps nothing itself.
 
-A lease lapses when its owner's process is dead (seen on the same machine) or has not renewed it in time by the
-clock of the store. `token` grows with every owner, so that a late one can be told from the present one.
+A lease gives one runner at a time (reliability over plain files, whose writers cannot fence each other); the
+growing fence tells a holder that woke up late that it is no longer one.
 """
 
 from __future__ import annotations
@@ -9,74 +9,152 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
-__all__ = ["LEASE_TIMEOUT_S", "RENEW_INTERVAL_S", "Lease", "Owner", "is_gone", "this_process"]
+from penstock.catalog.errors import PipelineLockedError
 
-LEASE_TIMEOUT_S = 30.0
-RENEW_INTERVAL_S = 5.0
+__all__ = [
+    "HEARTBEAT_MS",
+    "LEASE_TIMEOUT_MS",
+    "Claim",
+    "Lease",
+    "Owner",
+    "has_lapsed",
+    "is_gone",
+    "locked_by",
+    "lost_to",
+    "this_process",
+]
+
+HEARTBEAT_MS = 5_000
+"""How often a holder renews its lease."""
+
+LEASE_TIMEOUT_MS = 30_000
+"""A claim without a heartbeat for longer than this, by the database's clock, may be taken over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """A process: host, process id, and what tells it from an earlier one of the same id.
+    """A process that may hold leases, and one attempt of it to run something (`token`).
 
-    `boot_id` changes when the machine starts anew, `started` when the id is used again; both are empty where
-    the system does not tell.
+    `boot_id` names the boot of the machine and the space of process ids in it, empty where that cannot be told.
+    `started` is the process's start in ticks of that boot: ids are used again, this pair is not.
     """
 
     host: str
     pid: int
     boot_id: str
-    started: str
+    token: str
+    started: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A pipeline in the hands of an owner."""
+    """A claim that was granted. `fence` grows with every grant for the same pipeline. Times are epoch ms."""
 
     pipeline: str
     owner: Owner
-    token: int
+    fence: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A lease as the store knows it. `age_ms` is the time since its last heartbeat, by the database's clock."""
+
+    lease: Lease
+    age_ms: int
 
 
 def this_process() -> Owner:
-    """Describe the running process as an owner."""
+    """Describe this process, with a new token."""
     pid = os.getpid()
     return Owner(
-        host=socket.gethostname(), pid=pid, boot_id=_boot_id(), started=_started(pid) or ""
+        host=socket.gethostname(),
+        pid=pid,
+        boot_id=_boot_id(),
+        token=uuid4().hex,
+        started=_started(pid),
     )
 
 
+def has_lapsed(claim: Claim) -> bool:
+    """Tell whether a claim may be taken over: its process is known to be dead, or silent for too long."""
+    return is_gone(claim.lease.owner) or claim.age_ms > LEASE_TIMEOUT_MS
+
+
 def is_gone(owner: Owner) -> bool:
-    """Tell whether an owner's process is certainly dead; False where that cannot be seen from here."""
-    if owner.host != socket.gethostname():
+    """Tell whether a process is known to be dead, which only its own machine can: else False."""
+    if os.name != "posix" or not owner.boot_id:
         return False
-    if owner.boot_id != _boot_id():
-        return True
+    if (owner.host, owner.boot_id) != (socket.gethostname(), _boot_id()):
+        return False
     try:
         os.kill(owner.pid, 0)
     except ProcessLookupError:
         return True
-    except OSError:
-        return False
+    except PermissionError:
+        pass  # it exists and is another user's
+    if _is_zombie(owner.pid):
+        return True
     started = _started(owner.pid)
-    return bool(owner.started) and started is not None and started != owner.started
+    return None not in (started, owner.started) and started != owner.started
+
+
+def locked_by(claim: Claim) -> PipelineLockedError:
+    """Make the error that names the holder of a pipeline."""
+    lease, owner = claim.lease, claim.lease.owner
+    since = datetime.fromtimestamp(lease.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    if owner.pid == os.getpid() and owner.host == socket.gethostname():
+        return PipelineLockedError(
+            f"pipeline {lease.pipeline!r} already runs in this process (pid {owner.pid}, host {owner.host}) "
+            f"since {since}",
+            hint="stop that job first, or give one of them another name: SET 'pipeline.name' = '...'",
+        )
+    return PipelineLockedError(
+        f"pipeline {lease.pipeline!r} is already run by process {owner.pid} on host {owner.host} since {since}",
+        hint=f"stop that one first, or give this one another name: SET 'pipeline.name' = '...'; should that machine "
+        f"be gone, its claim ends {LEASE_TIMEOUT_MS // 1000} s after its last sign of life",
+    )
+
+
+def lost_to(lease: Lease, claim: Claim | None) -> PipelineLockedError:
+    """Make the error for a holder that no longer is one; `claim` is the new holder's."""
+    by = ""
+    if claim is not None:
+        by = f", process {claim.lease.owner.pid} on host {claim.lease.owner.host} has it now"
+    return PipelineLockedError(
+        f"this process has lost pipeline {lease.pipeline!r}{by}",
+        hint=f"it was silent for more than {LEASE_TIMEOUT_MS // 1000} s: was it stopped, or the catalog out of reach? "
+        "Start it again when no other runner is left",
+    )
 
 
 def _boot_id() -> str:
+    """Name the boot and the pid namespace: two containers of one machine share the first, not the second."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return ""
 
 
-def _started(pid: int) -> str | None:
-    """Give the start time of a process in clock ticks since boot (field 22 of /proc/<pid>/stat)."""
+def _is_zombie(pid: int) -> bool:
+    """A killed process stays in the table until its parent has asked for its end; it does no more work."""
+    return _stat(pid)[:1] == ["Z"]
+
+
+def _started(pid: int) -> int | None:
+    fields = _stat(pid)
+    return int(fields[19]) if len(fields) > 19 else None
+
+
+def _stat(pid: int) -> list[str]:
+    """Give the fields of /proc/PID/stat from the third on; the second, the program's name, may hold spaces."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    # a zombie has ended: its parent only has not looked yet
-    return "ended" if fields[0] == "Z" else fields[19]
+        return []
+    return text.rpartition(")")[2].split()

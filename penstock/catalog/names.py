@@ -1,174 +1,201 @@
-"""Names in statements: the current catalog and database, temporary objects, and drafts that touch no store."""
+"""A session's view of the catalog: current database, temporary objects, and how a name in SQL becomes a full one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.catalog.contract import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog, Kind
-from penstock.catalog.errors import ObjectExistsError, UnknownObjectError, did_you_mean
-from penstock.catalog.identifier import Identifier, quote
+from penstock.catalog.contract import Catalog, ObjectKind, kind_of
+from penstock.catalog.errors import DefinitionError, UnknownObjectError
+from penstock.catalog.existence import (
+    check_place,
+    may_create,
+    may_drop,
+    unknown_database,
+    unknown_object,
+)
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.lease import Lease, Owner
 from penstock.catalog.table import Table, View
 
 __all__ = ["Namespace"]
 
 
 class Namespace:
-    """What names mean to one session: its temporary objects hide those of the catalog, as in Flink."""
+    """Resolves names as Flink does: temporary objects hide permanent ones of the same name. Not for many threads."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+        self.catalog = catalog
+        self.current_catalog = catalog.default_catalog
+        self.current_database = catalog.default_database
         self._temporary: dict[Identifier, Table | View] = {}
-        self.current_catalog = DEFAULT_CATALOG
-        self.current_database = DEFAULT_DATABASE
 
     def resolve(self, parts: Sequence[str]) -> Identifier:
-        """Complete a name of one to three parts. Raises UnknownObjectError for a catalog that is not there."""
-        catalog, database, name = (self.current_catalog, self.current_database, *parts)[-3:]
-        if catalog != DEFAULT_CATALOG:
-            raise UnknownObjectError(
-                f"there is no catalog {quote(catalog)}", hint=f"there is {DEFAULT_CATALOG}"
+        """Complete `name`, `database.name` or `catalog.database.name`. Whether it exists is not asked."""
+        if not 1 <= len(parts) <= 3:
+            raise DefinitionError(
+                f"{'.'.join(parts)!r} is not the name of a table",
+                hint="a name is [catalog.][database.]name",
             )
+        catalog, database, name = (
+            self.current_catalog,
+            self.current_database,
+            *parts,
+        )[-3:]
         return Identifier(catalog=catalog, database=database, name=name)
 
-    def find(self, identifier: Identifier) -> Table | View | None:
-        """Find a table or view; None when there is none."""
-        return self._temporary.get(identifier) or self._find_kept(identifier)
-
     def lookup(self, identifier: Identifier) -> Table | View:
-        """Find a table or view. Raises UnknownObjectError with the nearest name."""
-        found = self.find(identifier)
-        if found is None:
-            raise self._unknown(identifier, "table or view")
-        return found
+        """Give what a name stands for. Raises UnknownObjectError with the nearest name."""
+        found = self._temporary.get(identifier)
+        if found is not None:
+            return found
+        try:
+            return self.catalog.get(identifier)
+        except UnknownObjectError:
+            known = (*self._temporary, *self.catalog.tables(), *self.catalog.views())
+            raise unknown_object(identifier, known) from None
 
-    def tables(self) -> Sequence[Identifier]:
-        """List the tables that can be seen, sorted."""
-        return self._visible(Table)
+    def tables(self) -> list[Identifier]:
+        """List the tables of the current database, temporary ones too, sorted."""
+        return self._listed("table", self.catalog.tables(self.current_database))
 
-    def views(self) -> Sequence[Identifier]:
-        """List the views that can be seen, sorted."""
-        return self._visible(View)
+    def views(self) -> list[Identifier]:
+        """List the views of the current database, temporary ones too, sorted."""
+        return self._listed("view", self.catalog.views(self.current_database))
+
+    def use(self, parts: Sequence[str]) -> None:
+        """Change the current database: `database` or `catalog.database`. Raises UnknownObjectError."""
+        catalog, database = (self.current_catalog, *parts)[-2:]
+        if catalog != self.catalog.default_catalog:
+            raise UnknownObjectError(
+                f"there is no catalog {catalog!r}",
+                hint=f"there is only {self.catalog.default_catalog!r}",
+            )
+        known = self.catalog.databases()
+        if database not in known:
+            raise unknown_database(database, known)
+        self.current_catalog, self.current_database = catalog, database
 
     def create(
-        self, value: Table | View, *, if_not_exists: bool = False, replace: bool = False
+        self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False
     ) -> None:
-        """Define a table or view: for this session when it is temporary, else in the catalog."""
-        if not value.temporary:
-            self._create_kept(value, if_not_exists=if_not_exists, replace=replace)
-        elif value.identifier not in self._temporary or replace:
-            self._temporary[value.identifier] = value
-        elif not if_not_exists:
-            raise ObjectExistsError(
-                f"a temporary object {value.identifier} exists already",
-                hint="add IF NOT EXISTS, or drop it first",
-            )
+        """Add a definition: here when it is temporary, else to the catalog. Raises ObjectExistsError."""
+        if not obj.temporary:
+            self.catalog.create(obj, if_not_exists=if_not_exists, replace=replace)
+            return
+        found = self._temporary.get(obj.identifier)
+        if may_create(
+            obj,
+            None if found is None else kind_of(found),
+            if_not_exists=if_not_exists,
+            replace=replace,
+        ):
+            self._temporary[obj.identifier] = obj
 
     def drop(
         self,
         identifier: Identifier,
         *,
-        kind: Kind,
+        kind: ObjectKind,
         if_exists: bool = False,
-        temporary: bool = False,
+        temporary: bool | None = None,
     ) -> None:
-        """Forget a table or view. A temporary one has to be dropped as such before one that it hides."""
-        wanted = Table if kind == "table" else View
-        hidden = self._temporary.get(identifier)
-        if temporary:
-            if isinstance(hidden, wanted):
-                del self._temporary[identifier]
-            elif not if_exists:
-                raise UnknownObjectError(f"there is no temporary {kind} {identifier}")
-        elif isinstance(hidden, wanted):
-            raise ObjectExistsError(
-                f"a temporary {kind} hides {identifier}",
-                hint=f"DROP TEMPORARY {kind.upper()} it first",
+        """Remove a definition. `temporary` None removes what the name stands for, a temporary object first.
+
+        With False a temporary object in the way is refused, as Flink does for a plain DROP. Raises
+        UnknownObjectError.
+        """
+        found = self._temporary.get(identifier)
+        hides = found is not None and kind_of(found) == kind
+        if temporary is False and hides:
+            raise DefinitionError(
+                f"there is a temporary {kind} {identifier}",
+                hint=f"DROP TEMPORARY {kind.upper()} it first: it hides the permanent one",
             )
-        else:
-            self._drop_kept(identifier, kind=kind, if_exists=if_exists)
-
-    def use(self, parts: Sequence[str]) -> None:
-        """Change the current database (one part) or catalog and database (two)."""
-        catalog, database = (self.current_catalog, *parts)[-2:]
-        if catalog != DEFAULT_CATALOG:
-            raise UnknownObjectError(
-                f"there is no catalog {quote(catalog)}", hint=f"there is {DEFAULT_CATALOG}"
-            )
-        if database != DEFAULT_DATABASE and not any(i.database == database for i in self._kept()):
-            raise UnknownObjectError(
-                f"there is no database {quote(database)}", hint=f"there is {DEFAULT_DATABASE}"
-            )
-        self.current_catalog, self.current_database = catalog, database
-
-    def overlay(self) -> Draft:
-        """Make a draft of this namespace, on which definitions can be tried."""
-        return Draft(self)
-
-    def _find_kept(self, identifier: Identifier) -> Table | View | None:
-        return self._catalog.find(identifier)
-
-    def _create_kept(self, value: Table | View, *, if_not_exists: bool, replace: bool) -> None:
-        self._catalog.create(value, if_not_exists=if_not_exists, replace=replace)
-
-    def _drop_kept(self, identifier: Identifier, *, kind: Kind, if_exists: bool) -> None:
-        self._catalog.drop(identifier, kind=kind, if_exists=if_exists)
-
-    def _kept(self) -> Sequence[Identifier]:
-        return [*self._catalog.tables(), *self._catalog.views()]
-
-    def _visible(self, kind: type[Table | View]) -> Sequence[Identifier]:
-        seen = {*self._kept(), *self._temporary}
-        return sorted(identifier for identifier in seen if isinstance(self.find(identifier), kind))
-
-    def _unknown(self, identifier: Identifier, kind: str) -> UnknownObjectError:
-        names = sorted(
-            {i.name for i in (*self._kept(), *self._temporary) if i.database == identifier.database}
-        )
-        known = (
-            f"there are: {', '.join(names)}"
-            if names
-            else "nothing is defined yet: CREATE TABLE comes first"
-        )
-        return UnknownObjectError(
-            f"there is no {kind} {quote(identifier.name)}",
-            hint=did_you_mean(identifier.name, names) or known,
-        )
-
-
-class Draft(Namespace):
-    """A namespace on which definitions are tried: it sees the catalog and never changes it."""
-
-    def __init__(self, base: Namespace) -> None:
-        super().__init__(base._catalog)  # noqa: SLF001  a draft is a namespace of the same catalog
-        self._temporary = dict(base._temporary)  # noqa: SLF001
-        self.current_catalog, self.current_database = base.current_catalog, base.current_database
-        self._tried: dict[Identifier, Table | View | None] = {}
-
-    def _find_kept(self, identifier: Identifier) -> Table | View | None:
-        if identifier in self._tried:
-            return self._tried[identifier]
-        return super()._find_kept(identifier)
-
-    def _create_kept(self, value: Table | View, *, if_not_exists: bool, replace: bool) -> None:
-        if self._find_kept(value.identifier) is None or replace:
-            self._tried[value.identifier] = value
-        elif not if_not_exists:
-            raise already_exists(value.identifier)
-
-    def _drop_kept(self, identifier: Identifier, *, kind: Kind, if_exists: bool) -> None:
-        found = self._find_kept(identifier)
-        if isinstance(found, Table if kind == "table" else View):
-            self._tried[identifier] = None
+        if hides:
+            del self._temporary[identifier]
+        elif not temporary:
+            self.catalog.drop(identifier, kind=kind, if_exists=if_exists)
         elif not if_exists:
-            raise self._unknown(identifier, kind)
+            raise UnknownObjectError(f"there is no temporary {kind} {identifier}")
 
-    def _kept(self) -> Sequence[Identifier]:
-        kept = {*super()._kept(), *self._tried}
-        return [identifier for identifier in kept if self._find_kept(identifier) is not None]
+    def overlay(self) -> Namespace:
+        """Make a draft of this namespace: definitions may be tried on it without touching the store."""
+        draft = Namespace(_Draft(self.catalog))
+        draft.current_catalog, draft.current_database = self.current_catalog, self.current_database
+        draft._temporary = dict(self._temporary)
+        return draft
+
+    def _listed(self, kind: ObjectKind, permanent: Sequence[Identifier]) -> list[Identifier]:
+        here = (self.current_catalog, self.current_database)
+        hidden = {i for i, obj in self._temporary.items() if kind_of(obj) != kind}
+        temporary = {
+            i
+            for i, obj in self._temporary.items()
+            if kind_of(obj) == kind and (i.catalog, i.database) == here
+        }
+        return sorted((set(permanent) - hidden) | temporary)
 
 
-def already_exists(identifier: Identifier) -> ObjectExistsError:
-    """Make the error for a name that is taken."""
-    return ObjectExistsError(
-        f"{identifier} exists already", hint="add IF NOT EXISTS to keep it, or DROP it first"
-    )
+class _Draft:
+    """A catalog over another: changes stay here. Leases are not for drafts."""
+
+    def __init__(self, base: Catalog) -> None:
+        self._base = base
+        self._changed: dict[Identifier, Table | View | None] = {}
+        self.default_catalog = base.default_catalog
+        self.default_database = base.default_database
+
+    def databases(self) -> list[str]:
+        return self._base.databases()
+
+    def tables(self, database: str | None = None) -> list[Identifier]:
+        return self._listed("table", self._base.tables(database), database)
+
+    def views(self, database: str | None = None) -> list[Identifier]:
+        return self._listed("view", self._base.views(database), database)
+
+    def get(self, identifier: Identifier) -> Table | View:
+        if identifier not in self._changed:
+            return self._base.get(identifier)
+        found = self._changed[identifier]
+        if found is None:
+            raise unknown_object(identifier, (*self.tables(), *self.views()))
+        return found
+
+    def create(
+        self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False
+    ) -> None:
+        check_place(obj.identifier, self.default_catalog, self.databases())
+        found = self._kind(obj.identifier)
+        if may_create(obj, found, if_not_exists=if_not_exists, replace=replace):
+            self._changed[obj.identifier] = obj
+
+    def drop(self, identifier: Identifier, *, kind: ObjectKind, if_exists: bool = False) -> None:
+        known = (*self.tables(), *self.views())
+        if may_drop(identifier, kind, self._kind(identifier), if_exists=if_exists, known=known):
+            self._changed[identifier] = None
+
+    def _kind(self, identifier: Identifier) -> ObjectKind | None:
+        try:
+            return kind_of(self.get(identifier))
+        except UnknownObjectError:
+            return None
+
+    def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
+        raise AssertionError(f"a draft was asked for the lease of {pipeline} by {owner}")
+
+    def renew(self, lease: Lease) -> None:
+        raise AssertionError(f"a draft was asked to renew {lease}")
+
+    def release(self, lease: Lease) -> None:
+        raise AssertionError(f"a draft was asked to release {lease}")
+
+    def _listed(
+        self, kind: ObjectKind, base: Sequence[Identifier], database: str | None
+    ) -> list[Identifier]:
+        added = {
+            i
+            for i, obj in self._changed.items()
+            if obj is not None and kind_of(obj) == kind and database in (None, i.database)
+        }
+        return sorted((set(base) - self._changed.keys()) | added)

@@ -1,0 +1,73 @@
+"""When a definition may be added or removed: the rules that the store and drafts over it share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from penstock.catalog.contract import ObjectKind, kind_of
+from penstock.catalog.errors import ObjectExistsError, UnknownObjectError, did_you_mean
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.table import Table, View
+
+__all__ = ["check_place", "may_create", "may_drop", "unknown_database", "unknown_object"]
+
+
+def may_create(
+    obj: Table | View, found: ObjectKind | None, *, if_not_exists: bool, replace: bool
+) -> bool:
+    """Tell whether `obj` is to be written, given the kind of what has its name. Raises ObjectExistsError."""
+    if found is None or (replace and found == kind_of(obj)):
+        return True
+    if if_not_exists:
+        return False
+    word = f"{'temporary ' if obj.temporary else ''}{found}"
+    raise ObjectExistsError(
+        f"there is a {word} {obj.identifier} already",
+        hint=f"DROP {word.upper()} {obj.identifier} first, or write CREATE ... IF NOT EXISTS",
+    )
+
+
+def may_drop(
+    identifier: Identifier,
+    kind: ObjectKind,
+    found: ObjectKind | None,
+    *,
+    if_exists: bool,
+    known: Iterable[Identifier],
+) -> bool:
+    """Tell whether there is something to remove. Raises UnknownObjectError; a view is no table, as in Flink."""
+    if found == kind:
+        return True
+    if if_exists:
+        return False
+    if found is None:
+        raise unknown_object(identifier, known)
+    raise UnknownObjectError(
+        f"{identifier} is a {found}, not a {kind}", hint=f"DROP {found.upper()} {identifier}"
+    )
+
+
+def check_place(identifier: Identifier, catalog: str, databases: Sequence[str]) -> None:
+    """Check that the catalog and the database of a new definition exist. Raises UnknownObjectError."""
+    if identifier.catalog != catalog:
+        raise UnknownObjectError(
+            f"there is no catalog {identifier.catalog!r}", hint=f"there is only {catalog!r}"
+        )
+    if identifier.database not in databases:
+        raise unknown_database(identifier.database, databases)
+
+
+def unknown_database(database: str, known: Sequence[str]) -> UnknownObjectError:
+    """Make the error for a database that does not exist."""
+    hint = did_you_mean(database, known) or f"known are: {', '.join(known)}"
+    return UnknownObjectError(f"there is no database {database!r}", hint=hint)
+
+
+def unknown_object(identifier: Identifier, known: Iterable[Identifier]) -> UnknownObjectError:
+    """Make the error for a name that stands for nothing, with the nearest of `known`."""
+    place = (identifier.catalog, identifier.database)
+    names = sorted({other.name for other in known if (other.catalog, other.database) == place})
+    hint = did_you_mean(identifier.name, names)
+    if hint is None:
+        hint = f"known are: {', '.join(names)}" if names else "nothing has been created there yet"
+    return UnknownObjectError(f"there is no table or view {identifier}", hint=hint)

@@ -1,0 +1,84 @@
+"""Leases as rows, each function within the caller's transaction. The rules are `lease.py`'s."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, insert, select, update
+
+from penstock.catalog.database import now_ms
+from penstock.catalog.lease import Claim, Lease, Owner, has_lapsed, locked_by, lost_to
+from penstock.catalog.migrations import LEASES
+
+__all__ = ["acquire", "release", "renew"]
+
+log = logging.getLogger(__name__)
+
+
+def acquire(connection: Connection, pipeline: str, owner: Owner) -> Lease:
+    """Grant a claim, taking over one that has lapsed. Raises PipelineLockedError, and IntegrityError on a race."""
+    now = now_ms(connection)
+    # SQLite's writers queue up anyway; elsewhere the row is locked
+    query = select(LEASES).where(LEASES.c.pipeline == pipeline).with_for_update()
+    row = connection.execute(query).one_or_none()
+    values = {
+        "token": owner.token,
+        "host": owner.host,
+        "pid": owner.pid,
+        "boot_id": owner.boot_id,
+        "started": owner.started,
+        "since_ms": now,
+        "heartbeat_ms": now,
+    }
+    if row is None:
+        connection.execute(insert(LEASES).values(pipeline=pipeline, fence=1, **values))
+        return Lease(pipeline=pipeline, owner=owner, fence=1, since_ms=now)
+    if row.token:
+        claim = _claim(row, now)
+        if not has_lapsed(claim):
+            raise locked_by(claim)
+        log.warning(
+            "taking over pipeline %s from process %s on %s, which is gone",
+            pipeline,
+            row.pid,
+            row.host,
+        )
+    lease = Lease(pipeline=pipeline, owner=owner, fence=row.fence + 1, since_ms=now)
+    connection.execute(
+        update(LEASES).where(LEASES.c.pipeline == pipeline).values(fence=lease.fence, **values)
+    )
+    return lease
+
+
+def renew(connection: Connection, lease: Lease) -> None:
+    """Note a heartbeat. Raises PipelineLockedError when the lease is another's, or nobody's."""
+    now = now_ms(connection)
+    done = connection.execute(update(LEASES).where(*_is(lease)).values(heartbeat_ms=now))
+    if done.rowcount == 1:
+        return
+    row = connection.execute(
+        select(LEASES).where(LEASES.c.pipeline == lease.pipeline)
+    ).one_or_none()
+    raise lost_to(lease, _claim(row, now) if row is not None and row.token else None)
+
+
+def release(connection: Connection, lease: Lease) -> None:
+    """Give a lease back; nothing happens when it is another's by now."""
+    connection.execute(update(LEASES).where(*_is(lease)).values(token=""))
+
+
+def _is(lease: Lease) -> tuple[ColumnElement[bool], ...]:
+    return (
+        LEASES.c.pipeline == lease.pipeline,
+        LEASES.c.fence == lease.fence,
+        LEASES.c.token == lease.owner.token,
+    )
+
+
+def _claim(row: Row[Any], now: int) -> Claim:
+    owner = Owner(
+        host=row.host, pid=row.pid, boot_id=row.boot_id, token=row.token, started=row.started
+    )
+    lease = Lease(pipeline=row.pipeline, owner=owner, fence=row.fence, since_ms=row.since_ms)
+    return Claim(lease=lease, age_ms=now - row.heartbeat_ms)
