@@ -1,0 +1,10 @@
+"""Formats: how the bytes of a record become columns. Batches in, Arrow batches out.
+
+`contract` says what a format is, `registry` finds one by name; `json` (with its `json_*` parts) and `raw` are
+the formats there are. Connectors hand over values and learn which record each row came from.
+"""
+
+from penstock.connector.formats.contract import Decoded, Decoder, Fields, Format
+from penstock.connector.formats.registry import find_format, format_names
+
+__all__ = ["Decoded", "Decoder", "Fields", "Format", "find_format", "format_names"]
