@@ -5,6 +5,8 @@ table's types. That every record gives exactly one row is proved, not assumed: e
 `}`, and there are as many rows as records; two objects in one record, or one object in two, cannot pass both.
 """
 
+# ruff: noqa: TRY004  a value that does not fit is a ValueError, whatever is wrong with it
+
 from __future__ import annotations
 
 import json

@@ -4,6 +4,8 @@ The slow way, for the records of a batch that the fast way refused. A converter 
 does not fit; NULL is handled by the caller.
 """
 
+# ruff: noqa: TRY004  a value that does not fit is a ValueError, whatever is wrong with it
+
 from __future__ import annotations
 
 import base64
@@ -26,7 +28,9 @@ _TIMESTAMP = re.compile(
 _RANGES = {t.TinyIntType: 8, t.SmallIntType: 16, t.IntType: 32, t.BigIntType: 64}
 
 
-def converter(logical: t.LogicalType, *, nulls_for_errors: bool = False) -> Convert:
+def converter(  # noqa: C901, PLR0911, PLR0912  one case for each type
+    logical: t.LogicalType, *, nulls_for_errors: bool = False
+) -> Convert:
     """Make the converter of a type. `nulls_for_errors`: a wrong value inside a nested one becomes NULL."""
     match logical:
         case t.BooleanType():

@@ -46,7 +46,7 @@ class RawFormat:
     name = "raw"
     options: tuple[Option[Any], ...] = (CHARSET, ENDIANNESS)
 
-    def check(self, fields: Fields, options: Resolved) -> None:
+    def check(self, fields: Fields, options: Resolved) -> None:  # noqa: ARG002  of the protocol
         """Check that there is one column of a plain type. Raises DefinitionError."""
         if len(fields) != 1:
             raise DefinitionError(
@@ -62,7 +62,7 @@ class RawFormat:
         order = ">" if options.get(ENDIANNESS) == "big-endian" else "<"
         return RawDecoder(fields=tuple(fields), charset=options.get(CHARSET), order=order)
 
-    def skips_bad_records(self, options: Resolved) -> bool:
+    def skips_bad_records(self, options: Resolved) -> bool:  # noqa: ARG002  as above
         """Never: the format has no such option."""
         return False
 
