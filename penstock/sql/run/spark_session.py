@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -22,22 +22,29 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def start_spark(
-    master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None
+    master: str = DEFAULT_MASTER,
+    conf: Mapping[str, str] | None = None,
+    *,
+    launch: Callable[[Mapping[str, str]], None] | None = None,
 ) -> SparkSession:
     """Start a Spark session, or take the running one. `conf` wins over the defaults.
 
-    Raises InputError when Java is missing or too old, ConfigError when a session runs that has no Delta.
+    `launch` is given all settings and may launch the Java process its own way (`jvm.py`). Raises InputError
+    when Java is missing or too old, ConfigError when a session runs that has no Delta.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
         check_spark(running)
         return running
-    os.environ.setdefault("JAVA_HOME", str(find_java().path))
+    os.environ["JAVA_HOME"] = str(find_java().path)  # the one named there may be too old
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = {**_defaults(master), **(conf or {})}
+    if launch is not None:
+        launch({"spark.master": master, "spark.app.name": "penstock", **settings})
     builder = SparkSession.builder.appName("penstock").master(master)
-    for key, value in {**_defaults(master), **(conf or {})}.items():
+    for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
