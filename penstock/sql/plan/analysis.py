@@ -45,7 +45,7 @@ class AnalysedLeaf:
 class AnalysedQuery:
     """A query without views, its table nodes labelled with their leaf. `bounded`: every table it reads has an end."""
 
-    query: exp.Expression
+    query: exp.Expr
     leaves: tuple[AnalysedLeaf, ...]
 
     @property
@@ -60,7 +60,7 @@ class AnalysedQuery:
 
 
 def analyse(
-    query: exp.Expression, namespace: Namespace, project: Path, *, appends: bool
+    query: exp.Expr, namespace: Namespace, project: Path, *, appends: bool
 ) -> AnalysedQuery:
     """Analyse a query; `appends` says that it feeds a sink that only takes rows that stay.
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.sql.errors import span_of
+from penstock.sql.positions import span_of
 
 __all__ = ["check_append_only", "is_stateful"]
 
 WINDOW_COLUMNS = frozenset({"window_start", "window_end"})
 
 
-def is_stateful(query: exp.Expression) -> bool:
+def is_stateful(query: exp.Expr) -> bool:
     """Tell whether a query has an operator that waits for the watermark: aggregation, DISTINCT or a join."""
     return query.find(exp.Group, exp.AggFunc, exp.Distinct, exp.Join) is not None
 
 
-def check_append_only(query: exp.Expression) -> None:
+def check_append_only(query: exp.Expr) -> None:
     """Raise UnsupportedError at the first operator whose result is updated as rows come."""
     for select in query.find_all(exp.Select):
         group = select.args.get("group")

@@ -17,7 +17,7 @@ from penstock.connector.scan import Scan
 from penstock.connector.spark.columns import WATERMARK_BEFORE
 from penstock.connector.spark.frame import read_scan_frame
 from penstock.connector.spark.windows import Cumulate, Hop, Tumble, WindowFunction, assign_windows
-from penstock.sql.dialect import WindowTable, to_spark_query, window_tables
+from penstock.sql.dialect import WindowKind, WindowTable, to_spark_query, window_tables
 from penstock.sql.expressions import to_spark
 from penstock.sql.plan.analysis import LEAF, WINDOWED, AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.session_windows import rewrite_session_windows
@@ -134,15 +134,15 @@ def _engine_frame(
 
 def _function(window: WindowTable) -> WindowFunction:
     match window.kind:
-        case "TUMBLE":
+        case WindowKind.TUMBLE:
             return Tumble(size_ms=window.size_ms, offset_ms=window.offset_ms)
-        case "HOP":
+        case WindowKind.HOP:
             return Hop(
                 size_ms=window.size_ms,
                 slide_ms=window.slide_ms or window.size_ms,
                 offset_ms=window.offset_ms,
             )
-        case "CUMULATE":
+        case WindowKind.CUMULATE:
             return Cumulate(
                 size_ms=window.size_ms,
                 step_ms=window.step_ms or window.size_ms,

@@ -10,7 +10,7 @@ from penstock.sql.expressions import columns_of
 __all__ = ["delivered_columns", "mentioned_names"]
 
 
-def mentioned_names(query: exp.Expression) -> frozenset[str] | None:
+def mentioned_names(query: exp.Expr) -> frozenset[str] | None:
     """Give every name that `query` mentions and that may be a column; None when a star asks for all.
 
     COUNT(*) asks for none. Names are taken from the whole query, so the answer may be too large, never too small.

@@ -150,6 +150,9 @@ class Planner:
             raise UnsupportedError(
                 f"{target.identifier} is a view; rows go into tables only", span=statement.span
             )
+        if statement.options:
+            options = {**target.option_map, **dict(statement.options)}
+            target = replace(target, options=tuple(options.items()))
         connector = connector_of(target, project=self.project)
         connector.check(target)
         query = analyse(statement.query, self.namespace, self.project, appends=True)

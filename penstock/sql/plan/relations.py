@@ -10,6 +10,7 @@ from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
 from penstock.sql.dialect import parse_query, table_options
+from penstock.sql.dialect.access import named_tables
 
 __all__ = ["Leaf", "Relations", "find_relations"]
 
@@ -29,15 +30,15 @@ class Relations:
     The order is kept over restarts, as a checkpoint knows sources by their position only.
     """
 
-    query: exp.Expression
+    query: exp.Expr
     leaves: tuple[Leaf, ...]
 
 
-def find_relations(query: exp.Expression, namespace: Namespace) -> Relations:
+def find_relations(query: exp.Expr, namespace: Namespace) -> Relations:
     """Write out the views of `query` and find its tables. Raises UnknownObjectError."""
     expanded = _expand(query.copy(), namespace)
     leaves: dict[tuple[Identifier, tuple[tuple[str, str], ...]], Leaf] = {}
-    for node in _catalog_tables(expanded):
+    for node in named_tables(expanded):
         table = namespace.lookup(namespace.resolve(_parts(node)))
         assert isinstance(table, Table), "views are written out before"
         hints = tuple(sorted(table_options(node).items()))
@@ -47,8 +48,8 @@ def find_relations(query: exp.Expression, namespace: Namespace) -> Relations:
     return Relations(query=expanded, leaves=tuple(leaves.values()))
 
 
-def _expand(query: exp.Expression, namespace: Namespace) -> exp.Expression:
-    for node in _catalog_tables(query):
+def _expand(query: exp.Expr, namespace: Namespace) -> exp.Expr:
+    for node in named_tables(query):
         found = namespace.lookup(namespace.resolve(_parts(node)))
         if not isinstance(found, View):
             continue
@@ -59,17 +60,6 @@ def _expand(query: exp.Expression, namespace: Namespace) -> exp.Expression:
         )
         node.replace(exp.Subquery(this=body, alias=alias))
     return query
-
-
-def _catalog_tables(query: exp.Expression) -> list[exp.Table]:
-    """Find the table nodes that name something of the catalog: not a CTE, not a function."""
-    named = {cte.alias for cte in query.find_all(exp.CTE)}
-    return [
-        node
-        for node in query.find_all(exp.Table, bfs=False)
-        if isinstance(node.this, exp.Identifier)
-        and not (len(node.parts) == 1 and node.name in named)
-    ]
 
 
 def _parts(node: exp.Table) -> tuple[str, ...]:

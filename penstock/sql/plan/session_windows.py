@@ -5,21 +5,21 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.sql.dialect import WindowTable, window_tables
+from penstock.sql.dialect import WindowKind, WindowTable, window_tables
 
 __all__ = ["rewrite_session_windows"]
 
 _WINDOW = "__session"
 
 
-def rewrite_session_windows(query: exp.Expression) -> exp.Expression:
+def rewrite_session_windows(query: exp.Expr) -> exp.Expr:
     """Turn SELECT .. FROM TABLE(SESSION(..)) GROUP BY window_start, window_end, .. into Spark's session_window.
 
     The partition keys of the function have to be among the grouping keys, as Spark makes sessions per group.
     Raises UnsupportedError for any other use of SESSION.
     """
     for window in window_tables(query):
-        if window.kind == "SESSION":
+        if window.kind is WindowKind.SESSION:
             _rewrite(window)
     return query
 
@@ -30,11 +30,17 @@ def _rewrite(window: WindowTable) -> None:
     group = select.args.get("group")
     keys = list(group.expressions) if group is not None else []
     names = {key.name for key in keys}
-    if not names >= {"window_start", "window_end"} or set(window.partition_by) != names - {
-        "window_start",
-        "window_end",
-        "window_time",
-    }:
+    if (
+        group is None
+        or not names >= {"window_start", "window_end"}
+        or set(window.partition_by)
+        != names
+        - {
+            "window_start",
+            "window_end",
+            "window_time",
+        }
+    ):
         raise UnsupportedError(
             "SESSION windows are supported under GROUP BY of window_start, window_end and exactly the function's "
             "PARTITION BY columns",
@@ -58,8 +64,8 @@ def _rewrite(window: WindowTable) -> None:
     window.node.replace(_aliased(window))
 
 
-def _replace_column(column: exp.Column, session: exp.Expression) -> None:
-    part = exp.Dot(
+def _replace_column(column: exp.Column, session: exp.Expr) -> None:
+    part: exp.Expr = exp.Dot(
         this=session.copy(), expression=exp.to_identifier(column.name.removeprefix("window_"))
     )
     if column.name == "window_time":
@@ -72,7 +78,7 @@ def _replace_column(column: exp.Column, session: exp.Expression) -> None:
         column.replace(part)
 
 
-def _aliased(window: WindowTable) -> exp.Expression:
+def _aliased(window: WindowTable) -> exp.Expr:
     table = window.input.copy()
     if window.alias:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(window.alias, quoted=True)))

@@ -45,13 +45,13 @@ class QueryShape:
         return cls(sources=tuple(value["sources"]), sink=value["sink"], state=tuple(value["state"]))
 
 
-def shape_of(query: exp.Expression, sources: Sequence[str], sink: str) -> QueryShape:
+def shape_of(query: exp.Expr, sources: Sequence[str], sink: str) -> QueryShape:
     """Describe the state of a query without views. Filters and plain projections may change, state may not."""
     operators = tuple(_operators(query)) if is_stateful(query) else ()
     return QueryShape(sources=tuple(sources), sink=sink, state=operators)
 
 
-def _operators(query: exp.Expression) -> list[str]:
+def _operators(query: exp.Expr) -> list[str]:
     found = []
     for select in query.find_all(exp.Select, bfs=False):
         group, distinct = select.args.get("group"), select.args.get("distinct")
