@@ -1,26 +1,6 @@
 """Every error that Penstock raises on purpose, in one tree; and how one travels inside another program's text.
 
-PenstockError
-InputError             what the user gave is wrong; nothing was started (exit status 2)
-SqlSyntaxError         the text is not Flink SQL
-TemplateError          the Jinja template cannot be rendered
-UnknownObjectError     no such table, view, column, database
-ObjectExistsError      the name is taken
-DefinitionError        a definition contradicts itself, or what it is used for
-OptionError            an option is unknown, missing or malformed
-UnsupportedError       Flink has it, Penstock has not (here)
-StateMismatchError     a checkpoint or a target is of something else
-PipelineLockedError    another runner has the pipeline
-ConfigError            project file, environment, installation
-CatalogError           the catalog's store cannot be read
-InputErrors            several of these, of one file
-RunError               a statement failed while it ran (exit status 1)
-BadRecordError         a record cannot be decoded
-DataLossError          records were deleted before they were read
-TopicChangedError      a topic was deleted, or made again
-BrokerUnavailableError the broker does not answer; may pass
-SinkError              the target refused rows
-QueryFailedError       anything else that ended a query; may pass
+The tree is drawn at `PenstockError`.
 """
 
 from __future__ import annotations
@@ -73,7 +53,30 @@ class Span:
 
 
 class PenstockError(Exception):
-    """Root of the tree. `message` says what and where, `hint` what to do, `span` points into the SQL."""
+    """Root of the tree. `message` says what and where, `hint` what to do, `span` points into the SQL.
+
+    PenstockError
+    ├── InputError                what the user gave is wrong; nothing was started (exit status 2)
+    │   ├── SqlSyntaxError            the text is not Flink SQL
+    │   ├── TemplateError             the Jinja template cannot be rendered
+    │   ├── UnknownObjectError        no such table, view, column, database
+    │   ├── ObjectExistsError         the name is taken
+    │   ├── DefinitionError           a definition contradicts itself, or what it is used for
+    │   ├── OptionError               an option is unknown, missing or malformed
+    │   ├── UnsupportedError          Flink has it, Penstock has not (here)
+    │   ├── StateMismatchError        a checkpoint or a target is of something else
+    │   ├── PipelineLockedError       another runner has the pipeline
+    │   ├── ConfigError               project file, environment, installation
+    │   ├── CatalogError              the catalog's store cannot be read
+    │   └── InputErrors               several of these, of one file
+    └── RunError                  a statement failed while it ran (exit status 1)
+        ├── BadRecordError            a record cannot be decoded                            permanent
+        ├── DataLossError             records were deleted before they were read            permanent
+        ├── TopicChangedError         a topic was deleted, or deleted and made again        permanent
+        ├── BrokerUnavailableError    the broker does not answer
+        ├── SinkError                 the target refused rows
+        └── QueryFailedError          a query ended for another reason
+    """
 
     def __init__(self, message: str, *, hint: str | None = None, span: Span | None = None) -> None:
         super().__init__(message)
@@ -137,6 +140,10 @@ class InputErrors(InputError):
         super().__init__("\n".join(error.message for error in errors))
         self.errors = tuple(errors)
 
+    def __reduce__(self) -> tuple[type[InputErrors], tuple[tuple[InputError, ...]]]:
+        # an exception is copied by its arguments, and ours is the text
+        return (type(self), (self.errors,))
+
 
 class RunError(PenstockError):
     """A statement failed while it ran. `permanent`: trying again would fail again."""
@@ -192,11 +199,16 @@ def decode_failure(text: str) -> PenstockError | None:
         return None
     try:
         value = json.loads(found.group(1))
-    except json.JSONDecodeError:
+        message, hint = str(value["message"]), value.get("hint")
+    except (json.JSONDecodeError, KeyError):
         return None
-    kinds = {kind.__name__: kind for kind in _all_kinds(PenstockError) if kind is not InputErrors}
-    kind = kinds.get(value["kind"], QueryFailedError)
-    return kind(value["message"], hint=value["hint"])
+    kinds: dict[str, type[PenstockError]] = {
+        kind.__name__: kind for kind in _all_kinds(PenstockError)
+    }
+    kinds[InputErrors.__name__] = InputError  # it is made of errors, and this is one text
+    # a kind of another package that is not loaded here
+    kind = kinds.get(value.get("kind"), QueryFailedError)
+    return kind(message, hint=hint)
 
 
 def _all_kinds(root: type[PenstockError]) -> Iterable[type[PenstockError]]:

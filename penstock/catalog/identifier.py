@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.catalog.errors import DefinitionError
 
-__all__ = ["Identifier", "parse_identifier", "quote"]
+__all__ = ["Identifier", "name_clash", "parse_identifier", "quote"]
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.\s]+)")
@@ -32,6 +33,22 @@ class Identifier:
 def quote(name: str) -> str:
     """Write a name as SQL: in backticks where it needs them."""
     return name if _PLAIN.match(name) else "`" + name.replace("`", "``") + "`"
+
+
+def name_clash(names: Iterable[str]) -> str | None:
+    """Say which two names of one list cannot stand beside each other; None when all can.
+
+    Flink tells `id` from `ID`, Spark does not (spark.sql.caseSensitive is false), and both read our tables.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.get(name.lower())
+        if other == name:
+            return f"{quote(name)} is declared twice"
+        if other is not None:
+            return f"{quote(other)} and {quote(name)} differ in case only, which Spark does not tell apart"
+        seen[name.lower()] = name
+    return None
 
 
 def parse_identifier(text: str) -> tuple[str, ...]:

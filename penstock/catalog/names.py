@@ -54,13 +54,15 @@ class Namespace:
             known = (*self._temporary, *self.catalog.tables(), *self.catalog.views())
             raise unknown_object(identifier, known) from None
 
-    def tables(self) -> list[Identifier]:
-        """List the tables of the current database, temporary ones too, sorted."""
-        return self._listed("table", self.catalog.tables(self.current_database))
+    def tables(self, database: str | None = None) -> list[Identifier]:
+        """List the tables of a database (None: the current one), temporary ones too, sorted."""
+        database = self._known(database)
+        return self._listed("table", database, self.catalog.tables(database))
 
-    def views(self) -> list[Identifier]:
-        """List the views of the current database, temporary ones too, sorted."""
-        return self._listed("view", self.catalog.views(self.current_database))
+    def views(self, database: str | None = None) -> list[Identifier]:
+        """List the views of a database (None: the current one), temporary ones too, sorted."""
+        database = self._known(database)
+        return self._listed("view", database, self.catalog.views(database))
 
     def use(self, parts: Sequence[str]) -> None:
         """Change the current database: `database` or `catalog.database`. Raises UnknownObjectError."""
@@ -70,10 +72,7 @@ class Namespace:
                 f"there is no catalog {catalog!r}",
                 hint=f"there is only {self.catalog.default_catalog!r}",
             )
-        known = self.catalog.databases()
-        if database not in known:
-            raise unknown_database(database, known)
-        self.current_catalog, self.current_database = catalog, database
+        self.current_catalog, self.current_database = catalog, self._known(database)
 
     def create(
         self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False
@@ -125,15 +124,25 @@ class Namespace:
         draft._temporary = dict(self._temporary)
         return draft
 
-    def _listed(self, kind: ObjectKind, permanent: Sequence[Identifier]) -> list[Identifier]:
-        here = (self.current_catalog, self.current_database)
-        hidden = {i for i, obj in self._temporary.items() if kind_of(obj) != kind}
-        temporary = {
-            i
-            for i, obj in self._temporary.items()
-            if kind_of(obj) == kind and (i.catalog, i.database) == here
+    def _known(self, database: str | None) -> str:
+        if database is None or database == self.current_database:
+            return self.current_database
+        known = self.catalog.databases()
+        if database not in known:
+            raise unknown_database(database, known)
+        return database
+
+    def _listed(
+        self, kind: ObjectKind, database: str, permanent: Sequence[Identifier]
+    ) -> list[Identifier]:
+        """Add the temporary objects of this kind, and leave out what those of the other kind hide."""
+        place = (self.current_catalog, database)
+        here = {
+            i: kind_of(o) for i, o in self._temporary.items() if (i.catalog, i.database) == place
         }
-        return sorted((set(permanent) - hidden) | temporary)
+        return sorted(
+            {i for i in permanent if i not in here} | {i for i, k in here.items() if k == kind}
+        )
 
 
 class _Draft:

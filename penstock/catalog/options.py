@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import Any, Generic, TypeVar, cast
 
 from penstock.catalog.errors import OptionError, did_you_mean
@@ -44,31 +46,38 @@ class OptionType(Generic[T_co]):
     parse: Callable[[str], T_co]
 
 
-_DURATION = re.compile(r"\s*(\d+)\s*([A-Za-zµ]*)\s*\Z")
+_QUANTITY = re.compile(r"\s*([0-9]+)\s*([A-Za-zµ]*)\s*\Z")
+_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*\Z")
+# unit -> (factor, divisor); names as in Flink's TimeUtils and MemorySize, in any case
 _DURATION_MS = {
-    **dict.fromkeys(("ns", "nano", "nanosecond", "nanoseconds"), 1e-6),
-    **dict.fromkeys(("us", "µs", "micro", "microsecond", "microseconds"), 1e-3),
-    **dict.fromkeys(("", "ms", "milli", "millisecond", "milliseconds"), 1),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1000),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60_000),
-    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
-    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+    **dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), (1, 1_000_000)),
+    **dict.fromkeys(("us", "µs", "micro", "micros", "microsecond", "microseconds"), (1, 1000)),
+    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), (1, 1)),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), (1000, 1)),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), (60_000, 1)),
+    **dict.fromkeys(("h", "hour", "hours"), (3_600_000, 1)),
+    **dict.fromkeys(("d", "day", "days"), (86_400_000, 1)),
 }
 _MEMORY_BYTES = {
-    **dict.fromkeys(("", "b", "bytes"), 1),
-    **dict.fromkeys(("k", "kb", "kibibytes"), 1 << 10),
-    **dict.fromkeys(("m", "mb", "mebibytes"), 1 << 20),
-    **dict.fromkeys(("g", "gb", "gibibytes"), 1 << 30),
-    **dict.fromkeys(("t", "tb", "tebibytes"), 1 << 40),
+    **dict.fromkeys(("", "b", "bytes"), (1, 1)),
+    **dict.fromkeys(("k", "kb", "kibibytes"), (1 << 10, 1)),
+    **dict.fromkeys(("m", "mb", "mebibytes"), (1 << 20, 1)),
+    **dict.fromkeys(("g", "gb", "gibibytes"), (1 << 30, 1)),
+    **dict.fromkeys(("t", "tb", "tebibytes"), (1 << 40, 1)),
 }
+_LARGEST = (1 << 63) - 1
 
 
-def _scaled(units: Mapping[str, float]) -> Callable[[str], int]:
+def _scaled(units: Mapping[str, tuple[int, int]]) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        found = _DURATION.match(text)
+        found = _QUANTITY.match(text)
         if found is None or found.group(2).lower() not in units:
             raise ValueError(text)
-        return int(int(found.group(1)) * units[found.group(2).lower()])
+        factor, divisor = units[found.group(2).lower()]
+        number = int(found.group(1)) * factor // divisor
+        if number > _LARGEST:
+            raise ValueError(text)
+        return number
 
     return parse
 
@@ -81,7 +90,9 @@ def _boolean(text: str) -> bool:
 
 def _bounded(bits: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        number = int(text.strip())
+        if _WHOLE.match(text) is None:
+            raise ValueError(text)
+        number = int(text)
         if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
             raise ValueError(text)
         return number
@@ -239,25 +250,37 @@ def _unknown(
     )
 
 
-# Flink's GlobalConfiguration list, wider: a key that only resembles a secret's is masked too
+# Flink's GlobalConfiguration list, and what Kafka clients and cloud file systems add to it
 _SECRET = re.compile(
-    r"passw(or)?d|secret|token|credential|api[._-]?key|apikey|private[._-]?key|account\.key|"
-    r"sasl\.jaas\.config|basic-auth|auth-params|user-info|\.pem$|ssl\.key",
+    r"passw|passphrase|secret|token$|credential|api[._-]?key|access[._-]?key|private[._-]?key|"
+    r"account\.key|jaas|basic-auth|auth-params|user-info|http-headers|authorization|service-key|"
+    r"\.pem$|ssl\.keystore\.key$|ssl\.key$",
     re.IGNORECASE,
 )
-_URL_SECRET = re.compile(
-    r"(?<=://)([^/@\s:]+):([^/@\s]+)(?=@)|(?<=[?&;])(password|token|sig)=[^&;\s]+", re.IGNORECASE
+_WORDS = ("password", "passphrase", "secret", "apikey", "credentials", "jaas")
+_ALIKE = 0.8  # by difflib: one letter lost, doubled or swapped
+# in a value under any key: user:password@ and ?password= of URLs, password="..." of JAAS, private keys
+_VALUE = re.compile(
+    r"(?<=://)[^/@\s]*:[^/@\s]+(?=@)"
+    r"|(?<=[?&;])(?:password|token|sig|secret|key)=[^&;\s]+"
+    r"|\b(?:password|secret)\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s;]+)"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
 def is_secret(key: str) -> bool:
-    """Tell whether an option's value must not be shown."""
-    return _SECRET.search(key) is not None
+    """Tell whether an option's value must not be shown: its key names a secret, or nearly (a slip of the pen)."""
+    if _SECRET.search(key) is not None:
+        return True
+    words = re.split(r"[._-]", key.lower())
+    near = {*words, *("".join(pair) for pair in pairwise(words))}
+    return any(SequenceMatcher(None, a, b).ratio() >= _ALIKE for a in near for b in _WORDS)
 
 
 def redact(options: Mapping[str, str]) -> dict[str, str]:
-    """Give the options with secret values as ******, and passwords inside URLs too."""
+    """Give the options with secret values as ******, and secrets inside other values (URLs, JAAS, PEM) too."""
     return {
-        key: REDACTED if is_secret(key) else _URL_SECRET.sub(REDACTED, value)
+        key: REDACTED if is_secret(key) else _VALUE.sub(REDACTED, value)
         for key, value in options.items()
     }

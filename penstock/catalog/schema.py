@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.catalog.errors import DefinitionError, UnknownObjectError, did_you_mean
-from penstock.catalog.identifier import quote
+from penstock.catalog.identifier import name_clash, quote
 from penstock.catalog.types import LogicalType, TimestampLtzType, TimestampType
 
 __all__ = [
@@ -82,11 +82,11 @@ class Schema:
     primary_key: PrimaryKey | None = None
 
     def __post_init__(self) -> None:
-        seen: set[str] = set()
-        for column in self.columns:
-            if column.name in seen:
-                raise DefinitionError(f"column {quote(column.name)} is declared twice")
-            seen.add(column.name)
+        clash = name_clash(self.names)
+        if clash is not None:
+            raise DefinitionError(f"column {clash}")
+        if "" in self.names:
+            raise DefinitionError("a column has no name")
         if self.primary_key is not None:
             self._check_key(self.primary_key)
         if self.watermark is not None:

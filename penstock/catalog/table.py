@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.catalog.errors import DefinitionError
+from penstock.catalog.errors import DefinitionError, did_you_mean
 from penstock.catalog.identifier import Identifier, quote
 from penstock.catalog.options import redact
 from penstock.catalog.schema import Schema
@@ -24,11 +24,15 @@ class Table:
     temporary: bool = False
 
     def __post_init__(self) -> None:
+        names = self.schema.names
         for name in self.partition_keys:
-            if name not in self.schema.names:
+            if name not in names:
                 raise DefinitionError(
-                    f"PARTITIONED BY names column {quote(name)}, which is not declared"
+                    f"PARTITIONED BY names column {quote(name)}, which is not declared",
+                    hint=did_you_mean(name, names),
                 )
+        if len(set(self.partition_keys)) < len(self.partition_keys):
+            raise DefinitionError("PARTITIONED BY names a column twice")
 
     @property
     def option_map(self) -> dict[str, str]:

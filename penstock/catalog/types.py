@@ -1,12 +1,11 @@
-"""Flink's logical types as values, and their Flink spelling both ways. Sizes are characters or bytes."""
+"""Flink's logical types as values, and their Flink spelling. Sizes are characters or bytes. Read by `type_text.py`."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.catalog.errors import DefinitionError
-from penstock.catalog.identifier import quote
+from penstock.catalog.identifier import name_clash
 
 __all__ = [
     "MAX_LENGTH",
@@ -274,6 +273,10 @@ class RowField:
         comment = "" if self.comment is None else " '" + self.comment.replace("'", "''") + "'"
         return f"`{self.name.replace('`', '``')}` {self.type}{comment}"
 
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise DefinitionError("a field of a ROW has no name")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowType(_Type):
@@ -282,10 +285,11 @@ class RowType(_Type):
     fields: tuple[RowField, ...]
 
     def __post_init__(self) -> None:
-        names = [field.name for field in self.fields]
-        for name in names:
-            if names.count(name) > 1:
-                raise DefinitionError(f"ROW has two fields named {quote(name)}")
+        if not self.fields:
+            raise DefinitionError("ROW has no fields", hint="write ROW<name TYPE, ...>")
+        clash = name_clash(field.name for field in self.fields)
+        if clash is not None:
+            raise DefinitionError(f"ROW: {clash}")
 
     def _spelling(self) -> str:
         return f"ROW<{', '.join(str(field) for field in self.fields)}>"
@@ -316,199 +320,9 @@ LogicalType = (
     | RowType
 )
 
-_TOKEN = re.compile(
-    r"\s*(?:(`(?:[^`]|``)+`)|('(?:[^']|'')*')|([A-Za-z_][A-Za-z0-9_]*)|(\d+)|([<>(),]))"
-)
-_SIMPLE: dict[str, type[_Type]] = {
-    "BOOLEAN": BooleanType,
-    "TINYINT": TinyIntType,
-    "SMALLINT": SmallIntType,
-    "INT": IntType,
-    "INTEGER": IntType,
-    "BIGINT": BigIntType,
-    "FLOAT": FloatType,
-    "DATE": DateType,
-}
-_SIZED: dict[str, type[_Sized]] = {
-    "CHAR": CharType,
-    "VARCHAR": VarCharType,
-    "BINARY": BinaryType,
-    "VARBINARY": VarBinaryType,
-}
-
 
 def parse_type(text: str) -> LogicalType:
     """Read a type from its Flink spelling, all synonyms included. Raises DefinitionError."""
-    return _TypeParser(text).parse()
+    from penstock.catalog.type_text import TypeParser  # it needs the values above
 
-
-class _TypeParser:
-    """Recursive descent over the tokens of one type."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens: list[str] = []
-        position = 0
-        while text[position:].strip():
-            found = _TOKEN.match(text, position)
-            if found is None:
-                raise self._error(text[position:].strip()[:20])
-            self._tokens.append(found.group(0).strip())
-            position = found.end()
-        self._next = 0
-
-    def parse(self) -> LogicalType:
-        parsed = self._type()
-        if self._next < len(self._tokens):
-            raise self._error(self._tokens[self._next])
-        return parsed
-
-    def _error(self, at: str) -> DefinitionError:
-        return DefinitionError(
-            f"{self._text.strip()!r} is not a type: {at!r} was not expected",
-            hint="types are those of Flink SQL, such as BIGINT, DECIMAL(10, 2), TIMESTAMP(3), ROW<a INT, b STRING>",
-        )
-
-    def _peek(self) -> str:
-        return self._tokens[self._next].upper() if self._next < len(self._tokens) else ""
-
-    def _take(self) -> str:
-        if self._next >= len(self._tokens):
-            raise self._error("the end")
-        self._next += 1
-        return self._tokens[self._next - 1]
-
-    def _accept(self, *words: str) -> bool:
-        upper = [token.upper() for token in self._tokens[self._next : self._next + len(words)]]
-        if upper != list(words):
-            return False
-        self._next += len(words)
-        return True
-
-    def _expect(self, word: str) -> None:
-        if not self._accept(word):
-            raise self._error(self._peek() or "the end")
-
-    def _type(self) -> LogicalType:
-        parsed = self._bare()
-        # SQL's suffix form: INT ARRAY, STRING NOT NULL MULTISET
-        while True:
-            if self._accept("NOT", "NULL"):
-                parsed = replace(parsed, nullable=False)
-            elif self._accept("NULL"):
-                parsed = replace(parsed, nullable=True)
-            elif self._accept("ARRAY"):
-                parsed = ArrayType(element=parsed)
-            elif self._accept("MULTISET"):
-                parsed = MultisetType(element=parsed)
-            else:
-                return parsed
-
-    def _bare(self) -> LogicalType:  # noqa: C901, PLR0911, PLR0912  one case for each word of the grammar
-        word = self._take().upper()
-        if word in _SIMPLE:
-            return _SIMPLE[word]()  # type: ignore[return-value]
-        if word in _SIZED:
-            return _SIZED[word](length=self._argument(1))  # type: ignore[return-value]
-        match word:
-            case "STRING":
-                return VarCharType(length=MAX_LENGTH)
-            case "BYTES":
-                return VarBinaryType(length=MAX_LENGTH)
-            case "DOUBLE":
-                self._accept("PRECISION")
-                return DoubleType()
-            case "DECIMAL" | "DEC" | "NUMERIC":
-                return self._decimal()
-            case "TIME":
-                precision = self._argument(0)
-                self._accept("WITHOUT", "TIME", "ZONE")
-                return TimeType(precision=precision)
-            case "TIMESTAMP":
-                return self._timestamp()
-            case "TIMESTAMP_LTZ":
-                return TimestampLtzType(precision=self._argument(6))
-            case "INTERVAL":
-                return self._interval()
-            case "ARRAY":
-                return ArrayType(element=self._one_inside())
-            case "MULTISET":
-                return MultisetType(element=self._one_inside())
-            case "MAP":
-                self._expect("<")
-                key = self._type()
-                self._expect(",")
-                value = self._type()
-                self._expect(">")
-                return MapType(key=key, value=value)
-            case "ROW":
-                return self._row()
-        raise self._error(word)
-
-    def _argument(self, default: int) -> int:
-        if not self._accept("("):
-            return default
-        number = self._number()
-        self._expect(")")
-        return number
-
-    def _number(self) -> int:
-        token = self._take()
-        if not token.isdigit():
-            raise self._error(token)
-        return int(token)
-
-    def _decimal(self) -> LogicalType:
-        if not self._accept("("):
-            return DecimalType()
-        precision = self._number()
-        scale = self._number() if self._accept(",") else 0
-        self._expect(")")
-        return DecimalType(precision=precision, scale=scale)
-
-    def _timestamp(self) -> LogicalType:
-        precision = self._argument(6)
-        if self._accept("WITH", "LOCAL", "TIME", "ZONE"):
-            return TimestampLtzType(precision=precision)
-        if self._accept("WITH", "TIME", "ZONE"):
-            raise DefinitionError(
-                "TIMESTAMP WITH TIME ZONE is not supported", hint="use TIMESTAMP_LTZ(3)"
-            )
-        self._accept("WITHOUT", "TIME", "ZONE")
-        return TimestampType(precision=precision)
-
-    def _interval(self) -> LogicalType:
-        unit = self._take().upper()
-        self._argument(0)
-        if self._accept("TO"):
-            self._take()
-            self._argument(0)
-        if unit in ("YEAR", "MONTH"):
-            return IntervalYearMonthType()
-        if unit in ("DAY", "HOUR", "MINUTE", "SECOND"):
-            return IntervalDaySecondType()
-        raise self._error(unit)
-
-    def _one_inside(self) -> LogicalType:
-        self._expect("<")
-        element = self._type()
-        self._expect(">")
-        return element
-
-    def _row(self) -> LogicalType:
-        closing = ">" if self._accept("<") else ")"
-        if closing == ")":
-            self._expect("(")
-        fields: list[RowField] = []
-        while not self._accept(closing):
-            if fields:
-                self._expect(",")
-            fields.append(self._field())
-        return RowType(fields=tuple(fields))
-
-    def _field(self) -> RowField:
-        token = self._take()
-        name = token[1:-1].replace("``", "`") if token.startswith("`") else token
-        kind = self._type()
-        comment = self._take()[1:-1].replace("''", "'") if self._peek().startswith("'") else None
-        return RowField(name=name, type=kind, comment=comment)
+    return TypeParser(text).parse()
