@@ -4,7 +4,7 @@
 the formats there are. Connectors hand over values and learn which record each row came from.
 """
 
-from penstock.connector.formats.contract import Decoded, Decoder, Fields, Format
+from penstock.connector.formats.contract import Decoded, Decoder, Fields, Format, Where
 from penstock.connector.formats.registry import find_format, format_names
 
-__all__ = ["Decoded", "Decoder", "Fields", "Format", "find_format", "format_names"]
+__all__ = ["Decoded", "Decoder", "Fields", "Format", "Where", "find_format", "format_names"]

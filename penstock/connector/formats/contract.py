@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-__all__ = ["Decoded", "Decoder", "Fields", "Format"]
+__all__ = ["Decoded", "Decoder", "Fields", "Format", "Where"]
 
 Fields: TypeAlias = Sequence[tuple[str, LogicalType]]
 """Names and types of columns, in order."""
+
+Where: TypeAlias = Callable[[int], str]
+"""Names a record, by its position in the batch, for people: "topic orders, partition 3, offset 1234"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,18 +33,17 @@ class Decoded:
     """
 
     batch: pa.RecordBatch
-    kept: npt.NDArray[np.int64] | None
-    skipped: int
+    kept: npt.NDArray[np.int64] | None = None
+    skipped: int = 0
 
 
 class Decoder(Protocol):
     """Decodes batches of one format into fixed columns. Made once a reader; not for several threads at a time."""
 
-    def decode(self, values: Sequence[bytes | None], where: Callable[[int], str]) -> Decoded:
+    def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
         """Decode one batch; a bad record never costs a good one its row.
 
-        `where(i)` names record `i` for people ("topic orders, partition 3, offset 1234"). Raises BadRecordError
-        for the first bad record, unless the format's options say to skip them.
+        Raises BadRecordError for the first bad record, unless the format's options say to skip them.
         """
 
 
