@@ -64,12 +64,18 @@ def expected_counts(times: list[datetime]) -> dict[datetime, int]:
 
 
 def run_penstock(
-    spark: SparkSession, kafka: KafkaServer, topic: str, options: str, time_type: str = "TIMESTAMP(3)"
+    spark: SparkSession,
+    kafka: KafkaServer,
+    topic: str,
+    options: str,
+    time_type: str = "TIMESTAMP(3)",
 ) -> tuple[dict[datetime, int], Any]:
     """Run the windowed INSERT over the topic to its end; gives counts by window start and the job's progress."""
     with penstock.connect(spark) as session:
         session.sql(
-            TABLE.format(topic=topic, bootstrap=kafka.bootstrap, options=options, time_type=time_type)
+            TABLE.format(
+                topic=topic, bootstrap=kafka.bootstrap, options=options, time_type=time_type
+            )
         )
         session.sql(WINDOWS.format(time_type=time_type))
         job = session.sql(INSERT)
@@ -133,7 +139,9 @@ def test_sparks_own_watermark_loses_rows_of_the_same_topic(
         plain = spark.readStream.format("penstock").option("table", "orders").load()
         rows = plain.select(F.col("ts").cast("timestamp").alias("ts"))
         counted = (
-            rows.withWatermark("ts", "5 seconds").groupBy(F.window("ts", "1 minute")).agg(F.count("*").alias("n"))
+            rows.withWatermark("ts", "5 seconds")
+            .groupBy(F.window("ts", "1 minute"))
+            .agg(F.count("*").alias("n"))
         )
         query = (
             counted.writeStream.format("delta")
@@ -143,7 +151,9 @@ def test_sparks_own_watermark_loses_rows_of_the_same_topic(
             .start(str(project / "spark-counts"))
         )
         assert query.awaitTermination(120)
-        kept = spark.read.format("delta").load(str(project / "spark-counts")).agg(F.sum("n")).first()
+        kept = (
+            spark.read.format("delta").load(str(project / "spark-counts")).agg(F.sum("n")).first()
+        )
 
     assert kept is not None
     assert (kept[0] or 0) < 0.7 * len(times)
@@ -160,7 +170,9 @@ def test_an_hourly_run_gives_the_same_as_one_that_never_stops(
     ]
     with penstock.connect(spark) as session:
         session.sql(
-            TABLE.format(topic=topic, bootstrap=kafka.bootstrap, options="", time_type="TIMESTAMP(3)")
+            TABLE.format(
+                topic=topic, bootstrap=kafka.bootstrap, options="", time_type="TIMESTAMP(3)"
+            )
         )
         session.sql(WINDOWS.format(time_type="TIMESTAMP(3)"))
         script = project / "hourly.sql"

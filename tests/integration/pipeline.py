@@ -1,0 +1,94 @@
+"""Runs `penstock` as a person does, in a process of its own, and looks at what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+COMMAND = (sys.executable, "-c", "from penstock.sql.cli.app import main; main()")
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
+    """Wait for a condition; fails with `what` after the deadline."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+@dataclass
+class Pipeline:
+    """A `penstock run` of one file in a project folder."""
+
+    project: Path
+    script: Path
+    arguments: Sequence[str] = ()
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start it, in a process group of its own."""
+        log = (self.project / "run.log").open("ab")
+        self.process = subprocess.Popen(
+            [
+                *COMMAND,
+                "run",
+                str(self.script),
+                "--progress",
+                "none",
+                "--format",
+                "json",
+                *self.arguments,
+            ],
+            cwd=self.project,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+        return self.process
+
+    def kill(self, *, everything: bool = True) -> None:
+        """Kill -9: the driver with its JVM and workers, or the driver alone."""
+        assert self.process is not None
+        if everything:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        else:
+            self.process.kill()
+        self.process.wait(30)
+
+    def finish(self, seconds: float) -> dict[str, Any]:
+        """Wait for its end; gives its JSON summary. Fails with the log when it went wrong."""
+        assert self.process is not None
+        out, _ = self.process.communicate(timeout=seconds)
+        assert self.process.returncode == 0, (out.decode() + self.log)[-6000:]
+        summary: dict[str, Any] = json.loads(out)
+        return summary
+
+    @property
+    def log(self) -> str:
+        """What the runs wrote to stderr so far."""
+        return (self.project / "run.log").read_text(encoding="utf-8", errors="replace")
+
+    def batches(self, sink: str) -> int:
+        """Count the batches that the checkpoint of a sink has committed."""
+        commits = self.project / ".penstock" / "checkpoints" / self.script.stem / sink / "commits"
+        numbers = [int(f.name) for f in commits.glob("*") if f.name.isdigit()]
+        return max(numbers, default=-1) + 1
+
+
+def delta_rows(table: Path, query: str) -> list[tuple[Any, ...]]:
+    """Query a Delta table without Spark; `{table}` in the query stands for it."""
+    from deltalake import DeltaTable
+
+    rows = DeltaTable(str(table)).to_pyarrow_table()  # noqa: F841  found by DuckDB by its name
+    return duckdb.sql(query.format(table="rows")).fetchall()

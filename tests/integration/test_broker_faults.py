@@ -1,0 +1,143 @@
+"""A broker that dies and comes back, topics with gaps: nothing is lost, nothing hangs."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import SparkSession
+
+import penstock
+from tests.integration.pipeline import Pipeline, delta_rows, wait_until
+from tests.kafka_server import KafkaServer
+
+SOURCE = """
+CREATE TABLE IF NOT EXISTS events (id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+WITH ('connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
+      'scan.startup.mode' = 'earliest-offset', 'format' = 'json'{options});
+CREATE TABLE IF NOT EXISTS copied (id BIGINT, ts TIMESTAMP(3))
+WITH ('connector' = 'delta', 'path' = 'copied');
+"""
+INSERT = "INSERT INTO copied SELECT id, ts FROM events"
+
+
+def rows(start: int, stop: int) -> list[dict[str, object]]:
+    """Make records, one a second of event time."""
+    return [
+        {"id": i, "ts": f"2024-01-01 {i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}"}
+        for i in range(start, stop)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_broker_that_is_killed_and_restarted_costs_nothing(
+    kafka: KafkaServer, project: Path
+) -> None:
+    """The pipeline of the demo's kind runs on through a broker's death; every record arrives once."""
+    topic = kafka.create_topic(partitions=2)
+    script = project / "copy.sql"
+    script.write_text(
+        SOURCE.format(topic=topic, bootstrap=kafka.bootstrap, options="") + INSERT + ";",
+        encoding="utf-8",
+    )
+    pipeline = Pipeline(project, script, ("--continuous",))
+    for partition in range(2):
+        kafka.produce_json(
+            topic, rows(partition * 1000, partition * 1000 + 500), partition=partition
+        )
+    process = pipeline.start()
+    wait_until(lambda: pipeline.batches("copied") > 0, seconds=90, what="a first batch")
+    kafka.broker.kill()
+    kafka.broker.restart()
+    for partition in range(2):
+        kafka.produce_json(
+            topic, rows(partition * 1000 + 500, partition * 1000 + 1000), partition=partition
+        )
+
+    def complete() -> bool:
+        assert process.poll() is None, pipeline.log[-3000:]
+        return delta_rows(project / "copied", "SELECT count(*) FROM {table}") == [(2000,)]
+
+    wait_until(complete, seconds=120, what="all records in the table")
+    process.send_signal(signal.SIGINT)
+    summary = pipeline.finish(60)
+
+    (insert,) = [s for s in summary["statements"] if s["kind"] == "INSERT"]
+    assert insert["rows_in"] == 2000
+    assert delta_rows(project / "copied", "SELECT count(*), count(DISTINCT id) FROM {table}") == [
+        (2000, 2000)
+    ]
+
+
+def run_bounded(spark: SparkSession, kafka: KafkaServer, topic: str, project: Path) -> list[int]:
+    """Copy a topic to its end; gives the ids that arrived, sorted."""
+    options = ", 'scan.bounded.mode' = 'latest-offset'"
+    with penstock.connect(spark) as session:
+        for statement in SOURCE.format(
+            topic=topic, bootstrap=kafka.bootstrap, options=options
+        ).split(";")[:2]:
+            session.sql(statement)
+        job = session.sql(INSERT)
+        assert job is not None
+        assert job.await_termination(60)
+    return [row[0] for row in delta_rows(project / "copied", "SELECT id FROM {table} ORDER BY id")]
+
+
+def test_aborted_transactions_and_a_control_record_tail(
+    spark: SparkSession, kafka: KafkaServer, project: Path
+) -> None:
+    """Aborted records are not read, and a range that ends in control records ends (FLINK-34470)."""
+    import json
+
+    topic = kafka.create_topic()
+    text = lambda start, stop: [json.dumps(row) for row in rows(start, stop)]  # noqa: E731
+    kafka.transaction(topic, text(0, 10))
+    kafka.transaction(topic, text(10, 20), commit=False)
+    kafka.transaction(topic, text(20, 30))
+    kafka.transaction(topic, text(30, 40), commit=False)
+
+    assert run_bounded(spark, kafka, topic, project) == [*range(10), *range(20, 30)]
+
+
+def count_records(kafka: KafkaServer, topic: str) -> int:
+    """Count the records that are left in a topic of one partition."""
+    low, high = kafka.watermarks(topic)
+    consumer = Consumer(kafka.client_settings(group_id="count", enable_partition_eof=True))
+    consumer.assign([TopicPartition(topic, 0, low)])
+    left = 0
+    while True:
+        message = consumer.poll(10)
+        assert message is not None, "the broker gave neither record nor end"
+        if message.error():
+            break
+        left += 1
+        if message.offset() >= high - 1:
+            break
+    consumer.close()
+    return left
+
+
+def test_a_compacted_topic(spark: SparkSession, kafka: KafkaServer, project: Path) -> None:
+    """Compaction leaves gaps anywhere in a range; what is left is read, and the read ends."""
+    topic = kafka.create_topic(
+        **{
+            "cleanup.policy": "compact",
+            "segment.ms": "100",
+            "min.cleanable.dirty.ratio": "0.01",
+            "min.compaction.lag.ms": "0",
+            "max.compaction.lag.ms": "100",
+        }
+    )
+    for start in range(0, 500, 100):
+        kafka.produce_json(topic, rows(start, start + 100), keys=[f"k{i}" for i in range(100)])
+    kafka.produce_json(topic, rows(500, 501), keys=["last"])
+    wait_until(lambda: count_records(kafka, topic) < 400, seconds=60, what="a compaction")
+    before = count_records(kafka, topic)
+    ids = run_bounded(spark, kafka, topic, project)
+
+    assert len(ids) <= before
+    assert ids[-1] == 500
+    assert set(range(400, 500)) <= set(ids)
