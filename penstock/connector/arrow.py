@@ -39,7 +39,9 @@ def arrow_type(logical: t.LogicalType) -> pa.DataType:
         case t.DecimalType():
             return pa.decimal128(logical.precision, logical.scale)
         case t.ArrayType():
-            return pa.list_(pa.field("element", arrow_type(logical.element), logical.element.nullable))
+            return pa.list_(
+                pa.field("element", arrow_type(logical.element), logical.element.nullable)
+            )
         case t.MapType():
             return _map(arrow_type(logical.key), logical.value)
         case t.MultisetType():

@@ -23,7 +23,12 @@ _BUILT_IN = (
 
 def connector_names() -> tuple[str, ...]:
     """Give the names of all connectors that this installation has, sorted."""
-    return tuple(sorted({name for name, _ in _BUILT_IN} | {e.name for e in entry_points(group=ENTRY_POINT_GROUP)}))
+    return tuple(
+        sorted(
+            {name for name, _ in _BUILT_IN}
+            | {e.name for e in entry_points(group=ENTRY_POINT_GROUP)}
+        )
+    )
 
 
 def find_connector(name: str, *, project: Path) -> Connector:
@@ -31,11 +36,11 @@ def find_connector(name: str, *, project: Path) -> Connector:
     for known, target in _BUILT_IN:
         if known == name:
             module, _, attribute = target.partition(":")
-            factory = cast(Callable[..., Connector], getattr(import_module(module), attribute))
+            factory = cast("Callable[..., Connector]", getattr(import_module(module), attribute))
             return factory(project=project)
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         if entry.name == name:
-            return cast(Connector, entry.load()(project=project))
+            return cast("Connector", entry.load()(project=project))
     names = connector_names()
     suggestion = did_you_mean(name, names)
     raise OptionError(

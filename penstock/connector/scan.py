@@ -38,7 +38,9 @@ class Scan:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
         source = connector_of(self.table, project=Path(self.project)).source(self.table)
         if not is_split_source(source):
-            raise DefinitionError(f"table {self.table.identifier} is read by the engine, not by splits")
+            raise DefinitionError(
+                f"table {self.table.identifier} is read by the engine, not by splits"
+            )
         return source  # type: ignore[return-value]
 
     def typed_columns(self) -> tuple[tuple[str, LogicalType], ...]:
