@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["JobProgress", "JobStatus"]
+from penstock.catalog.identifier import Identifier
+
+__all__ = ["JobProgress", "JobStatus", "short_name"]
+
+_DEFAULT = "default_catalog.default_database."
 
 
 class JobStatus(StrEnum):
@@ -48,3 +52,8 @@ class JobProgress:
     lag_records: int | None = None
     last_commit_ms: int | None = None
     restarts: int = 0
+
+
+def short_name(identifier: Identifier | str) -> str:
+    """Write a full name as a person would: the default catalog and database go without saying."""
+    return str(identifier).removeprefix(_DEFAULT)

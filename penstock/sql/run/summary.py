@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from enum import StrEnum
 from typing import Any
 
+from penstock.catalog.errors import PenstockError
 from penstock.sql.run.progress import JobProgress, JobStatus
 
-__all__ = ["ResultRows", "StatementResult", "StatementStatus", "document", "job_result", "plain"]
+__all__ = ["ResultRows", "StatementResult", "StatementStatus", "document", "plain", "with_job"]
 
 
 class StatementStatus(StrEnum):
@@ -36,10 +37,12 @@ class ResultRows:
 class StatementResult:
     """What came of one statement; counts are None where the statement has none.
 
-    `seconds` is wall-clock time. `watermark_ms` is event time, epoch ms. `error` is one line of text.
+    `subject` names what the statement is about, `error` is one line of text. `seconds` is wall-clock time,
+    `watermark_ms` is event time in epoch ms.
     """
 
     kind: str
+    subject: str | None = None
     sink: str | None = None
     rows_in: int | None = None
     rows_out: int | None = None
@@ -81,16 +84,17 @@ def document(results: tuple[StatementResult, ...]) -> dict[str, Any]:
     return {"statements": [result.to_json() for result in results]}
 
 
-def job_result(kind: str, progress: JobProgress, error: Exception | None) -> StatementResult:
-    """Sum up a job that has ended."""
+def with_job(
+    result: StatementResult, progress: JobProgress, error: PenstockError | None
+) -> StatementResult:
+    """Add what came of the statement's job, which has ended."""
     ended = {
         JobStatus.FINISHED: StatementStatus.FINISHED,
         JobStatus.STOPPED: StatementStatus.STOPPED,
         JobStatus.FAILED: StatementStatus.FAILED,
     }
-    return StatementResult(
-        kind=kind,
-        sink=progress.sink,
+    return replace(
+        result,
         rows_in=progress.rows_in,
         rows_out=progress.rows_out,
         rows_dropped=progress.rows_dropped,
@@ -99,8 +103,8 @@ def job_result(kind: str, progress: JobProgress, error: Exception | None) -> Sta
         batches=progress.batches,
         seconds=progress.seconds,
         status=ended[progress.status],
-        error=str(error) if error is not None else None,
-        hint=getattr(error, "hint", None),
+        error=error.message if error else None,
+        hint=error.hint if error else None,
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.catalog.errors import PenstockError
 from penstock.connector.contract import Trigger
 from penstock.sql.run.failure import is_permanent, translate
-from penstock.sql.run.progress import JobProgress, JobStatus
+from penstock.sql.run.progress import JobProgress, JobStatus, short_name
 from penstock.sql.run.restart import Failures, RestartStrategy, after_failure
 from penstock.sql.run.totals import Totals, rows_per_second
 
@@ -64,7 +64,7 @@ class Supervisor:
         at_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._insert = insert
-        self._sink = insert.sink.removeprefix("default_catalog.default_database.")
+        self._sink = short_name(insert.sink)
         self._settings = settings
         self._clock = clock
         self._lost_lease = lost_lease
@@ -133,9 +133,9 @@ class Supervisor:
             raise failure from error
         self._end(JobStatus.FINISHED, None)
 
-    def request_stop(self) -> None:
-        """Ask for the end after the batch in flight; asked again: at once. Returns immediately."""
-        if self._stop.is_set():
+    def request_stop(self, *, now: bool = False) -> None:
+        """Ask for the end after the batch in flight, or without waiting for it. Returns immediately."""
+        if now:
             self._stop_now.set()
         self._stop.set()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from penstock.catalog.errors import (
@@ -157,11 +159,12 @@ def test_a_stop_does_not_wait_where_nothing_is_in_flight():
     assert (query.stops, run.clock.waits) == (1, [])
 
 
-def test_a_second_stop_does_not_wait_for_the_batch():
-    """Asked twice, the query is stopped in the middle of its batch."""
+def test_a_stop_now_does_not_wait_for_the_batch():
+    """Asked once more, the query is stopped in the middle of its batch."""
     query = ScriptedQuery([], busy=True)
     run = Run(query)
-    query.steps = [0, run.supervisor.request_stop, run.supervisor.request_stop]
+    at_once = partial(run.supervisor.request_stop, now=True)
+    query.steps = [0, run.supervisor.request_stop, at_once]
 
     assert run.to_end().status is JobStatus.STOPPED
     assert (query.committed, query.stops) == ([0], 1)

@@ -1,0 +1,55 @@
+"""The root command and the list of its subcommands; the entry point of the `penstock` script."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock.sql.cli import catalog, doctor, kafka, run, version
+from penstock.sql.cli.report import Context
+
+__all__ = ["app", "main"]
+
+EXIT_CODES = """Exit status: 0 success; 1 a statement failed while running; 2 the input was wrong and nothing was
+started; 130 interrupted."""
+
+app = typer.Typer(
+    name="penstock",
+    help="Flink-style SQL tables on Spark: tables with exact watermarks, SQL files as streaming pipelines.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            envvar="PENSTOCK_VERBOSE",
+            help="Show stack traces, Spark's log and debug messages. Example: `penstock --verbose run jobs.sql`",
+        ),
+    ] = False,
+) -> None:
+    """Take the options that hold for every command."""
+    context.obj = Context(verbose=verbose)
+
+
+app.command("run")(run.run)
+app.add_typer(kafka.app, name="kafka")
+app.add_typer(catalog.app, name="catalog")
+app.command("doctor")(doctor.doctor)
+app.command("version")(version.version)
+
+
+def main() -> None:
+    """Run the command line; leaves by SystemExit with the status that EXIT_CODES describes."""
+    app()

@@ -1,0 +1,122 @@
+"""`penstock catalog`: what the catalog holds, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.sql.cli.report import OutputFormat, VerboseOption, print_json, reporting, say
+from penstock.sql.config import find_project
+
+if TYPE_CHECKING:
+    from penstock.catalog.identifier import Identifier
+    from penstock.catalog.store import SqlCatalog
+    from penstock.catalog.table import Table, View
+
+__all__ = ["CatalogOption", "FormatOption", "app", "open_catalog"]
+
+app = typer.Typer(
+    name="catalog", help="Look at the tables and views that are defined.", no_args_is_help=True
+)
+
+CatalogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--catalog",
+        envvar="PENSTOCK_CATALOG",
+        help="SQLAlchemy URL of the catalog; default `.penstock/catalog.db` of the project. "
+        "Example: `--catalog postgresql://user@host/penstock`",
+        show_default=False,
+    ),
+]
+FormatOption = Annotated[
+    OutputFormat,
+    typer.Option(
+        "--format",
+        envvar="PENSTOCK_FORMAT",
+        help="What stdout gets: text for people, or one JSON document. Example: `--format json`",
+    ),
+]
+
+
+def open_catalog(url: str | None) -> SqlCatalog:
+    """Open the catalog that a URL, or else the project, names."""
+    from penstock.catalog.store import SqlCatalog
+
+    return SqlCatalog(url or find_project(Path.cwd()).default_catalog_url)
+
+
+@app.command("ls")
+def ls(
+    context: typer.Context,
+    catalog: CatalogOption = None,
+    output: FormatOption = OutputFormat.TABLE,
+    verbose: VerboseOption = False,
+) -> None:
+    """List tables and views. Example: `penstock catalog ls --format json`"""
+    with reporting(context, verbose=verbose, output=output):
+        store = open_catalog(catalog)
+        found = sorted((*store.tables(), *store.views()), key=str)
+        objects = [store.get(identifier) for identifier in found]
+        if output is OutputFormat.JSON:
+            print_json({"objects": [_row(item) for item in objects]})
+        elif objects:
+            _print_listing([_row(item) for item in objects])
+        else:
+            say("the catalog is empty; CREATE TABLE in a file, then `penstock run FILE`")
+
+
+@app.command("show")
+def show(
+    context: typer.Context,
+    table: Annotated[
+        str, typer.Argument(help="A table or view. Example: `orders` or `sales.orders`")
+    ],
+    catalog: CatalogOption = None,
+    output: FormatOption = OutputFormat.TABLE,
+    verbose: VerboseOption = False,
+) -> None:
+    """Show the definition of a table or view, secrets left out. Example: `penstock catalog show orders`"""
+    from penstock.sql.show import show_create
+
+    with reporting(context, verbose=verbose, output=output):
+        store = open_catalog(catalog)
+        found = store.get(_identifier(store, table))
+        definition = show_create(found, redacted=True)
+        if output is OutputFormat.JSON:
+            print_json({**_row(found), "definition": definition})
+        else:
+            typer.echo(definition)
+
+
+def _identifier(store: SqlCatalog, text: str) -> Identifier:
+    from penstock.catalog.identifier import parse_identifier
+    from penstock.catalog.names import Namespace
+
+    return Namespace(store).resolve(parse_identifier(text))
+
+
+def _row(item: Table | View) -> dict[str, str | None]:
+    from penstock.catalog.table import Table
+
+    is_table = isinstance(item, Table)
+    return {
+        "name": str(item.identifier),
+        "kind": "TABLE" if is_table else "VIEW",
+        "connector": item.connector if is_table else None,
+        "comment": item.comment,
+    }
+
+
+def _print_listing(rows: list[dict[str, str | None]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    listing = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("name", "kind", "connector", "comment"):
+        listing.add_column(column, overflow="fold")
+    for row in rows:
+        listing.add_row(*(value or "" for value in row.values()))
+    Console(soft_wrap=True).print(listing)

@@ -1,0 +1,273 @@
+"""The doctor's checks: each looks at one thing and gives a finding. Starts no JVM, changes nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.catalog.errors import PenstockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.connector.jars import JarSet
+
+__all__ = ["Finding", "Level", "examine"]
+
+MINIMUM_PYTHON = (3, 11)
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+PROBE_TIMEOUT_S = 2.0
+IMPORT_TIMEOUT_S = 30
+
+
+class Level(StrEnum):
+    """How bad a finding is; only a failure keeps Penstock from working."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one check found. `mend` is what to do about it, None when all is well."""
+
+    subject: str
+    level: Level
+    text: str
+    mend: str | None = None
+
+
+def examine(*, catalog_url: str | None, bootstrap: str | None) -> Iterator[Finding]:
+    """Run all checks in order; a check that breaks is itself a failure."""
+    checks: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
+        ("python", _python),
+        ("java", _java),
+        ("spark", _spark),
+        ("worker python", _worker_python),
+        ("jars", _jars),
+        ("sqlglot", _sqlglot),
+        ("catalog", lambda: _catalog(catalog_url)),
+        ("broker", lambda: _brokers(catalog_url, bootstrap)),
+    )
+    for subject, check in checks:
+        try:
+            yield from check()
+        except PenstockError as error:
+            hint = error.hint.replace("\n", " ") if error.hint else None
+            yield Finding(subject=subject, level=Level.FAILURE, text=error.message, mend=hint)
+        except Exception as error:  # noqa: BLE001 - the doctor reports what it meets and goes on
+            yield Finding(
+                subject=subject, level=Level.FAILURE, text=f"{type(error).__name__}: {error}"
+            )
+
+
+def _python() -> Iterator[Finding]:
+    found = platform.python_version()
+    if sys.version_info >= MINIMUM_PYTHON:
+        yield _ok("python", f"{found} in {sys.executable}")
+    else:
+        yield _failure("python", f"{found} is too old", "install Python 3.11 or newer")
+
+
+def _java() -> Iterator[Finding]:
+    from penstock.connector.java import find_java
+
+    home = find_java()
+    yield _ok("java", f"{home.version} in {home.path}")
+
+
+def _spark() -> Iterator[Finding]:
+    """Spark and Delta must be the releases that this version of Penstock was tested with."""
+    wanted = dict(
+        re.findall(
+            r"^(pyspark|delta-spark)\s*==\s*([\w.]+)", "\n".join(_requirements()), re.MULTILINE
+        )
+    )
+    for name in ("pyspark", "delta-spark"):
+        found, needed = _installed(name), wanted.get(name)
+        if found is None:
+            yield _failure(
+                name, "is not installed", f"pip install {name}{'==' + needed if needed else ''}"
+            )
+        elif needed and found != needed:
+            yield _failure(
+                name, f"{found} does not match {needed}", f"pip install {name}=={needed}"
+            )
+        else:
+            yield _ok(name, found)
+
+
+def _requirements() -> list[str]:
+    try:
+        return requires("penstock") or []
+    except PackageNotFoundError:
+        return []
+
+
+def _worker_python() -> Iterator[Finding]:
+    """Spark starts its Python workers with PYSPARK_PYTHON; without pyarrow they die with no reason given."""
+    interpreter = os.environ.get("PYSPARK_PYTHON")
+    if interpreter is None:
+        yield _ok("worker python", "this one")
+        return
+    code = "import pyarrow, confluent_kafka, penstock; print(pyarrow.__version__)"
+    run = subprocess.run(
+        [interpreter, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=IMPORT_TIMEOUT_S,
+    )
+    if run.returncode == 0:
+        yield _ok("worker python", f"{interpreter}, pyarrow {run.stdout.strip()}")
+    else:
+        reason = (run.stderr.strip().splitlines() or ["it does not start"])[-1]
+        yield _failure(
+            "worker python",
+            f"PYSPARK_PYTHON={interpreter}: {reason}",
+            "unset it, or install penstock there too",
+        )
+
+
+def _jars() -> Iterator[Finding]:
+    from penstock.connector.delta.jars import delta_jar_set
+    from penstock.connector.kafka.jars import broker_jar_set
+
+    yield _jar_set(delta_jar_set())
+    yield _jar_set(broker_jar_set())
+
+
+def _jar_set(jar_set: JarSet) -> Finding:
+    from penstock.connector.jars import is_complete
+
+    folder = jar_set.folder()
+    if is_complete(jar_set, folder):
+        return _ok("jars", f"{jar_set.title} in {folder}")
+    return _warning(
+        "jars",
+        f"{jar_set.title} is not fetched yet",
+        "it is at first use, from Maven Central",
+    )
+
+
+def _sqlglot() -> Iterator[Finding]:
+    found, compiled = _installed("sqlglot"), _installed("sqlglotc")
+    if compiled is not None:
+        yield _failure(
+            "sqlglot",
+            f"its compiled build (sqlglotc {compiled}) refuses other dialects",
+            "pip uninstall sqlglotc",
+        )
+    elif found is None:
+        yield _failure("sqlglot", "is not installed", "pip install sqlglot")
+    else:
+        yield _ok("sqlglot", f"{found}, pure Python")
+
+
+def _catalog(url: str | None) -> Iterator[Finding]:
+    from penstock.sql.cli.catalog import open_catalog
+
+    store = open_catalog(url)
+    names = len(store.tables()) + len(store.views())
+    file = _sqlite_file(url)
+    if file is None:
+        yield _ok("catalog", f"{names} objects")
+        return
+    place = next(path for path in (file, *file.parents) if path.exists())
+    if os.access(place, os.W_OK):
+        yield _ok(
+            "catalog",
+            f"{names} objects in {file}" if file.exists() else f"{file} will be made at first use",
+        )
+    else:
+        yield _failure(
+            "catalog",
+            f"{place} is not writable",
+            "change its owner, or name another with --catalog",
+        )
+
+
+def _sqlite_file(url: str | None) -> Path | None:
+    from sqlalchemy.engine import make_url
+
+    from penstock.sql.config import find_project
+
+    parsed = make_url(url or find_project(Path.cwd()).default_catalog_url)
+    if (
+        parsed.get_backend_name() != "sqlite"
+        or not parsed.database
+        or parsed.database == ":memory:"
+    ):
+        return None
+    return Path(parsed.database).absolute()
+
+
+def _brokers(catalog_url: str | None, bootstrap: str | None) -> Iterator[Finding]:
+    named = bootstrap or _bootstrap_of_tables(catalog_url)
+    for address in dict.fromkeys(part.strip() for part in (named or DEFAULT_BOOTSTRAP).split(",")):
+        yield _broker(address, expected=named is not None)
+
+
+def _bootstrap_of_tables(catalog_url: str | None) -> str | None:
+    from penstock.catalog.table import Table
+    from penstock.sql.cli.catalog import open_catalog
+
+    store = open_catalog(catalog_url)
+    tables = [item for item in map(store.get, store.tables()) if isinstance(item, Table)]
+    found = [table.option_map.get("properties.bootstrap.servers") for table in tables]
+    return ",".join(servers for servers in found if servers) or None
+
+
+def _broker(address: str, *, expected: bool) -> Finding:
+    import socket
+
+    from penstock.connector.kafka.probe import serves
+
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        return _failure("broker", f"{address!r} is no address", "write host:port")
+    host = host.strip("[]")
+    if serves(host, int(port), timeout_s=PROBE_TIMEOUT_S):
+        return _ok("broker", f"{address} answers")
+    try:
+        socket.create_connection((host, int(port)), timeout=PROBE_TIMEOUT_S).close()
+    except OSError as error:
+        if not expected:
+            return _warning("broker", f"none on {address}", "start one: penstock kafka start")
+        return _failure(
+            "broker", f"{address} cannot be reached: {error}", "start it, or check the address"
+        )
+    return _warning(
+        "broker",
+        f"{address} listens, but not in plaintext",
+        "with TLS or SASL this is as it should be",
+    )
+
+
+def _installed(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _ok(subject: str, text: str) -> Finding:
+    return Finding(subject=subject, level=Level.OK, text=text)
+
+
+def _warning(subject: str, text: str, mend: str) -> Finding:
+    return Finding(subject=subject, level=Level.WARNING, text=text, mend=mend)
+
+
+def _failure(subject: str, text: str, mend: str) -> Finding:
+    return Finding(subject=subject, level=Level.FAILURE, text=text, mend=mend)

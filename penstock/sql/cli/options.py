@@ -1,0 +1,30 @@
+"""What `penstock run` was asked for, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.sql.cli.progress import ProgressMode
+from penstock.sql.cli.report import OutputFormat
+from penstock.sql.run.script_file import ScriptFile
+
+__all__ = ["RunOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of a run, project file and environment taken in; `available_now` None leaves it to the tables."""
+
+    files: tuple[ScriptFile, ...]
+    variables: Mapping[str, Any]
+    settings: Mapping[str, str]
+    spark_conf: Mapping[str, str]
+    master: str | None
+    catalog_url: str
+    available_now: bool | None
+    dry_run: bool
+    output: OutputFormat
+    progress: ProgressMode | None
+    verbose: bool

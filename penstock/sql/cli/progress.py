@@ -1,0 +1,200 @@
+"""Shows running jobs on stderr: one live line a query on a terminal, a log line every few seconds elsewhere.
+
+Owns only the drawing; everything it shows comes from `Job.progress`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING
+
+from penstock.sql.cli.report import say
+from penstock.sql.cli.text import count_text, duration_text, lag_text, watermark_text
+from penstock.sql.run.clock import Clock, SystemClock
+from penstock.sql.run.progress import JobProgress, JobStatus
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from penstock.sql.run.job import Job
+
+__all__ = ["JobBoard", "ProgressMode", "log_line", "progress_table", "showing"]
+
+LOG_INTERVAL_MS = 5_000
+REFRESH_PER_SECOND = 4
+STALE_MS = 3_000  # without a commit for longer than this, the line says for how long
+
+
+class ProgressMode(StrEnum):
+    """How progress is shown: redrawn in place, a line now and then, or not at all."""
+
+    LIVE = "live"
+    LOG = "log"
+    NONE = "none"
+
+
+class JobBoard:
+    """The jobs on display; written by the script runner, read by the drawing thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._jobs: list[Job] = []
+
+    def add(self, job: Job) -> None:
+        """Show a job from now on."""
+        with self._lock:
+            self._jobs.append(job)
+
+    def running(self) -> list[JobProgress]:
+        """Where every job is that has not ended."""
+        with self._lock:
+            jobs = list(self._jobs)
+        return [
+            progress for progress in (job.progress for job in jobs) if not progress.status.final
+        ]
+
+
+@contextmanager
+def showing(
+    board: JobBoard, mode: ProgressMode | None, clock: Clock | None = None
+) -> Iterator[None]:
+    """Show the board while the block runs. No mode given: live on a terminal, log lines elsewhere."""
+    clock = clock or SystemClock()
+    match mode or (ProgressMode.LIVE if sys.stderr.isatty() else ProgressMode.LOG):
+        case ProgressMode.LIVE:
+            with _live(board, clock):
+                yield
+        case ProgressMode.LOG:
+            with _logging(board, clock):
+                yield
+        case ProgressMode.NONE:
+            yield
+
+
+def progress_table(jobs: list[JobProgress], now_ms: int) -> Table:
+    """Draw one line a query."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim", expand=False)
+    table.add_column("query", no_wrap=True, overflow="ellipsis", min_width=8)
+    for header in (
+        "batch",
+        "rows/s in",
+        "rows out",
+        "watermark",
+        "lag",
+        "behind",
+        "dropped",
+        "last commit",
+    ):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("", style="dim", no_wrap=True, overflow="ellipsis")
+    for job in jobs:
+        dropped = count_text(job.rows_dropped)
+        table.add_row(
+            job.sink,
+            count_text(job.batch_id),
+            count_text(job.rows_per_second),
+            count_text(job.rows_out),
+            watermark_text(job.watermark_ms),
+            lag_text(job.watermark_ms, now_ms),
+            count_text(job.lag_records),
+            f"[red]{dropped}[/]" if job.rows_dropped else dropped,
+            _commit_text(job, now_ms),
+            _activity_text(job, now_ms),
+        )
+    return table
+
+
+def log_line(job: JobProgress, now_ms: int) -> str:
+    """Say the same in one line for a log."""
+    if job.status is JobStatus.RESTARTING or not job.batches:
+        return f"{job.sink}: {_activity_text(job, now_ms) or 'starting'}"
+    parts = [
+        f"batch {job.batch_id}",
+        f"{count_text(job.rows_per_second)} rows/s in",
+        f"{count_text(job.rows_in)} in",
+        f"{count_text(job.rows_out)} out",
+        f"watermark {watermark_text(job.watermark_ms)}",
+    ]
+    if (lag := lag_text(job.watermark_ms, now_ms)) != "-":
+        parts.append(f"lag {lag}")
+    parts += [
+        f"{count_text(job.lag_records)} behind",
+        f"{count_text(job.rows_dropped)} dropped",
+        f"last commit {_commit_text(job, now_ms)}",
+    ]
+    if job.bad_records:
+        parts.append(f"{count_text(job.bad_records)} bad records")
+    return f"{job.sink}: {', '.join(parts)}"
+
+
+def _commit_text(job: JobProgress, now_ms: int) -> str:
+    if job.last_commit_ms is None:
+        return "-"
+    return f"{duration_text(max(now_ms - job.last_commit_ms, 0) // 1000 * 1000)} ago".replace(
+        "0 ms ago", "now"
+    )
+
+
+def _activity_text(job: JobProgress, now_ms: int) -> str:
+    """Say what is out of the ordinary: a start, a restart, a batch that takes long."""
+    if job.status is JobStatus.RESTARTING or "stopping" in job.activity:
+        return job.activity
+    since_ms = now_ms - (job.last_commit_ms or job.started_ms)
+    if job.activity == "Processing new data" and since_ms > STALE_MS:
+        batch = 0 if job.batch_id is None else job.batch_id + 1
+        return f"batch {batch} running for {duration_text(since_ms // 1000 * 1000)}"
+    if job.activity.startswith("Waiting for"):
+        return "waiting for data"
+    return "" if job.batches else "starting"
+
+
+@contextmanager
+def _live(board: JobBoard, clock: Clock) -> Iterator[None]:
+    from rich.live import Live
+
+    with Live(
+        console=_console(),
+        get_renderable=lambda: _drawing(board, clock),
+        refresh_per_second=REFRESH_PER_SECOND,
+        transient=True,
+        redirect_stdout=False,
+    ):
+        yield
+
+
+def _drawing(board: JobBoard, clock: Clock) -> Table | str:
+    jobs = board.running()
+    return progress_table(jobs, clock.now_ms()) if jobs else ""
+
+
+@contextmanager
+def _logging(board: JobBoard, clock: Clock) -> Iterator[None]:
+    end = Event()
+    thread = Thread(
+        target=_log_until, args=(board, clock, end, say), name="penstock progress", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
+def _log_until(board: JobBoard, clock: Clock, end: Event, write: Callable[[str], None]) -> None:
+    while not clock.wait(end, LOG_INTERVAL_MS):
+        for job in board.running():
+            write(log_line(job, clock.now_ms()))
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True)

@@ -1,0 +1,177 @@
+"""How a command speaks: data on stdout, everything else on stderr, an error as text with the status it stands for."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from penstock.catalog.errors import InputError, InputErrors, PenstockError
+
+if TYPE_CHECKING:
+    from penstock.sql.run.summary import ResultRows
+
+__all__ = [
+    "Context",
+    "OutputFormat",
+    "VerboseOption",
+    "errors_as_json",
+    "print_json",
+    "reporting",
+    "say",
+]
+
+UNLIMITED_WIDTH = 100_000
+EXIT_FAILED = 1
+EXIT_WRONG_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+
+class OutputFormat(StrEnum):
+    """What stdout gets."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@dataclass(slots=True)
+class Context:
+    """What the root command hands to the others."""
+
+    verbose: bool = False
+
+
+VerboseOption = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        envvar="PENSTOCK_VERBOSE",
+        help="Show stack traces, Spark's log and debug messages. Example: `--verbose`",
+    ),
+]
+
+
+@contextmanager
+def reporting(
+    context: typer.Context, *, verbose: bool = False, output: OutputFormat = OutputFormat.TABLE
+) -> Iterator[bool]:
+    """Run a command's body; its errors end as text on stderr and an exit status. Yields whether to be verbose."""
+    outer = context.find_object(Context) or Context()
+    verbose = verbose or outer.verbose
+    _configure_logging(verbose=verbose)
+    try:
+        yield verbose
+    except InputError as error:
+        _report(error, verbose=verbose, output=output)
+        raise typer.Exit(EXIT_WRONG_INPUT) from error
+    except PenstockError as error:
+        _report(error, verbose=verbose, output=output)
+        raise typer.Exit(EXIT_FAILED) from error
+    except KeyboardInterrupt as error:
+        say("interrupted")
+        raise typer.Exit(EXIT_INTERRUPTED) from error
+    except BrokenPipeError as error:  # `penstock catalog ls | head`
+        raise typer.Exit(EXIT_FAILED) from error
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except Exception as error:
+        if verbose:
+            say(traceback.format_exc().rstrip())
+        say(
+            f"error: {type(error).__name__}: {error}",
+            "help: this is a fault in penstock; --verbose shows where",
+        )
+        raise typer.Exit(EXIT_FAILED) from error
+
+
+def say(*lines: str) -> None:
+    """Write lines to stderr: progress, diagnostics, what a person reads and a program does not."""
+    for line in lines:
+        sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def print_json(document: Any) -> None:
+    """Write one JSON document to stdout."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def print_lines(lines: Sequence[str]) -> None:
+    """Write lines of text to stdout."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def print_rows(rows: ResultRows) -> None:
+    """Write a query's rows to stdout as a table; as wide as it is where stdout is no terminal."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from penstock.sql.run.summary import plain
+
+    table = Table()
+    for column in rows.columns:
+        table.add_column(column, overflow="fold")
+    for row in rows.rows:
+        table.add_row(*("NULL" if value is None else Text(str(plain(value))) for value in row))
+    width = None if sys.stdout.isatty() else UNLIMITED_WIDTH
+    Console(width=width).print(table)
+
+
+def errors_as_json(error: PenstockError) -> list[dict[str, Any]]:
+    """Give an error, or each of several, as plain values."""
+    errors = error.errors if isinstance(error, InputErrors) else (error,)
+    return [
+        {
+            "message": each.message,
+            "hint": each.hint,
+            "file": each.span.file if each.span else None,
+            "line": each.span.line if each.span else None,
+            "column": each.span.column if each.span else None,
+        }
+        for each in errors
+    ]
+
+
+def _report(error: PenstockError, *, verbose: bool, output: OutputFormat) -> None:
+    from penstock.sql.errors import render
+
+    if verbose:
+        say(traceback.format_exc().rstrip())
+    say(render(error, color=sys.stderr.isatty()).rstrip())
+    if output is OutputFormat.JSON:
+        print_json({"statements": [], "errors": errors_as_json(error)})
+
+
+class _Stderr(logging.StreamHandler[TextIO]):
+    """Writes to what stderr is at that moment: a live display takes it over for a while."""
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, value: TextIO) -> None:
+        """Ignore what the base class chooses."""
+
+
+def _configure_logging(*, verbose: bool) -> None:
+    """Show our own messages and the warnings of libraries; everything when asked."""
+    logging.basicConfig(
+        handlers=[_Stderr()],
+        format="%(message)s",
+        level=logging.INFO if verbose else logging.WARNING,
+        force=True,
+    )
+    logging.getLogger("penstock").setLevel(logging.DEBUG if verbose else logging.INFO)

@@ -1,0 +1,135 @@
+"""A run of files from the command line: check, start Spark, plan, run, sum up. Gives the exit status."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.catalog.names import Namespace
+from penstock.catalog.store import SqlCatalog
+from penstock.sql.cli.options import RunOptions
+from penstock.sql.cli.plan_text import plan_document, plan_lines
+from penstock.sql.cli.progress import JobBoard, ProgressMode, showing
+from penstock.sql.cli.report import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    OutputFormat,
+    print_json,
+    print_lines,
+    print_rows,
+    say,
+)
+from penstock.sql.cli.signals import StopSignals
+from penstock.sql.cli.summary import summary_lines
+from penstock.sql.run.environment import Environment, RunMode, StopRequest
+from penstock.sql.run.jvm import end_jvm, launch_jvm, log_files
+from penstock.sql.run.script_check import CheckedScript, check_scripts, plan_scripts
+from penstock.sql.run.script_run import ScriptRun
+from penstock.sql.run.spark_session import DEFAULT_MASTER, start_spark
+from penstock.sql.run.summary import StatementResult, StatementStatus, document
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.sql.config import Project
+    from penstock.sql.run.job import Job
+
+__all__ = ["run_scripts"]
+
+
+def run_scripts(options: RunOptions, project: Project) -> int:
+    """Run files and give the exit status. Raises InputErrors before anything is started."""
+    catalog = SqlCatalog(options.catalog_url)
+    namespace = Namespace(catalog)
+    request = StopRequest()
+    with StopSignals(request) as signals:
+        checked = check_scripts(
+            options.files,
+            namespace=namespace,
+            project=project.root,
+            settings=options.settings,
+            variables=options.variables,
+            env=os.environ,
+        )
+        try:
+            spark = _start_spark(options, project)
+            planned = plan_scripts(
+                checked,
+                spark,
+                namespace=namespace,
+                project=project.root,
+                settings=options.settings,
+            )
+            if options.dry_run:
+                _show_plan(planned, options)
+                return 0
+            signals.listen()
+            environment = Environment(
+                spark=spark,
+                catalog=catalog,
+                namespace=namespace,
+                project=project.root,
+                settings=dict(options.settings),
+            )
+            return _run(planned, environment, options, request)
+        finally:
+            end_jvm()
+
+
+def _mode(options: RunOptions) -> RunMode:
+    if options.available_now is None:
+        return RunMode.BY_TABLES
+    return RunMode.AVAILABLE_NOW if options.available_now else RunMode.CONTINUOUS
+
+
+def _start_spark(options: RunOptions, project: Project) -> SparkSession:
+    master = options.master or DEFAULT_MASTER
+    if options.progress is not ProgressMode.NONE:
+        say(f"starting Spark on {master}")
+    files = None if options.verbose else log_files(project.data_directory / "logs")
+    return start_spark(
+        master, options.spark_conf, launch=lambda settings: launch_jvm(settings, files)
+    )
+
+
+def _show_plan(planned: Sequence[CheckedScript], options: RunOptions) -> None:
+    if options.output is OutputFormat.JSON:
+        print_json(plan_document(planned, _mode(options)))
+    else:
+        print_lines(plan_lines(planned, _mode(options)))
+
+
+def _run(
+    planned: Sequence[CheckedScript],
+    environment: Environment,
+    options: RunOptions,
+    request: StopRequest,
+) -> int:
+    board = JobBoard()
+    listener = _Announcer(board, options)
+    run = ScriptRun(environment, mode=_mode(options), stop=request, listener=listener)
+    with showing(board, options.progress):
+        results = run.run(planned)
+    if options.output is OutputFormat.JSON:
+        print_json(document(results))
+    say(*summary_lines(results))
+    if request.count > 1:
+        return EXIT_INTERRUPTED
+    failed = any(result.status is StatementStatus.FAILED for result in results)
+    return EXIT_FAILED if failed else 0
+
+
+class _Announcer:
+    """Puts started jobs on the board and a query's rows on stdout."""
+
+    def __init__(self, board: JobBoard, options: RunOptions) -> None:
+        self._board = board
+        self._options = options
+
+    def job_started(self, job: Job) -> None:
+        self._board.add(job)
+
+    def statement_ended(self, result: StatementResult) -> None:
+        if result.rows is not None and self._options.output is OutputFormat.TABLE:
+            print_rows(result.rows)

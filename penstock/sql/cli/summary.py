@@ -1,0 +1,54 @@
+"""The closing summary: one line a statement, on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.sql.cli.text import count_text, duration_text, watermark_text
+from penstock.sql.run.summary import StatementResult, StatementStatus
+
+__all__ = ["summary_lines"]
+
+
+def summary_lines(results: Sequence[StatementResult]) -> list[str]:
+    """Sum up a run; the names in one column, so that the counts can be compared."""
+    titles = [f"{result.kind} {result.subject or ''}".strip() for result in results]
+    width = max(map(len, titles), default=0)
+    lines: list[str] = []
+    for result, title in zip(results, titles, strict=True):
+        facts = ", ".join(_facts(result))
+        lines.append(f"{result.status:<8}  {title:<{width}}  {facts}".rstrip())
+        if result.error is not None:
+            lines.append(f"          error: {result.error}")
+        if result.hint is not None:
+            lines.append(f"          help: {result.hint}")
+    return lines
+
+
+def _facts(result: StatementResult) -> list[str]:
+    if result.batches is None:
+        return _row_facts(result)
+    facts = [
+        f"{count_text(result.rows_in)} rows in",
+        f"{count_text(result.rows_out)} out",
+        f"{count_text(result.rows_dropped)} dropped as late",
+    ]
+    if result.bad_records:
+        facts.append(f"{count_text(result.bad_records)} bad records skipped")
+    if result.watermark_ms is not None:
+        facts.append(f"watermark {watermark_text(result.watermark_ms)}")
+    batches = f"{count_text(result.batches)} batch{'' if result.batches == 1 else 'es'}"
+    return [*facts, batches, duration_text(round(result.seconds * 1000))]
+
+
+def _row_facts(result: StatementResult) -> list[str]:
+    if result.status is StatementStatus.SKIPPED:
+        return []
+    facts: list[str] = []
+    if result.rows is not None:
+        count = len(result.rows.rows)
+        more = "the first " if result.rows.truncated else ""
+        facts.append(f"{more}{count_text(count)} row{'' if count == 1 else 's'}")
+    if result.seconds >= 0.1:
+        facts.append(duration_text(round(result.seconds * 1000)))
+    return facts

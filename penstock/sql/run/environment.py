@@ -1,0 +1,69 @@
+"""What a run of files happens in: where statements take effect, how it is stopped, who is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.sql import SparkSession
+
+from penstock.catalog.contract import Catalog
+from penstock.catalog.names import Namespace
+
+if TYPE_CHECKING:
+    from penstock.sql.run.job import Job
+    from penstock.sql.run.summary import StatementResult
+
+__all__ = ["Environment", "Listener", "RunMode", "Silent", "StopRequest"]
+
+
+class RunMode(StrEnum):
+    """Whether queries end: each as its tables say, all with what is there now, or none."""
+
+    BY_TABLES = "by-tables"
+    AVAILABLE_NOW = "available-now"
+    CONTINUOUS = "continuous"
+
+    def ends(self, *, bounded: bool) -> bool:
+        """Whether a query over tables that all have an end, or not, is to end by itself."""
+        return bounded if self is RunMode.BY_TABLES else self is RunMode.AVAILABLE_NOW
+
+
+class StopRequest:
+    """How often the user asked for the end. A signal handler may count it up: it takes no lock."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Listener(Protocol):
+    """Is told what happens, on the thread that runs the files."""
+
+    def job_started(self, job: Job) -> None:
+        """An INSERT runs."""
+
+    def statement_ended(self, result: StatementResult) -> None:
+        """A statement is over."""
+
+
+class Silent:
+    """A listener that does not listen."""
+
+    def job_started(self, job: Job) -> None:
+        """An INSERT runs."""
+
+    def statement_ended(self, result: StatementResult) -> None:
+        """A statement is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Where statements take effect. `settings` is changed by SET, `namespace` and `catalog` by definitions."""
+
+    spark: SparkSession
+    catalog: Catalog
+    namespace: Namespace
+    project: Path
+    settings: dict[str, str]

@@ -1,0 +1,116 @@
+"""Launches and ends Spark's Java process for the command line: away from the terminal's signals and screen.
+
+Spark's settings are `spark_session.py`'s part. Uses the hook that PySpark leaves for this (`launch_gateway`'s
+`popen_kwargs`).
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
+
+from penstock.catalog.errors import ConfigError
+from penstock.sql.run.clock import SystemClock
+
+__all__ = ["LogFiles", "end_jvm", "launch_jvm", "log_files"]
+
+KEPT_LOGS = 10
+END_TIMEOUT_S = 10.0
+_LOG4J = """status = error
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 2
+"""
+
+
+class LogFiles:
+    """Where one run of Spark writes: its log, and what its process prints."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.log = directory / f"{name}.log"
+        self.output = directory / f"{name}.out"
+        self.settings = directory / f"{name}.log4j2.properties"
+
+
+def log_files(directory: Path) -> LogFiles:
+    """Name the files of a new run in `directory`, and remove those of all but the last runs."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for old in sorted(directory.glob("spark-*.out"))[: -KEPT_LOGS + 1]:
+        for file in directory.glob(f"{old.stem}.*"):
+            file.unlink(missing_ok=True)
+    started = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
+    return LogFiles(directory, f"spark-{started:%Y%m%dT%H%M%S%f}")
+
+
+def launch_jvm(settings: Mapping[str, str], files: LogFiles | None) -> None:
+    """Launch Spark's Java process in a session of its own; the next SparkSession takes it.
+
+    The session keeps a terminal's Ctrl-C from Spark's Python workers, which would die in the middle of a batch.
+    With `files` it prints and logs there, else to stderr. Raises ConfigError when it does not come up.
+    """
+    conf = dict(settings)
+    if files is not None:
+        # PySpark logs every exception that it raises, with Java's stack, as a line of JSON on stderr
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    streams: dict[str, Any] = {"stdout": sys.stderr.fileno(), "stderr": sys.stderr.fileno()}
+    if files is None:
+        _launch(conf, streams, "its own words are above")
+        return
+    files.settings.write_text(_LOG4J.format(log=files.log.as_posix()), encoding="utf-8")
+    option = f"-Dlog4j2.configurationFile={files.settings.as_uri()}"
+    key = "spark.driver.extraJavaOptions"
+    conf[key] = f"{option} {conf.get(key, '')}".strip()
+    with files.output.open("wb") as output:
+        _launch(conf, {"stdout": output, "stderr": subprocess.STDOUT}, f"see {files.output}")
+
+
+def end_jvm() -> None:
+    """Stop Spark and wait for the end of its Java process."""
+    context, gateway = SparkContext._active_spark_context, SparkContext._gateway  # noqa: SLF001
+    with suppress(Exception):  # a JVM that is gone already has nothing to stop
+        if context is not None:
+            context.stop()
+        if gateway is not None:
+            gateway.shutdown()
+    process = getattr(gateway, "proc", None)
+    if process is None:
+        return
+    process.stdin.close()
+    try:
+        process.wait(END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _launch(conf: Mapping[str, str], streams: Mapping[str, Any], where: str) -> None:
+    spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+    try:
+        gateway = launch_gateway(  # type: ignore[no-untyped-call]
+            spark_conf, {**streams, "start_new_session": True}
+        )
+    except PySparkRuntimeError as error:
+        raise ConfigError(f"Spark's Java process did not start; {where}") from error
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  PySpark's own tests do it this way

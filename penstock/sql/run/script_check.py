@@ -1,0 +1,274 @@
+"""Checks whole files before anything of them runs: all that is wrong, in one go, first without a JVM, then with one.
+
+Works on a draft of the namespace, so neither the catalog nor any table is touched. Running what was checked is
+`script_run.py`'s part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock.catalog.errors import (
+    InputError,
+    InputErrors,
+    UnknownObjectError,
+    UnsupportedError,
+)
+from penstock.catalog.names import Namespace
+from penstock.connector.registry import connector_of
+from penstock.sql.lower import parse_statement
+from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.planner import AnalysedInsert, PlannedInsert, Planner
+from penstock.sql.run.ddl import define, is_definition, set_option
+from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.run.session_settings import check_settings
+from penstock.sql.script import Source, StatementText, split_all
+from penstock.sql.statements import (
+    CreateTable,
+    InsertInto,
+    ResetOption,
+    Select,
+    SetOption,
+    Statement,
+)
+from penstock.sql.template import render_template
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+__all__ = [
+    "CheckedScript",
+    "CheckedStatement",
+    "check_scripts",
+    "plan_scripts",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedStatement:
+    """A statement without a fault; an INSERT comes with what is known of it."""
+
+    statement: Statement
+    analysed: AnalysedInsert | None = None
+    planned: PlannedInsert | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedScript:
+    """A file whose statements may run, in order.
+
+    `planner` is there once Spark has checked it: files that data sources read live as long as it does.
+    """
+
+    file: ScriptFile
+    statements: tuple[CheckedStatement, ...]
+    planner: Planner | None = None
+
+
+_DEFINES = re.compile(
+    r"\s*CREATE\s+(?:TEMPORARY\s+)?(?:TABLE|VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?([\w.`]+)",
+    re.IGNORECASE,
+)
+
+
+class _Faults:
+    """Collects what is wrong, so that one run shows all of it."""
+
+    def __init__(self) -> None:
+        self._errors: list[InputError] = []
+        self._broken: set[str] = set()
+
+    def gather(self, step: Callable[[], T], *, default: D, text: str = "") -> T | D:
+        """Do a step; give `default` where it finds a fault, and keep the fault.
+
+        `text` is the statement: a table whose definition is wrong is not reported again as missing.
+        """
+        try:
+            return step()
+        except InputErrors as error:
+            self._keep(error.errors)
+        except InputError as error:
+            self._keep((error,))
+        defined = _DEFINES.match(text)
+        if defined is not None:
+            self._broken.add(defined.group(1).replace("`", "").rpartition(".")[2].lower())
+        return default
+
+    def add(self, error: InputError) -> None:
+        """Keep a fault."""
+        self._keep((error,))
+
+    def raise_all(self) -> None:
+        """Raise InputErrors if anything was wrong."""
+        if self._errors:
+            raise InputErrors(self._errors)
+
+    def _keep(self, errors: Sequence[InputError]) -> None:
+        for error in errors:
+            words = set(re.findall(r"\w+", error.message.lower()))
+            if not (isinstance(error, UnknownObjectError) and words & self._broken):
+                self._errors.append(error)
+
+
+class _Draft:
+    """What the statements so far have made of names and settings, on paper only."""
+
+    def __init__(self, namespace: Namespace, project: Path, settings: Mapping[str, str]) -> None:
+        self.namespace = namespace.overlay()
+        self.settings = dict(settings)
+        self.project = project
+
+    def planner(self, file: ScriptFile) -> Planner:
+        return Planner(
+            namespace=self.namespace,
+            project=self.project,
+            settings=self.settings,
+            default_pipeline=file.pipeline,
+        )
+
+    def apply(self, statement: Statement) -> None:
+        """Take on what a definition or a SET changes. Raises InputError."""
+        if is_definition(statement):
+            define(statement, self.namespace)
+        elif isinstance(statement, SetOption | ResetOption):
+            before = dict(self.settings)
+            set_option(statement, self.settings)
+            try:
+                check_settings(self.settings)
+            except InputError:
+                self.settings.clear()
+                self.settings.update(before)
+                raise
+
+
+def check_scripts(
+    files: Sequence[ScriptFile],
+    *,
+    namespace: Namespace,
+    project: Path,
+    settings: Mapping[str, str],
+    variables: Mapping[str, Any],
+    env: Mapping[str, str],
+) -> tuple[CheckedScript, ...]:
+    """Check files as one: templates, syntax, names, options, types of queries. Starts no JVM, does no I/O on tables.
+
+    Raises InputErrors with everything that is wrong in all of them.
+    """
+    check_settings(settings)
+    draft, faults = _Draft(namespace, project, settings), _Faults()
+    scripts: list[CheckedScript] = []
+    for file in files:
+        planner = draft.planner(file)
+        checked: list[CheckedStatement] = []
+        for text in _statements(file, variables, env, faults):
+            step = partial(_check, text, draft, planner)
+            one = faults.gather(step, default=None, text=text.text)
+            if one is not None:
+                checked.append(one)
+        scripts.append(CheckedScript(file=file, statements=tuple(checked)))
+    faults.raise_all()
+    return tuple(scripts)
+
+
+def plan_scripts(
+    scripts: Sequence[CheckedScript],
+    spark: SparkSession,
+    *,
+    namespace: Namespace,
+    project: Path,
+    settings: Mapping[str, str],
+) -> tuple[CheckedScript, ...]:
+    """Let Spark check every query, and plan every INSERT. Raises InputErrors; nothing is started or written."""
+    draft, faults = _Draft(namespace, project, settings), _Faults()
+    planned: list[CheckedScript] = []
+    for script in scripts:
+        planner = draft.planner(script.file)
+        statements = tuple(
+            faults.gather(partial(_plan, one, draft, planner, spark), default=one)
+            for one in script.statements
+        )
+        planned.append(replace(script, statements=statements, planner=planner))
+    faults.raise_all()
+    return tuple(planned)
+
+
+def _statements(
+    file: ScriptFile, variables: Mapping[str, Any], env: Mapping[str, str], faults: _Faults
+) -> tuple[StatementText, ...]:
+    """Render and split a file; what stands in front of a fault is checked too."""
+    rendered = faults.gather(
+        partial(render_template, file.text, file.name, variables, env), default=None
+    )
+    if rendered is None:
+        return ()
+    source = Source(file=file.name, text=rendered.text, line_map=rendered.line_map)
+    texts, error = split_all(source)
+    if error is not None:
+        faults.add(error)
+    return texts
+
+
+def _check(text: StatementText, draft: _Draft, planner: Planner) -> CheckedStatement:
+    try:
+        statement = parse_statement(text, draft.namespace)
+        if isinstance(statement, CreateTable):
+            connector_of(statement.table, project=draft.project).check(statement.table)
+        draft.apply(statement)
+        match statement:
+            case InsertInto():
+                analysed = planner.analyse_insert(statement)
+                return CheckedStatement(statement=statement, analysed=analysed)
+            case Select():
+                query = analyse(statement.query, draft.namespace, draft.project, appends=False)
+                if not query.bounded:
+                    raise _endless(statement)
+    except InputError as error:
+        _locate(error, text)
+        raise
+    return CheckedStatement(statement=statement)
+
+
+def _locate(error: InputError, text: StatementText) -> None:
+    """Give an error without a place that of the first word it quotes, else of the statement's first line."""
+    if error.span is not None or isinstance(error, InputErrors):
+        return
+    for word in re.findall(r"'[^']+'", error.message):
+        start = text.text.find(word)
+        if start >= 0:
+            begin = text.offset + start
+            error.span = text.source.span(begin, begin + len(word) - 1)
+            return
+    error.span = text.span
+
+
+def _plan(
+    checked: CheckedStatement, draft: _Draft, planner: Planner, spark: SparkSession
+) -> CheckedStatement:
+    statement = checked.statement
+    try:
+        draft.apply(statement)
+        if isinstance(statement, Select):
+            planner.select(statement, spark)
+        if checked.analysed is not None:
+            return replace(checked, planned=planner.plan_insert(checked.analysed, spark))
+    except InputError as error:
+        error.span = error.span or statement.span
+        raise
+    return checked
+
+
+def _endless(statement: Select) -> UnsupportedError:
+    return UnsupportedError(
+        "this query never ends: a table it reads has no end, and a file prints finished results only",
+        hint="give the table an end, FROM t /*+ OPTIONS('scan.bounded.mode' = 'latest-offset') */, "
+        "or write the rows somewhere with INSERT INTO",
+        span=statement.span,
+    )

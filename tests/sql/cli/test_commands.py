@@ -1,0 +1,208 @@
+"""The command line as a person meets it: help, usage errors, exit statuses, what goes to which stream."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from penstock.catalog.errors import BadRecordError, InputErrors, SqlSyntaxError, UnknownObjectError
+from penstock.sql.cli.app import app
+from penstock.sql.cli.report import OutputFormat, reporting
+
+COMMANDS = (
+    ("run",),
+    ("kafka", "start"),
+    ("kafka", "stop"),
+    ("catalog", "ls"),
+    ("catalog", "show"),
+    ("doctor",),
+    ("version",),
+)
+
+
+@pytest.fixture
+def penstock(tmp_path, monkeypatch):
+    """Runs a command in an empty folder; both streams apart."""
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
+
+
+def options_of(*names):
+    """The options of a command, as typer holds them."""
+    command = typer.main.get_command(app)
+    for name in names:
+        command = command.commands[name]
+    return [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+
+
+@pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
+def test_every_option_has_an_example_and_a_variable(names):
+    """`--help` answers what to type; each option can come from the environment."""
+    for option in options_of(*names):
+        assert "Example: `" in option.help, option.name
+        assert option.envvar.startswith("PENSTOCK_"), option.name
+
+
+@pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself(penstock, names):
+    """Help needs neither Spark nor a catalog, and shows a whole command line."""
+    result = penstock(*names, "--help")
+
+    assert result.exit_code == 0
+    assert f"Example: penstock {' '.join(names)}" in re.sub(r"\s+", " ", result.stdout)
+
+
+def test_the_statuses_are_told(penstock):
+    """The root's help says what an exit status means."""
+    assert "130 interrupted" in penstock("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("rnu",), "Did you mean 'run'"),
+        (("run",), "Missing argument"),
+        (("run", "a.sql", "--formt", "json"), "--format"),
+        (("run", "a.sql", "--format", "xml"), "'xml' is not one of"),
+        (("run", "a.sql", "--var", "topic"), "'topic' is not K=V"),
+        (("run", "a.sql", "--set", "=x"), "'=x' is not K=V"),
+        (("kafka", "start", "--port", "70000"), "65535"),
+    ],
+)
+def test_wrong_usage_is_status_2_and_says_what_would_be_right(penstock, arguments, words):
+    """Nothing goes to stdout."""
+    result = penstock(*arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in re.sub(r"[\s│]+", " ", result.stderr)
+
+
+def test_a_file_that_is_not_there_is_status_2(penstock):
+    """The message names it."""
+    result = penstock("run", "nowhere.sql")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "nowhere.sql cannot be read: No such file or directory" in result.stderr
+
+
+def test_a_wrong_project_file_is_shown_with_its_line(penstock, tmp_path):
+    """The caret stands under the key."""
+    (tmp_path / "penstock.toml").write_text("[spark]\nmastr = 'local'\n", encoding="utf-8")
+
+    result = penstock("run", "a.sql")
+
+    assert result.exit_code == 2
+    assert "penstock.toml:2:1" in result.stderr
+    assert "^^^^^" in result.stderr
+    assert "did you mean 'master'?" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("v.yaml", "a: 1", "neither TOML nor JSON"),
+        ("v.json", "[1]", "must hold names and values"),
+        ("v.json", "{", "v.json"),
+        ("v.toml", "a = ", "v.toml"),
+    ],
+)
+def test_a_wrong_file_of_variables_is_status_2(penstock, tmp_path, name, text, words):
+    """Both kinds are read; others are refused by name."""
+    (tmp_path / name).write_text(text, encoding="utf-8")
+
+    result = penstock("run", "a.sql", "--vars-file", name)
+
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_version_names_what_is_installed(penstock):
+    """One line on stdout."""
+    result = penstock("version")
+
+    assert re.fullmatch(
+        r"penstock \S+ \(python \S+, pyspark \S+, delta-spark \S+\)\n", result.stdout
+    )
+
+
+def test_stopping_no_broker_is_no_error(penstock, tmp_path):
+    """It says that none runs."""
+    result = penstock("kafka", "stop", "--data-dir", tmp_path / "kafka")
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "no broker runs on" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("version",), ("catalog", "ls"), ("run", "--help")])
+def test_quick_commands_load_neither_spark_nor_a_client(tmp_path, arguments):
+    """They answer in well under a second because they import little."""
+    code = (
+        "import sys\nfrom penstock.sql.cli.app import main\n"
+        "try:\n    main()\nfinally:\n"
+        "    heavy = {'pyspark', 'pyarrow', 'pandas', 'duckdb', 'confluent_kafka'} & set(sys.modules)\n"
+        "    sys.stderr.write(f'loaded {sorted(heavy)}')\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.returncode == 0
+    assert run.stderr.endswith("loaded []")
+
+
+def ending(error, output=OutputFormat.TABLE):
+    """Status and streams of a command that raises."""
+    small = typer.Typer(pretty_exceptions_enable=False)
+
+    @small.command()
+    def command(context: typer.Context) -> None:
+        with reporting(context, output=output):
+            raise error
+
+    return CliRunner().invoke(small, [])
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (UnknownObjectError("there is no table t"), 2),
+        (BadRecordError("offset 7 is no JSON"), 1),
+        (KeyboardInterrupt(), 130),
+        (ZeroDivisionError("oops"), 1),
+    ],
+)
+def test_each_kind_of_error_has_its_status(error, status):
+    """Input, failure, interruption; a fault of ours is a failure, told in a line."""
+    result = ending(error)
+
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.strip().splitlines()) <= 2
+
+
+def test_errors_are_json_too_where_json_was_asked_for():
+    """One document with every error, and the text on stderr as always."""
+    errors = InputErrors(
+        [SqlSyntaxError("unexpected ','", hint="remove it"), SqlSyntaxError("no end")]
+    )
+
+    result = ending(errors, OutputFormat.JSON)
+
+    document = json.loads(result.stdout)
+    assert document["statements"] == []
+    assert [error["message"] for error in document["errors"]] == ["unexpected ','", "no end"]
+    assert "unexpected ','" in result.stderr

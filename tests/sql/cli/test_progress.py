@@ -1,0 +1,123 @@
+"""What the progress display says of a job."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from penstock.connector.source.state import MAX_WATERMARK_MS
+from penstock.sql.cli.progress import JobBoard, log_line, progress_table
+from penstock.sql.run.progress import JobProgress, JobStatus
+
+NOW = 1_767_225_720_000  # 2026-01-01 00:02:00
+
+
+def progress(**changes):
+    """A job in the middle of its work."""
+    values = {
+        "name": "quickstart/revenue",
+        "sink": "revenue",
+        "status": JobStatus.RUNNING,
+        "activity": "Processing new data",
+        "started_ms": NOW - 60_000,
+        "seconds": 60.0,
+        "batches": 13,
+        "batch_id": 12,
+        "rows_in": 1_200_000,
+        "rows_out": 3_456,
+        "rows_per_second": 45_210.4,
+        "watermark_ms": NOW - 65_000,
+        "lag_records": 340_000,
+        "last_commit_ms": NOW - 2_000,
+    }
+    return JobProgress(**(values | changes))
+
+
+def drawn(*jobs, width=140):
+    """The live display as text."""
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(progress_table(list(jobs), NOW))
+    return console.file.getvalue()
+
+
+def test_a_line_has_every_figure_that_matters():
+    """Batch, speed, output, watermark with its lag, records behind, rows dropped, last commit."""
+    header, line = drawn(progress(rows_dropped=7)).splitlines()
+
+    assert header.split("  ")[0] == "query"
+    for column in ("batch", "rows/s in", "rows out", "watermark", "lag", "behind", "dropped"):
+        assert column in header
+    figures = "revenue 12 45,210 3,456 2026-01-01 00:00:55 1 min 5 s 340,000 7 2.0 s ago"
+    assert " ".join(line.split()) == figures
+
+
+def test_each_query_has_one_line_at_any_width():
+    """Narrow terminals cut, they do not wrap."""
+    assert len(drawn(progress(), progress(sink="orders"), width=80).splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"batches": 0, "batch_id": None, "last_commit_ms": None, "activity": "starting"},
+            "starting",
+        ),
+        (
+            {
+                "batches": 0,
+                "batch_id": None,
+                "last_commit_ms": None,
+                "started_ms": NOW - 12_000,
+            },
+            "batch 0 running for 12.0 s",
+        ),
+        ({"last_commit_ms": NOW - 75_000}, "batch 13 running for 1 min 15 s"),
+        (
+            {"status": JobStatus.RESTARTING, "activity": "restarting in 8 s: the broker is gone"},
+            "restarting in 8 s: the broker is gone",
+        ),
+        ({"activity": "stopping after the batch in flight"}, "stopping after the batch in flight"),
+    ],
+)
+def test_what_is_out_of_the_ordinary_is_said_in_words(changes, words):
+    """A start, a long batch, a restart and a stop, live as in a log."""
+    job = progress(**changes)
+
+    assert words in drawn(job, width=200)
+    if not job.batches or job.status is JobStatus.RESTARTING:
+        assert log_line(job, NOW) == f"revenue: {words}"
+
+
+def test_a_log_line_says_the_same_in_a_sentence():
+    """For files and build logs."""
+    assert log_line(progress(bad_records=2), NOW) == (
+        "revenue: batch 12, 45,210 rows/s in, 1,200,000 in, 3,456 out, watermark 2026-01-01 00:00:55, "
+        "lag 1 min 5 s, 340,000 behind, 0 dropped, last commit 2.0 s ago, 2 bad records"
+    )
+
+
+def test_the_end_of_a_bounded_table_has_no_lag():
+    """Its watermark is the end of time."""
+    line = log_line(progress(watermark_ms=MAX_WATERMARK_MS, last_commit_ms=NOW), NOW)
+
+    assert "watermark end, 340,000 behind" in line
+    assert line.endswith("last commit now")
+
+
+def test_the_board_shows_only_what_runs():
+    """An ended job leaves the display; its summary comes later."""
+
+    class Ended:
+        progress = progress(status=JobStatus.FINISHED)
+
+    class Running:
+        progress = progress()
+
+    board = JobBoard()
+    board.add(Ended())
+    board.add(Running())
+
+    assert board.running() == [Running.progress]

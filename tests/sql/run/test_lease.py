@@ -1,0 +1,76 @@
+"""A pipeline's lease while its job runs."""
+
+from __future__ import annotations
+
+from penstock.catalog.errors import CatalogError, PipelineLockedError
+from penstock.catalog.lease import HEARTBEAT_MS, Lease, this_process
+from penstock.sql.run.lease import PipelineLease
+from tests.sql.run.scripted import MovedClock
+
+
+class ScriptedCatalog:
+    """Answers renewals from a script; after it, the test's `then` is called."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.released = 0
+        self.then = lambda: None
+
+    def renew(self, lease):
+        answer = self.answers.pop(0) if self.answers else self.then()
+        if answer is not None:
+            raise answer
+
+    def release(self, lease):
+        self.released += 1
+
+
+def held(catalog):
+    """A lease over the catalog, with a clock that jumps."""
+    lease = Lease(pipeline="job/t", owner=this_process(), fence=1, since_ms=0)
+    clock = MovedClock()
+    return PipelineLease(catalog, lease, clock), clock
+
+
+def test_a_lease_is_renewed_until_it_is_released():
+    """One renewal a heartbeat, one release however often it is asked for."""
+    catalog = ScriptedCatalog(None, None)
+    lease, clock = held(catalog)
+    catalog.then = lease.release
+
+    lease.keep_alive()
+    lease.release()
+
+    assert clock.waits == [HEARTBEAT_MS] * 3
+    assert (catalog.released, lease.lost()) == (1, None)
+
+
+def test_a_lease_that_another_took_is_lost():
+    """The catalog's refusal is the reason."""
+    taken = PipelineLockedError("run by process 7")
+    lease, _ = held(ScriptedCatalog(None, taken))
+
+    lease.keep_alive()
+
+    assert lease.lost() is taken
+
+
+def test_a_catalog_that_is_away_for_a_moment_costs_nothing():
+    """Renewal is tried again before the claim has run out."""
+    catalog = ScriptedCatalog(CatalogError("locked"), CatalogError("locked"), None)
+    lease, _ = held(catalog)
+    catalog.then = lease.release
+
+    lease.keep_alive()
+
+    assert lease.lost() is None
+
+
+def test_a_catalog_that_stays_away_ends_the_claim():
+    """When the claim may have run out, another runner may have begun: this one must not go on."""
+    lease, clock = held(ScriptedCatalog(*[CatalogError("gone")] * 10))
+
+    lease.keep_alive()
+
+    assert isinstance(lease.lost(), CatalogError)
+    assert len(clock.waits) == 6

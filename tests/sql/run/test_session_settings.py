@@ -1,0 +1,80 @@
+"""The SET keys of restarts, and which keys a file may set."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.catalog.errors import OptionError
+from penstock.sql.run.restart import ExponentialDelay, FixedDelay, NoRestart
+from penstock.sql.run.session_settings import check_settings, restart_strategy, without_effect
+
+
+def test_without_a_setting_restarts_grow_apart():
+    """The default is ours: ten restarts in some five minutes."""
+    assert restart_strategy({}) == ExponentialDelay()
+
+
+@pytest.mark.parametrize(
+    ("settings", "strategy"),
+    [
+        ({"restart-strategy.type": "none"}, NoRestart()),
+        ({"restart-strategy": "off"}, NoRestart()),
+        (
+            {
+                "restart-strategy.type": "fixed-delay",
+                "restart-strategy.fixed-delay.attempts": "3",
+                "restart-strategy.fixed-delay.delay": "10 s",
+            },
+            FixedDelay(attempts=3, delay_ms=10_000),
+        ),
+        (
+            {
+                "restart-strategy.exponential-delay.initial-backoff": "500 ms",
+                "restart-strategy.exponential-delay.max-backoff": "2 min",
+                "restart-strategy.exponential-delay.backoff-multiplier": "1.5",
+                "restart-strategy.exponential-delay.attempts-before-reset-backoff": "4",
+                "restart-strategy.exponential-delay.reset-backoff-threshold": "1 h",
+            },
+            ExponentialDelay(
+                initial_ms=500, max_ms=120_000, multiplier=1.5, attempts=4, reset_after_ms=3_600_000
+            ),
+        ),
+    ],
+)
+def test_flinks_keys_choose_the_strategy(settings, strategy):
+    """Keys and values are spelled as in Flink's configuration."""
+    check_settings(settings)
+
+    assert restart_strategy(settings) == strategy
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("restart-strategy.type", "sometimes", "is not one of"),
+        ("restart-strategy.exponential-delay.max-backoff", "soon", "is not a duration"),
+        ("restart-strategy.exponential-delay.backoff-multiplier", "0.5", "is not a number"),
+        ("execution.checkpointing.interval", "x", "is not a duration"),
+        ("zebra", "1", "unknown key 'zebra'"),
+    ],
+)
+def test_wrong_keys_and_values_are_refused(key, value, message):
+    """A key nobody knows is an error, as is a value that cannot be read."""
+    with pytest.raises(OptionError, match=message):
+        check_settings({key: value})
+
+
+def test_a_slip_of_the_pen_is_refused_even_in_flinks_families():
+    """`pipline.name` would otherwise be ignored in silence."""
+    with pytest.raises(OptionError) as raised:
+        check_settings({"pipelin.name": "x"})
+
+    assert "did you mean 'pipeline.name'?" in raised.value.hint
+
+
+def test_flinks_other_keys_are_kept_without_effect():
+    """A file written for Flink runs; what has no meaning here is known to have none."""
+    settings = {"table.exec.mini-batch.enabled": "true", "pipeline.name": "x"}
+    check_settings(settings)
+
+    assert list(without_effect(settings)) == ["table.exec.mini-batch.enabled"]
