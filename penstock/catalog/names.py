@@ -36,11 +36,8 @@ class Namespace:
                 f"{'.'.join(parts)!r} is not the name of a table",
                 hint="a name is [catalog.][database.]name",
             )
-        catalog, database, name = (
-            self.current_catalog,
-            self.current_database,
-            *parts,
-        )[-3:]
+        given = (self.current_catalog, self.current_database)[: 3 - len(parts)]
+        catalog, database, name = (*given, *parts)
         return Identifier(catalog=catalog, database=database, name=name)
 
     def lookup(self, identifier: Identifier) -> Table | View:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from sqlite3 import Connection as Driver
 from sqlite3 import OperationalError as DriverError
@@ -81,9 +82,8 @@ def create_file(file: Path) -> None:
                 f"the catalog {file} would lie in a folder that every user of this machine may write to",
                 hint=f"chmod o-w {file.parent}, or name another catalog with --catalog",
             )
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        return
+        with suppress(FileExistsError):  # another process was first
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except OSError as error:
         raise CatalogError(
             f"the catalog {file} cannot be created: {error.strerror}",

@@ -1,0 +1,131 @@
+"""The error tree, and errors that travel inside other text."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.catalog import errors
+from penstock.catalog.errors import (
+    BadRecordError,
+    BrokerUnavailableError,
+    DataLossError,
+    DefinitionError,
+    InputError,
+    InputErrors,
+    OptionError,
+    PenstockError,
+    QueryFailedError,
+    RunError,
+    Span,
+    TopicChangedError,
+    decode_failure,
+    did_you_mean,
+    encode_failure,
+)
+
+KINDS = [
+    kind
+    for name in errors.__all__
+    if isinstance(kind := getattr(errors, name), type)
+    and issubclass(kind, PenstockError)
+    and kind is not InputErrors
+]
+
+
+def test_the_tree_in_the_docstring_names_every_error() -> None:
+    """A reader finds the whole tree in one place."""
+    drawn = PenstockError.__doc__ or ""
+
+    assert [kind.__name__ for kind in KINDS if kind.__name__ not in drawn] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_is_the_users_or_of_the_run(kind: type[PenstockError]) -> None:
+    """The two branches are the two exit statuses."""
+    assert kind is PenstockError or issubclass(kind, InputError) != issubclass(kind, RunError)
+
+
+def test_an_error_that_would_come_again_is_permanent() -> None:
+    """The runner does not start a query again for these."""
+    permanent = {kind for kind in KINDS if issubclass(kind, RunError) and kind.permanent}
+
+    assert permanent == {BadRecordError, DataLossError, TopicChangedError}
+
+
+@given(message=st.text(), hint=st.none() | st.text(), before=st.text(), after=st.text())
+def test_an_error_is_found_again_inside_any_text(
+    message: str, hint: str | None, before: str, after: str
+) -> None:
+    """Spark turns the exceptions of Python workers into text, with more of it before and after."""
+    before = before.replace("[[penstock:", "")
+    found = decode_failure(before + encode_failure(BadRecordError(message, hint=hint)) + after)
+
+    assert type(found) is BadRecordError
+    assert (found.message, found.hint) == (message, hint)
+
+
+def test_an_error_inside_a_message_does_not_end_the_outer_one() -> None:
+    """A failure may quote another failure."""
+    inner = encode_failure(BrokerUnavailableError("no answer"))
+    found = decode_failure(encode_failure(BadRecordError(f"after {inner}")))
+
+    assert isinstance(found, BadRecordError)
+    assert found.message == f"after {inner}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no error here",
+        "[[penstock:{]]",
+        "[[penstock:{}]]",
+        '[[penstock:{"kind": "BadRecordError"}]]',
+    ],
+)
+def test_text_without_an_error_gives_none(text: str) -> None:
+    """Also where it only looks like one."""
+    assert decode_failure(text) is None
+
+
+def test_an_error_of_an_unknown_kind_is_a_failed_query() -> None:
+    """A connector of another package may have its own kinds."""
+
+    class SurpriseError(RunError):
+        pass
+
+    text = encode_failure(SurpriseError("oh")).replace("SurpriseError", "ForeignError")
+
+    assert type(decode_failure(text)) is QueryFailedError
+
+
+def test_several_errors_become_one_text() -> None:
+    """The errors of a file keep their messages on the way."""
+    found = decode_failure(encode_failure(InputErrors([OptionError("a"), DefinitionError("b")])))
+
+    assert type(found) is InputError
+    assert found.message == "a\nb"
+
+
+@pytest.mark.parametrize("clone", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_errors_cross_processes(clone) -> None:
+    """Tasks and planner processes hand errors over by pickle."""
+    span = Span(file="a.sql", line=3, column=5, length=4, line_text="    oops")
+    error = clone(DefinitionError("no", hint="yes", span=span))
+    several = clone(InputErrors([error]))
+
+    assert (error.message, error.hint, error.span) == ("no", "yes", span)
+    assert [inner.message for inner in several.errors] == ["no"]
+
+
+def test_a_suggestion_is_near_or_absent() -> None:
+    """A far-off suggestion is worse than none."""
+    known = ["scan.startup.mode", "scan.bounded.mode", "topic"]
+
+    assert did_you_mean("scan.statup.mode", known) == "did you mean 'scan.startup.mode'?"
+    assert did_you_mean("zzz", known) is None

@@ -1,0 +1,544 @@
+"""The catalog in a database: what is kept, who may read it, and many processes at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from sqlalchemy import select
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateTable
+
+from penstock.catalog.contract import Catalog
+from penstock.catalog.errors import (
+    CatalogError,
+    ConfigError,
+    ObjectExistsError,
+    PipelineLockedError,
+    UnknownObjectError,
+)
+from penstock.catalog.lease import LEASE_TIMEOUT_MS, this_process
+from penstock.catalog.migrations import LEASES, MIGRATIONS, OBJECTS, SCHEMA_VERSION
+from penstock.catalog.store import SqlCatalog
+from penstock.catalog.table import Table
+from tests.catalog.examples import identifier, table, view
+from tests.catalog.strategies import tables
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / ".penstock" / "catalog.db"
+
+
+@pytest.fixture
+def catalog(file: Path) -> Catalog:
+    return SqlCatalog(f"sqlite:///{file}")
+
+
+def run(code: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start Python code in another process."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_definitions_outlive_the_object(file: Path) -> None:
+    """Another catalog of the same URL sees them, sorted."""
+    first = SqlCatalog(f"sqlite:///{file}")
+    first.create(table("b"))
+    first.create(table("a"))
+    first.create(view("v"))
+    second = SqlCatalog(f"sqlite:///{file}")
+
+    assert second.tables() == [identifier("a"), identifier("b")]
+    assert second.views("default_database") == [identifier("v")]
+    assert second.tables("other") == []
+    assert second.get(identifier("a")) == table("a")
+    assert second.get(identifier("v")) == view("v")
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(tables())
+def test_any_table_comes_back_as_it_was(file: Path, value: Table) -> None:
+    """Names with quotes, options with anything."""
+    name = identifier(value.identifier.name)
+    kept = replace(value, identifier=name, temporary=False)
+    catalog = SqlCatalog(f"sqlite:///{file}")
+    catalog.create(kept, replace=True)
+
+    assert catalog.get(name) == kept
+
+
+def test_reading_does_not_make_a_store(catalog: Catalog, file: Path) -> None:
+    """`penstock catalog ls` in any folder leaves it as it was."""
+    assert catalog.tables() == []
+    assert catalog.views() == []
+    catalog.drop(identifier("x"), kind="table", if_exists=True)
+    with pytest.raises(UnknownObjectError):
+        catalog.get(identifier("x"))
+
+    assert not file.parent.exists()
+
+
+def test_the_store_is_its_users_own(catalog: Catalog, file: Path) -> None:
+    """Options may hold secrets: the folder, the file and SQLite's files beside it."""
+    catalog.create(table())
+    reader = sqlite3.connect(file)
+    reader.execute("SELECT * FROM penstock_objects").fetchall()
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()}
+    reader.close()
+
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert modes == {"catalog.db": 0o600, "catalog.db-wal": 0o600, "catalog.db-shm": 0o600}
+
+
+def test_a_folder_that_anyone_may_change_is_refused(tmp_path: Path) -> None:
+    """Anyone could put another file in the catalog's place."""
+    tmp_path.chmod(0o777)
+    with pytest.raises(CatalogError, match="every user") as caught:
+        SqlCatalog(f"sqlite:///{tmp_path / 'catalog.db'}").create(table())
+
+    assert "chmod" in (caught.value.hint or "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_is_taken_once(catalog: Catalog) -> None:
+    """Tables and views share the names; REPLACE does not turn one into the other."""
+    catalog.create(table())
+    catalog.create(view())
+    with pytest.raises(ObjectExistsError, match="there is a table"):
+        catalog.create(table(connector="x"))
+    with pytest.raises(ObjectExistsError, match="there is a table"):
+        catalog.create(view("orders"), replace=True)
+    catalog.create(table(connector="x"), if_not_exists=True)
+    assert catalog.get(identifier("orders")) == table()
+    catalog.create(table(connector="x"), replace=True)
+
+    assert catalog.get(identifier("orders")) == table(connector="x")
+
+
+def test_a_place_that_does_not_exist_takes_nothing(catalog: Catalog) -> None:
+    """Neither a catalog nor a database is made by the way."""
+    for wrong in (
+        replace(identifier("t"), catalog="hive"),
+        replace(identifier("t"), database="sales"),
+    ):
+        with pytest.raises(UnknownObjectError):
+            catalog.create(replace(table(), identifier=wrong))
+
+
+def test_only_what_is_there_and_of_that_kind_is_dropped(catalog: Catalog) -> None:
+    """DROP TABLE of a view is an error that says what it is, and IF EXISTS makes it nothing."""
+    catalog.create(view("v"))
+    with pytest.raises(UnknownObjectError, match="is a view"):
+        catalog.drop(identifier("v"), kind="table")
+    catalog.drop(identifier("v"), kind="table", if_exists=True)
+    assert catalog.views() == [identifier("v")]
+    catalog.drop(identifier("v"), kind="view")
+    with pytest.raises(UnknownObjectError) as caught:
+        catalog.drop(identifier("v"), kind="view")
+
+    assert catalog.views() == []
+    assert caught.value.hint == "nothing has been created there yet"
+
+
+def test_an_unknown_name_is_an_error_with_the_nearest(catalog: Catalog) -> None:
+    """Or with all there are."""
+    catalog.create(table("orders"))
+    with pytest.raises(UnknownObjectError) as near:
+        catalog.get(identifier("oders"))
+    with pytest.raises(UnknownObjectError) as far:
+        catalog.get(identifier("zzz"))
+
+    assert near.value.hint == "did you mean 'orders'?"
+    assert far.value.hint == "known are: orders"
+
+
+CREATE_MANY = """
+import sys
+from penstock.catalog.store import SqlCatalog
+from tests.catalog.examples import table
+catalog = SqlCatalog(sys.argv[1])
+print("ready", flush=True)
+input()
+for number in range(25):
+    catalog.create(table(f"{sys.argv[2]}{number}"))
+"""
+
+
+def test_processes_that_create_tables_at_once_lose_nothing(catalog: Catalog, file: Path) -> None:
+    """From the first moment on: they race for making the file too."""
+    processes = [run(CREATE_MANY, f"sqlite:///{file}", name) for name in "abc"]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    told = [process.communicate()[1] for process in processes]
+
+    assert told == ["", "", ""]
+    assert len(catalog.tables()) == 75
+
+
+CREATE_ONE = """
+import sys
+from penstock.catalog.errors import ObjectExistsError
+from penstock.catalog.store import SqlCatalog
+from tests.catalog.examples import table
+catalog = SqlCatalog(sys.argv[1])
+print("ready", flush=True)
+input()
+made = 0
+for number in range(20):
+    try:
+        catalog.create(table(f"t{number}"))
+        made += 1
+    except ObjectExistsError:
+        pass
+print(made)
+"""
+
+
+def test_of_two_that_create_one_table_one_is_told(catalog: Catalog, file: Path) -> None:
+    """No table is made twice and none is silently replaced."""
+    processes = [run(CREATE_ONE, f"sqlite:///{file}") for _ in range(2)]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    made = [int(process.communicate("\n")[0]) for process in processes]
+
+    assert sum(made) == 20
+    assert len(catalog.tables()) == 20
+
+
+def test_threads_share_a_catalog(catalog: Catalog) -> None:
+    """A heartbeat runs beside the session."""
+    failures: list[BaseException] = []
+
+    def work(name: str) -> None:
+        try:
+            for number in range(10):
+                catalog.create(table(f"{name}{number}"))
+                catalog.tables()
+        except BaseException as error:  # noqa: BLE001
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    assert len(catalog.tables()) == 30
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
+def test_a_catalog_may_live_in_memory(url: str) -> None:
+    """For sessions that leave nothing behind; threads share it too."""
+    catalog = SqlCatalog(url)
+    threads = [threading.Thread(target=catalog.create, args=(table(f"t{n}"),)) for n in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(catalog.tables()) == 5
+
+
+def test_a_relative_path_means_the_folder_of_then(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The process may go elsewhere later."""
+    catalog = SqlCatalog("sqlite:///catalog.db")
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    catalog.create(table())
+
+    assert (project / "catalog.db").exists()
+    assert str(project) in catalog.location
+
+
+# --- stores that are not ours to change -------------------------------------------------------------
+
+
+def newer(file: Path) -> None:
+    SqlCatalog(f"sqlite:///{file}").create(table())
+    with sqlite3.connect(file) as connection:
+        connection.execute("INSERT INTO penstock_schema_version VALUES (?)", (len(MIGRATIONS) + 1,))
+    connection.close()
+
+
+def garbage(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_bytes(b"this is no database, but it is long enough to look like one" * 100)
+
+
+def cut(file: Path) -> None:
+    SqlCatalog(f"sqlite:///{file}").create(table())
+    file.write_bytes(file.read_bytes()[:5000])
+
+
+def foreign(file: Path) -> None:
+    file.parent.mkdir()
+    with sqlite3.connect(file) as connection:
+        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (newer, "newer Penstock"),
+        (garbage, "not a database"),
+        (cut, "malformed"),
+        (foreign, "something else"),
+    ],
+)
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda catalog: catalog.tables(),
+        lambda catalog: catalog.get(identifier("orders")),
+        lambda catalog: catalog.create(table("new")),
+        lambda catalog: catalog.acquire_lease("p", this_process()),
+    ],
+    ids=["list", "get", "create", "lease"],
+)
+def test_a_store_that_is_not_understood_is_left_alone(
+    catalog: Catalog,
+    file: Path,
+    spoil: Callable[[Path], None],
+    message: str,
+    use: Callable[[Catalog], object],
+) -> None:
+    """Reading or writing: an error in words, and not a byte changed."""
+    spoil(file)
+    before = file.read_bytes()
+    with pytest.raises(CatalogError, match=message) as caught:
+        use(catalog)
+
+    assert file.read_bytes() == before
+    assert caught.value.hint
+
+
+def test_a_definition_of_a_newer_version_is_refused_alone(catalog: Catalog, file: Path) -> None:
+    """Others in the same store can still be read."""
+    catalog.create(table("a"))
+    catalog.create(table("b"))
+    with sqlite3.connect(file) as connection:
+        for name, text in (("a", '{"v": 2}'), ("b", '{"v": 1}')):
+            connection.execute(
+                "UPDATE penstock_objects SET definition = ? WHERE object_name = ?", (text, name)
+            )
+    connection.close()
+    catalog.create(table("c"))
+    for name in "ab":
+        with pytest.raises(CatalogError):
+            catalog.get(identifier(name))
+
+    assert catalog.get(identifier("c")) == table("c")
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_in_words(tmp_path: Path) -> None:
+    """With the way to name another place."""
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(CatalogError, match="cannot be created") as caught:
+        SqlCatalog(f"sqlite:///{tmp_path / 'file' / 'catalog.db'}").create(table())
+
+    assert "PENSTOCK_CATALOG" in (caught.value.hint or "")
+
+
+def test_a_store_that_another_process_holds_is_an_error_in_words(
+    catalog: Catalog, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a wait; reading goes on meanwhile."""
+    monkeypatch.setattr("penstock.catalog.sqlite_file.BUSY_TIMEOUT_S", 0.05)
+    catalog = SqlCatalog(f"sqlite:///{file}")
+    catalog.create(table())
+    holder = sqlite3.connect(file, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(CatalogError, match="locked") as caught:
+        catalog.create(table("late"))
+
+    assert catalog.tables() == [identifier("orders")]
+    assert "try again" in (caught.value.hint or "")
+    holder.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "catalog.db", "sqllite:///x.db", "mysql://host/db", "postgresq://app:hunter2@host/db"],
+)
+def test_what_is_no_url_of_a_catalog_is_refused(url: str) -> None:
+    """Without showing what may be a password."""
+    with pytest.raises(ConfigError) as caught:
+        SqlCatalog(url)
+
+    assert "hunter2" not in str(caught.value)
+    assert "sqlite:///" in (caught.value.hint or "")
+
+
+def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the command that installs it, and without the password."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigError) as caught:
+        SqlCatalog("postgresql+psycopg://app:hunter2@host/db")
+
+    assert caught.value.hint == "pip install psycopg"
+    assert "hunter2" not in caught.value.message
+
+
+def test_the_statements_are_postgresqls_too() -> None:
+    """They compile for it, and a lease's row is locked there."""
+    dialect = postgresql.dialect()
+    made = [
+        str(CreateTable(kept).compile(dialect=dialect))
+        for kept in (SCHEMA_VERSION, OBJECTS, LEASES)
+    ]
+    locked = str(select(LEASES).with_for_update().compile(dialect=dialect))
+
+    assert "BIGINT" in made[2]
+    assert "FOR UPDATE" in locked
+
+
+# --- leases -----------------------------------------------------------------------------------------
+
+
+HOLD = """
+import sys
+from penstock.catalog.lease import this_process
+from penstock.catalog.store import SqlCatalog
+lease = SqlCatalog(sys.argv[1]).acquire_lease("p", this_process())
+print(lease.owner.pid, lease.owner.host, flush=True)
+input()
+"""
+
+
+def test_a_live_runner_keeps_its_pipeline(catalog: Catalog, file: Path) -> None:
+    """The second one is refused and told who has it."""
+    holder = run(HOLD, f"sqlite:///{file}")
+    assert holder.stdout is not None
+    pid, host = holder.stdout.readline().split()
+    with pytest.raises(PipelineLockedError) as caught:
+        catalog.acquire_lease("p", this_process())
+    catalog.acquire_lease("another", this_process())
+    holder.communicate("\n")
+
+    assert f"process {pid} on host {host}" in caught.value.message
+
+
+def test_a_dead_runner_loses_its_pipeline_at_once(catalog: Catalog, file: Path) -> None:
+    """Kill -9 leaves the claim behind; nobody waits for it to run out."""
+    holder = run(HOLD, f"sqlite:///{file}")
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate()
+    lease = catalog.acquire_lease("p", this_process())
+
+    assert lease.fence == 2
+
+
+def test_a_silent_runner_loses_its_pipeline_in_time(catalog: Catalog, file: Path) -> None:
+    """By the database's clock; waking up, it learns who has the pipeline now."""
+    slow = catalog.acquire_lease("p", this_process())
+    age(file, LEASE_TIMEOUT_MS - 5_000)
+    with pytest.raises(PipelineLockedError):
+        catalog.acquire_lease("p", this_process())
+    age(file, 10_000)
+    catalog.acquire_lease("p", this_process())
+    with pytest.raises(PipelineLockedError, match="has lost pipeline 'p', process"):
+        catalog.renew(slow)
+
+
+def test_a_heartbeat_keeps_a_pipeline(catalog: Catalog, file: Path) -> None:
+    """However long it runs."""
+    lease = catalog.acquire_lease("p", this_process())
+    for _ in range(3):
+        age(file, LEASE_TIMEOUT_MS - 5_000)
+        catalog.renew(lease)
+    age(file, LEASE_TIMEOUT_MS - 5_000)
+    with pytest.raises(PipelineLockedError, match="this process"):
+        catalog.acquire_lease("p", this_process())
+
+
+def test_a_lease_that_was_given_back_is_free(catalog: Catalog) -> None:
+    """Its fence goes on growing, and the old holder cannot renew or release the new one's."""
+    first = catalog.acquire_lease("p", this_process())
+    catalog.release(first)
+    with pytest.raises(PipelineLockedError, match="has lost"):
+        catalog.renew(first)
+    second = catalog.acquire_lease("p", this_process())
+    catalog.release(first)
+    catalog.renew(second)
+
+    assert (first.fence, second.fence) == (1, 2)
+
+
+CLAIM = """
+import sys
+from penstock.catalog.errors import PipelineLockedError
+from penstock.catalog.lease import this_process
+from penstock.catalog.store import SqlCatalog
+catalog = SqlCatalog(sys.argv[1])
+print("ready", flush=True)
+input()
+won = []
+for number in range(20):
+    try:
+        won.append(catalog.acquire_lease(f"p{number}", this_process()))
+    except PipelineLockedError:
+        pass
+print(len(won), flush=True)
+input()
+"""
+
+
+def test_of_many_that_claim_a_pipeline_one_gets_it(file: Path) -> None:
+    """Three processes, twenty pipelines, each granted once."""
+    processes = [run(CLAIM, f"sqlite:///{file}") for _ in range(3)]
+    won = []
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        assert process.stdout is not None
+        won.append(int(process.stdout.readline()))
+    for process in processes:
+        process.communicate("\n")
+
+    assert sum(won) == 20
+
+
+def age(file: Path, by_ms: int) -> None:
+    """Let time pass in the store."""
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE penstock_leases SET heartbeat_ms = heartbeat_ms - ?", (by_ms,))
+    connection.close()
