@@ -1,0 +1,207 @@
+"""The options of Kafka tables as data: Flink's (KafkaConnectorOptions, FactoryUtil) with its defaults, and ours.
+
+Read and checked together in `settings`; names of client properties are in `client_properties`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.catalog.options import (
+    DURATION,
+    INT,
+    LIST,
+    LONG,
+    STRING,
+    Option,
+    OptionType,
+    PrefixOption,
+    enum_type,
+)
+
+__all__ = [
+    "ALIGNMENT_DRIFT",
+    "ALIGNMENT_GROUP",
+    "ALIGNMENT_INTERVAL",
+    "BOOTSTRAP_SERVERS",
+    "BOUNDED_MODE",
+    "BOUNDED_OFFSETS",
+    "BOUNDED_TIMESTAMP",
+    "CONNECTOR",
+    "DISCOVERY_INTERVAL",
+    "EMIT_STRATEGY",
+    "FORMAT",
+    "GROUP_ID",
+    "IDLE_TIMEOUT",
+    "KEY_FIELDS",
+    "KEY_FIELDS_PREFIX",
+    "KEY_FORMAT",
+    "MAX_RECORDS",
+    "ON_DATA_LOSS",
+    "OPTIONS",
+    "PARALLELISM",
+    "PROPERTIES",
+    "SINK_OPTIONS",
+    "STARTUP_MODE",
+    "STARTUP_OFFSETS",
+    "STARTUP_TIMESTAMP",
+    "TOPIC",
+    "TOPIC_PATTERN",
+    "VALUE_FIELDS_INCLUDE",
+    "VALUE_FORMAT",
+]
+
+MODES = ("earliest-offset", "latest-offset", "group-offsets", "timestamp", "specific-offsets")
+
+
+def _optional(type_: OptionType[Any], key: str, doc: str) -> Option[Any]:
+    return Option(key=key, type=type_, default=None, doc=doc)
+
+
+CONNECTOR = Option(key="connector", type=STRING, default=None, doc="'kafka'", required=True)
+TOPIC = _optional(LIST, "topic", "topics to read, separated by ';'")
+TOPIC_PATTERN = _optional(STRING, "topic-pattern", "Java regular expression for names of topics")
+BOOTSTRAP_SERVERS = Option(
+    key="properties.bootstrap.servers",
+    type=STRING,
+    default="",
+    doc="brokers to begin with, as 'host:port,host:port'",
+    required=True,
+)
+GROUP_ID = _optional(
+    STRING, "properties.group.id", "consumer group, for start and committed offsets"
+)
+PROPERTIES = PrefixOption(prefix="properties.", doc="options of the Kafka client")
+FORMAT = _optional(STRING, "format", "format of the value")
+VALUE_FORMAT = _optional(STRING, "value.format", "format of the value, in place of 'format'")
+KEY_FORMAT = _optional(STRING, "key.format", "format of the key")
+KEY_FIELDS = Option(
+    key="key.fields", type=LIST, default=(), doc="physical columns that the key holds, in order"
+)
+KEY_FIELDS_PREFIX = Option(
+    key="key.fields-prefix",
+    type=STRING,
+    default="",
+    doc="prefix that the key's columns have in the table only",
+)
+VALUE_FIELDS_INCLUDE = Option(
+    key="value.fields-include",
+    type=enum_type("ALL", "EXCEPT_KEY"),
+    default="ALL",
+    doc="whether the value holds the key's columns too",
+)
+STARTUP_MODE = Option(
+    key="scan.startup.mode",
+    type=enum_type(*MODES),
+    default="group-offsets",
+    doc="where the scan starts",
+)
+STARTUP_OFFSETS = _optional(
+    STRING, "scan.startup.specific-offsets", "'partition:0,offset:42;partition:1,offset:300'"
+)
+STARTUP_TIMESTAMP = _optional(
+    LONG, "scan.startup.timestamp-millis", "epoch ms of the first record to read"
+)
+BOUNDED_MODE = Option(
+    key="scan.bounded.mode",
+    type=enum_type("unbounded", *MODES[1:]),
+    default="unbounded",
+    doc="where the scan ends",
+)
+BOUNDED_OFFSETS = _optional(
+    STRING, "scan.bounded.specific-offsets", "'partition:0,offset:42;partition:1,offset:300'"
+)
+BOUNDED_TIMESTAMP = _optional(
+    LONG, "scan.bounded.timestamp-millis", "epoch ms of the first record not to read"
+)
+DISCOVERY_INTERVAL = Option(
+    key="scan.topic-partition-discovery.interval",
+    type=DURATION,
+    default=300_000,
+    doc="how often new partitions and topics are looked for; 0 never",
+)
+PARALLELISM = _optional(INT, "scan.parallelism", "tasks of a batch; default one per partition")
+ON_DATA_LOSS = Option(
+    key="scan.on-data-loss",
+    type=enum_type("fail", "continue"),
+    default="fail",
+    doc="what to do when records were deleted before they were read (Penstock's own option)",
+)
+MAX_RECORDS = _optional(
+    LONG, "scan.max-records-per-batch", "read limit of a batch (Penstock's own option)"
+)
+EMIT_STRATEGY = Option(
+    key="scan.watermark.emit.strategy",
+    type=enum_type("on-periodic", "on-event"),
+    default="on-periodic",
+    doc="accepted for Flink's sake: here a watermark comes with every batch",
+)
+ALIGNMENT_GROUP = _optional(
+    STRING, "scan.watermark.alignment.group", "tables that are to advance together"
+)
+ALIGNMENT_DRIFT = _optional(
+    DURATION, "scan.watermark.alignment.max-drift", "how far a split may run ahead"
+)
+ALIGNMENT_INTERVAL = Option(
+    key="scan.watermark.alignment.update-interval",
+    type=DURATION,
+    default=1000,
+    doc="how often limits change",
+)
+IDLE_TIMEOUT = _optional(
+    DURATION, "scan.watermark.idle-timeout", "silence after which a partition no longer counts"
+)
+SINK_OPTIONS: tuple[Option[Any], ...] = (
+    _optional(INT, "sink.parallelism", "tasks of a write"),
+    Option(
+        key="sink.partitioner",
+        type=STRING,
+        default="default",
+        doc="'default', 'fixed' or 'round-robin'",
+    ),
+    Option(
+        key="sink.delivery-guarantee",
+        type=enum_type("none", "at-least-once", "exactly-once"),
+        default="at-least-once",
+        doc="what a failure may do to written records",
+    ),
+    _optional(STRING, "sink.transactional-id-prefix", "names transactions of exactly-once"),
+    Option(
+        key="sink.transaction-naming-strategy",
+        type=enum_type("INCREMENTING", "POOLING"),
+        default="INCREMENTING",
+        doc="accepted for Flink's sake",
+    ),
+    _optional(STRING, "sink.semantic", "deprecated name of 'sink.delivery-guarantee'"),
+)
+
+OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
+    CONNECTOR,
+    TOPIC,
+    TOPIC_PATTERN,
+    BOOTSTRAP_SERVERS,
+    GROUP_ID,
+    PROPERTIES,
+    FORMAT,
+    VALUE_FORMAT,
+    KEY_FORMAT,
+    KEY_FIELDS,
+    KEY_FIELDS_PREFIX,
+    VALUE_FIELDS_INCLUDE,
+    STARTUP_MODE,
+    STARTUP_OFFSETS,
+    STARTUP_TIMESTAMP,
+    BOUNDED_MODE,
+    BOUNDED_OFFSETS,
+    BOUNDED_TIMESTAMP,
+    DISCOVERY_INTERVAL,
+    PARALLELISM,
+    ON_DATA_LOSS,
+    MAX_RECORDS,
+    EMIT_STRATEGY,
+    ALIGNMENT_GROUP,
+    ALIGNMENT_DRIFT,
+    ALIGNMENT_INTERVAL,
+    IDLE_TIMEOUT,
+    *SINK_OPTIONS,
+)

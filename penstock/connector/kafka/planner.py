@@ -1,0 +1,202 @@
+"""The driver's eye on Kafka: topics and partitions, positions, extents, peeks, group offsets.
+
+Holds the connections of one query's planning; what the answers mean for the scan is the coordinator's part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.connector.kafka.client import KafkaAdmin, KafkaConsumer
+from penstock.connector.kafka.committer import GroupCommitter
+from penstock.connector.kafka.connection import LogBounds, TopicInfo
+from penstock.connector.kafka.decode import RecordDecoder
+from penstock.connector.kafka.failures import deleted_records, missing_topics, topic_changed
+from penstock.connector.kafka.peek import Peeker
+from penstock.connector.kafka.settings import KafkaSettings
+from penstock.connector.kafka.split import KafkaSplit, TopicPartition
+from penstock.connector.kafka.startup import Earliest, resolve_start, resolve_stop
+from penstock.connector.kafka.subscriber import TopicList, TopicPattern
+from penstock.connector.kafka.tuning import admin_connection, peek_connection
+from penstock.connector.source.split import Discovery, Extent
+
+__all__ = ["KafkaSplitPlanner"]
+
+COMMIT_ON_CLOSE_S = 5.0
+"""How long `close` waits for offsets under way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BrokerOffsets:
+    """The lookups that startup and bounded modes need."""
+
+    admin: KafkaAdmin
+    group: str | None
+    committed_only: bool
+
+    def earliest(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {p: b.first for p, b in self._bounds(partitions, self.committed_only).items()}
+
+    def latest(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {p: b.end for p, b in self._bounds(partitions, self.committed_only).items()}
+
+    def high_watermarks(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        return {p: b.end for p, b in self._bounds(partitions, False).items()}
+
+    def committed(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        assert self.group, "a table without a group is refused before it is planned"
+        return self.admin.group_offsets(self.group, partitions)
+
+    def at_time(
+        self, partitions: Collection[TopicPartition], at_ms: int
+    ) -> Mapping[TopicPartition, int]:
+        return self.admin.at_time(partitions, at_ms, committed=self.committed_only)
+
+    def _bounds(
+        self, partitions: Collection[TopicPartition], committed: bool
+    ) -> Mapping[TopicPartition, LogBounds]:
+        found = self.admin.bounds(partitions, committed=committed)
+        for partition in partitions:
+            if partition not in found:
+                raise topic_changed(partition.topic, None, None)
+        return found
+
+
+class KafkaSplitPlanner:
+    """A SplitPlanner over Kafka. Driver only, one thread; every method may block up to half a minute."""
+
+    def __init__(self, settings: KafkaSettings, decoder: RecordDecoder) -> None:
+        """Connect at the first question. `decoder` makes the columns that peeks give."""
+        self._settings = settings
+        self._decoder = decoder
+        self._admin = KafkaAdmin(admin_connection(settings.client))
+        self._peeker: Peeker | None = None
+        self._committer = (
+            GroupCommitter(self._admin, settings.group)
+            if settings.commits and settings.group
+            else None
+        )
+        self._topic_ids: dict[str, str] = {}
+        self._leader_epochs: dict[str, int | None] = {}
+
+    def list_splits(self) -> Discovery:
+        """List partitions and topic ids. Raises UnknownObjectError for a named topic that never was there."""
+        found = self._topics()
+        self._topic_ids = {name: topic.topic_id for name, topic in found.items()}
+        return Discovery(
+            owners={
+                TopicPartition(name, partition).split_id: name
+                for name, topic in sorted(found.items())
+                for partition in topic.partitions
+            },
+            incarnations=dict(sorted(self._topic_ids.items())),
+        )
+
+    def _topics(self) -> dict[str, TopicInfo]:
+        match self._settings.subscription:
+            case TopicPattern() as pattern:
+                return self._admin.topics(pattern.select(self._admin.topic_names()))
+            case TopicList(topics=names):
+                found = self._admin.topics(names)
+                # one that was there before is left out: the coordinator knows what its end means
+                missing = [n for n in names if n not in found and n not in self._topic_ids]
+                if missing:
+                    address = self._settings.bootstrap_servers
+                    raise missing_topics(missing, self._admin.topic_names(), address)
+                return found
+
+    def start_positions(
+        self, split_ids: Sequence[str], *, first_listing: bool
+    ) -> Mapping[str, int]:
+        """Resolve starts: by the startup mode, or the earliest offset for what is found later (FLINK-32019)."""
+        mode = self._settings.startup if first_listing else Earliest()
+        starts = resolve_start(mode, [TopicPartition.of(i) for i in split_ids], self._offsets)
+        return {partition.split_id: offset for partition, offset in starts.items()}
+
+    def stop_positions(self, split_ids: Sequence[str]) -> Mapping[str, int]:
+        """Resolve stops of a bounded scan."""
+        if self._settings.bounded is None:
+            return {}
+        partitions = [TopicPartition.of(split_id) for split_id in split_ids]
+        stops = resolve_stop(self._settings.bounded, partitions, self._offsets)
+        return {partition.split_id: offset for partition, offset in stops.items()}
+
+    def extents(self, split_ids: Sequence[str]) -> Mapping[str, Extent]:
+        """Look up log starts and ends. Raises TopicChangedError as soon as a topic is another than at listing."""
+        partitions = {TopicPartition.of(split_id): split_id for split_id in split_ids}
+        bounds = self._admin.bounds(list(partitions), committed=self._settings.reads_committed)
+        self._check_topics({partition.topic for partition in partitions})
+        extents = {}
+        for partition, split_id in partitions.items():
+            found = bounds.get(partition)
+            if found is None:
+                raise topic_changed(partition.topic, self._topic_ids.get(partition.topic), None)
+            extents[split_id] = Extent(first=found.first, end=found.end)
+            self._leader_epochs[split_id] = found.leader_epoch
+        return extents
+
+    def peek(self, ranges: Mapping[str, tuple[int, int]]) -> Mapping[str, pa.RecordBatch]:
+        """Read the last decodable record of each range; see SplitPlanner."""
+        if self._peeker is None:
+            consumer = KafkaConsumer(peek_connection(self._settings.client))
+            self._peeker = Peeker(consumer, self._decoder)
+        return self._peeker.peek({TopicPartition.of(i): offsets for i, offsets in ranges.items()})
+
+    def split(self, split_id: str, start: int, stop: int) -> KafkaSplit:
+        """Make a task's split, with the leader epoch seen at planning if there was one."""
+        partition = TopicPartition.of(split_id)
+        return KafkaSplit(
+            split_id=split_id,
+            start=start,
+            stop=stop,
+            topic=partition.topic,
+            partition=partition.partition,
+            leader_epoch=self._leader_epochs.get(split_id),
+        )
+
+    def lost(self, split_id: str, position: int, extent: Extent) -> Exception:
+        """Make the error for deleted records."""
+        return deleted_records(TopicPartition.of(split_id), position, extent)
+
+    def changed(self, owner: str, known: str, found: str | None) -> Exception:
+        """Make the error for a topic that was deleted, or deleted and made again."""
+        return topic_changed(owner, known, found)
+
+    def commit(self, positions: Mapping[str, int]) -> None:
+        """Commit group offsets, without waiting; nothing where the table has no group or says not to."""
+        if self._committer is not None and positions:
+            self._committer.commit(
+                {TopicPartition.of(i): offset for i, offset in positions.items()}
+            )
+
+    def close(self) -> None:
+        """Wait for a commit under way and drop the connections."""
+        if self._committer is not None:
+            self._committer.finish(COMMIT_ON_CLOSE_S)
+        if self._peeker is not None:
+            self._peeker.close()
+            self._peeker = None
+
+    @property
+    def _offsets(self) -> _BrokerOffsets:
+        return _BrokerOffsets(
+            admin=self._admin,
+            group=self._settings.group,
+            committed_only=self._settings.reads_committed,
+        )
+
+    def _check_topics(self, topics: set[str]) -> None:
+        """Compare topic ids with those of the last listing: offsets of a topic made again mean other records."""
+        known = {
+            topic: self._topic_ids[topic] for topic in sorted(topics) if topic in self._topic_ids
+        }
+        found = self._admin.topics(list(known))
+        for topic, topic_id in known.items():
+            now = found.get(topic)
+            if now is None or now.topic_id != topic_id:
+                raise topic_changed(topic, topic_id, None if now is None else now.topic_id)

@@ -1,0 +1,138 @@
+"""Records of one fetch, and their metadata as Arrow arrays: column by column, and only what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.catalog.types import LogicalType
+from penstock.connector.arrow import arrow_type
+from penstock.connector.kafka.client import Message
+from penstock.connector.kafka.split import TopicPartition
+
+__all__ = ["Records", "metadata_array"]
+
+# org.apache.kafka.common.record.TimestampType by librdkafka's codes
+_TIMESTAMP_TYPES = pa.array(["NoTimestampType", "CreateTime", "LogAppendTime"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """Records of a fetch, those of one partition in a run: `runs` are (partition, number of records)."""
+
+    messages: Sequence[Message]
+    runs: tuple[tuple[TopicPartition, int], ...]
+
+    @classmethod
+    def of(cls, gathered: Mapping[TopicPartition, Sequence[Message]]) -> Records:
+        """Put the records of several partitions behind one another."""
+        runs = tuple((partition, len(messages)) for partition, messages in gathered.items())
+        if len(gathered) == 1:
+            (messages,) = gathered.values()
+            return cls(messages=messages, runs=runs)
+        return cls(messages=[m for messages in gathered.values() for m in messages], runs=runs)
+
+    def where(self, index: int) -> str:
+        """Name a record in an error."""
+        message = self.messages[index]
+        return (
+            f"topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
+        )
+
+
+def metadata_array(key: str, declared: LogicalType, records: Records) -> pa.Array:
+    """Build one metadata column for all records, as the type that the table declares."""
+    array = _BUILDERS[key](records)
+    target = arrow_type(declared)
+    if key == "header-list":
+        # Arrow matches fields by name, SQL by position
+        names = [field.name for field in target.value_type]
+        pairs = pa.StructArray.from_arrays(array.values.flatten(), names)
+        array = pa.ListArray.from_arrays(array.offsets, pairs)
+    return array.cast(target)
+
+
+def _topic(records: Records) -> pa.Array:
+    return _by_run(
+        pa.array([partition.topic for partition, _ in records.runs], pa.string()), records
+    )
+
+
+def _partition(records: Records) -> pa.Array:
+    return _by_run(
+        pa.array([partition.partition for partition, _ in records.runs], pa.int32()), records
+    )
+
+
+def _by_run(values: pa.Array, records: Records) -> pa.Array:
+    counts = [count for _, count in records.runs]
+    return values.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+
+
+def _offset(records: Records) -> pa.Array:
+    return pa.array(
+        np.fromiter(map(Message.offset, records.messages), np.int64, len(records.messages))
+    )
+
+
+def _timestamp(records: Records) -> pa.Array:
+    return pa.array(_timestamps(records)[:, 1]).cast(pa.timestamp("ms", tz="UTC"))
+
+
+def _timestamp_type(records: Records) -> pa.Array:
+    return _TIMESTAMP_TYPES.take(pa.array(_timestamps(records)[:, 0]))
+
+
+def _timestamps(records: Records) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    pairs = list(map(Message.timestamp, records.messages))
+    return np.array(pairs, np.int64).reshape(len(pairs), 2)
+
+
+def _leader_epoch(records: Records) -> pa.Array:
+    return pa.array(list(map(Message.leader_epoch, records.messages)), pa.int32())
+
+
+def _header_list(records: Records) -> pa.Array:
+    ends, names, values = _headers(records)
+    pairs = pa.StructArray.from_arrays([names, values], ["key", "value"])
+    return pa.ListArray.from_arrays(ends, pairs)
+
+
+def _header_map(records: Records) -> pa.Array:
+    # of headers with the same name the last one counts, as in Flink's map
+    unique = [dict(message.headers() or ()) for message in records.messages]
+    ends = pa.array(np.cumsum([0, *map(len, unique)]), pa.int32())
+    names = pa.array([name for headers in unique for name in headers], pa.string())
+    values = pa.array(
+        [_bytes(value) for headers in unique for value in headers.values()], pa.binary()
+    )
+    return pa.MapArray.from_arrays(ends, names, values)
+
+
+def _headers(records: Records) -> tuple[pa.Array, pa.Array, pa.Array]:
+    # the stubs say dict as well, which is for producers
+    pairs: list[Any] = [message.headers() or () for message in records.messages]
+    ends = pa.array(np.cumsum([0, *map(len, pairs)]), pa.int32())
+    names = pa.array([name for headers in pairs for name, _ in headers], pa.string())
+    values = pa.array([_bytes(value) for headers in pairs for _, value in headers], pa.binary())
+    return ends, names, values
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+_BUILDERS: Mapping[str, Callable[[Records], pa.Array]] = {
+    "topic": _topic,
+    "partition": _partition,
+    "headers": _header_map,
+    "header-list": _header_list,
+    "leader-epoch": _leader_epoch,
+    "offset": _offset,
+    "timestamp": _timestamp,
+    "timestamp-type": _timestamp_type,
+}

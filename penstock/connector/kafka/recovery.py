@@ -1,0 +1,85 @@
+"""What a task does when the log is not as it was planned: asks the broker what is there, then goes on or fails."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.connector.kafka.client import KafkaAdmin
+from penstock.connector.kafka.failures import (
+    deleted_records,
+    stalled_read,
+    topic_changed,
+    truncated_log,
+)
+from penstock.connector.kafka.ranges import RangeProgress
+from penstock.connector.kafka.tuning import admin_connection
+from penstock.connector.source.split import Extent
+
+__all__ = ["LogCheck"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LogCheck:
+    """Looks at the log of a range. `client` may hold passwords; a connection is made at the first look."""
+
+    client: Mapping[str, str] = field(repr=False)
+    tolerates_loss: bool
+    committed: bool
+    _admin: KafkaAdmin | None = None
+
+    def go_on(self, reading: RangeProgress) -> None:
+        """Move a range whose next offset is unavailable to where it can go on. Raises DataLossError."""
+        extent = self._extent(reading)
+        partition, position = reading.partition, reading.position
+        if position < extent.first:
+            if not self.tolerates_loss:
+                raise deleted_records(partition, position, extent)
+            logger.warning(
+                "%s: %d offsets from %d were deleted before they were read",
+                partition.split_id,
+                extent.first - position,
+                position,
+            )
+            reading.advance(extent.first)
+        elif position > extent.end and self._end_of_log(reading) < position:
+            if not self.tolerates_loss:
+                raise truncated_log(partition, position, extent)
+            logger.warning("%s: the log ends before offset %d", partition.split_id, position)
+            reading.advance(reading.split.stop or position)
+
+    def stalled(self, reading: RangeProgress, last_error: str | None) -> None:
+        """Find out why a range gets no further, and raise that; returns when it may go on after all."""
+        extent = self._extent(reading)
+        position, stop = reading.position, reading.split.stop
+        if position < extent.first:
+            self.go_on(reading)
+            return
+        target = position + 1 if stop is None else stop
+        if extent.end < target and self._end_of_log(reading) < target and not self.tolerates_loss:
+            raise truncated_log(reading.partition, target, extent)
+        raise stalled_read(reading.partition, position, target, extent, last_error)
+
+    def still_there(self, reading: RangeProgress) -> None:
+        """Check that a partition that the client does not know is really gone. Raises TopicChangedError."""
+        self._extent(reading)
+
+    def _extent(self, reading: RangeProgress) -> Extent:
+        found = self._connected.bounds([reading.partition], committed=self.committed)
+        bounds = found.get(reading.partition)
+        if bounds is None:
+            raise topic_changed(reading.partition.topic, None, None)
+        return Extent(first=bounds.first, end=bounds.end)
+
+    def _end_of_log(self, reading: RangeProgress) -> int:
+        """Give the high watermark: past the last stable offset there may only be an open transaction."""
+        return self._connected.bounds([reading.partition], committed=False)[reading.partition].end
+
+    @property
+    def _connected(self) -> KafkaAdmin:
+        if self._admin is None:
+            self._admin = KafkaAdmin(admin_connection(self.client))
+        return self._admin

@@ -1,0 +1,99 @@
+"""The scan of a Kafka table as a picklable value: the root of planner and reader (Flink's KafkaSource)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.catalog.schema import Schema
+from penstock.catalog.types import LogicalType
+from penstock.connector.contract import ReadRequest
+from penstock.connector.kafka.fields import Projection, TableFormats
+from penstock.connector.kafka.metadata import METADATA_TYPES
+from penstock.connector.kafka.settings import KafkaSettings
+
+if TYPE_CHECKING:
+    from penstock.connector.kafka.decode import RecordDecoder
+    from penstock.connector.kafka.planner import KafkaSplitPlanner
+    from penstock.connector.kafka.reader import KafkaSplitReader
+
+__all__ = ["KafkaSource"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSource:
+    """A SplitSource over Kafka. Loads the client library only when a side is opened."""
+
+    schema: Schema
+    settings: KafkaSettings
+    formats: TableFormats = field(repr=False)
+    projection: Projection = field(repr=False)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether `scan.bounded.mode` ends the scan."""
+        return self.settings.bounded is not None
+
+    @property
+    def metadata_types(self) -> Mapping[str, LogicalType]:
+        """The metadata that records have."""
+        return METADATA_TYPES
+
+    @property
+    def skips_bad_records(self) -> bool:
+        """Whether the formats leave out what they cannot decode."""
+        return self.formats.skips_bad_records(self.settings.resolved)
+
+    @property
+    def tolerates_loss(self) -> bool:
+        """Whether `scan.on-data-loss` is `continue`."""
+        return self.settings.tolerates_loss
+
+    @property
+    def idle_timeout_ms(self) -> int | None:
+        """`scan.watermark.idle-timeout`."""
+        return self.settings.idle_timeout_ms
+
+    @property
+    def max_records_per_batch(self) -> int | None:
+        """`scan.max-records-per-batch`."""
+        return self.settings.max_records_per_batch
+
+    @property
+    def parallelism(self) -> int | None:
+        """`scan.parallelism`."""
+        return self.settings.parallelism
+
+    @property
+    def discovery_interval_ms(self) -> int:
+        """`scan.topic-partition-discovery.interval`; -1 for a bounded scan."""
+        return self.settings.discovery_interval_ms
+
+    def open_planner(self, peeked: ReadRequest) -> KafkaSplitPlanner:
+        """Open the driver's side."""
+        from penstock.connector.kafka.planner import KafkaSplitPlanner
+
+        return KafkaSplitPlanner(self.settings, self._decoder(peeked))
+
+    def open_reader(self, request: ReadRequest) -> KafkaSplitReader:
+        """Open a task's side."""
+        from penstock.connector.kafka.reader import KafkaSplitReader
+        from penstock.connector.kafka.recovery import LogCheck
+        from penstock.connector.kafka.tuning import read_connection
+
+        check = LogCheck(
+            client=self.settings.client,
+            tolerates_loss=self.settings.tolerates_loss,
+            committed=self.settings.reads_committed,
+        )
+        return KafkaSplitReader(
+            read_connection(self.settings.client), self._decoder(request), check
+        )
+
+    def _decoder(self, request: ReadRequest) -> RecordDecoder:
+        from penstock.connector.kafka.decode import RecordDecoder
+
+        return RecordDecoder(
+            request.columns, self.schema, self.projection, self.formats, self.settings.resolved
+        )
