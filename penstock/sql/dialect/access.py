@@ -1,0 +1,59 @@
+"""What others ask of a syntax tree: its text, the options in its hints, the tables that it names."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from sqlglot import exp
+
+from penstock.sql.dialect.flink import Flink
+from penstock.sql.positions import attach
+
+__all__ = ["named_tables", "parse_query", "table_options", "to_text"]
+
+
+def parse_query(text: str) -> exp.Query:
+    """The tree of a query that is known to be right, such as a view's. Its nodes have no place."""
+    (tree,) = Flink().parse(text)
+    assert isinstance(tree, exp.Query | exp.Values), f"not a query: {text}"
+    return attach(tree, None)  # type: ignore[return-value]  # VALUES stands where a query does
+
+
+def to_text(node: exp.Expr) -> str:
+    """Flink SQL of a tree, without comments; equal trees give equal texts."""
+    return node.sql(Flink, comments=False)
+
+
+def table_options(table: exp.Table) -> dict[str, str]:
+    """The options in the hints /*+ OPTIONS('k'='v') */ of a table, the last one of a key; as in Flink."""
+    options: dict[str, str] = {}
+    for hint in table.args.get("hints") or []:
+        for call in hint.expressions:
+            if call.name == "OPTIONS":
+                options |= {pair.this.name: pair.expression.name for pair in call.expressions}
+    return options
+
+
+def named_tables(query: exp.Expr) -> list[exp.Table]:
+    """The tables that a query names, those in windowing functions too, names of WITH not; in order."""
+    found: list[exp.Table] = []
+    _collect(query, frozenset(), found)
+    return found
+
+
+def _collect(node: exp.Expr, hidden: frozenset[str], found: list[exp.Table]) -> None:
+    """`hidden` are the names that WITH clauses around `node` define."""
+    with_ = node.args.get("with_")
+    if with_ is not None:
+        for cte in with_.expressions:
+            _collect(cte.this, hidden, found)
+            hidden |= {cte.alias}
+    if _is_name(node) and (node.db or node.name not in hidden):
+        found.append(node)
+    for child in node.iter_expressions():
+        if child is not with_:
+            _collect(child, hidden, found)
+
+
+def _is_name(node: exp.Expr) -> TypeGuard[exp.Table]:
+    return isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)

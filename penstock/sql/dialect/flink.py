@@ -1,0 +1,59 @@
+"""The dialect class: tokenizer, parser and generator put together, and what sqlglot asks of a dialect."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect, NormalizationStrategy
+from sqlglot.optimizer.annotate_types import TypeAnnotator
+
+from penstock.sql.dialect.build import refuse_compiled_build
+
+refuse_compiled_build()
+
+from penstock.sql.dialect.ddl import FlinkParser  # noqa: E402
+from penstock.sql.dialect.functions import FUNCTIONS, result_argument  # noqa: E402
+from penstock.sql.dialect.generator import FlinkGenerator  # noqa: E402
+from penstock.sql.dialect.tokens import FlinkTokenizer  # noqa: E402
+
+__all__ = ["Flink"]
+
+
+def _annotate_function(annotator: TypeAnnotator, node: exp.Expr) -> exp.Expr:
+    """The type of a function's result, from the table of functions."""
+    row = FUNCTIONS.get(node.name.upper())
+    kind: exp.DataType | None = None
+    if (argument := result_argument(row, node.expressions)) is not None:
+        kind = argument.type
+    elif row and row.returns and not row.returns.startswith("<"):
+        kind = exp.DataType.build(row.returns, dialect=Flink)
+    return annotator._set_type(node, kind)  # noqa: SLF001 - how every annotator of sqlglot does it
+
+
+def _annotate_average(annotator: TypeAnnotator, node: exp.Expr) -> exp.Expr:
+    """AVG of whole numbers is whole in Flink."""
+    kind = node.this.type
+    whole = kind is not None and kind.is_type(*exp.DataType.INTEGER_TYPES)
+    return annotator._set_type(node, kind if whole else exp.DType.DOUBLE)  # noqa: SLF001
+
+
+class Flink(Dialect):
+    """Flink SQL, as of Flink 2.2."""
+
+    NORMALIZATION_STRATEGY = NormalizationStrategy.CASE_SENSITIVE
+    TYPED_DIVISION = True
+    SUPPORTS_USER_DEFINED_TYPES = False
+    SUPPORTS_COLUMN_JOIN_MARKS = False
+    LEAST_GREATEST_IGNORES_NULLS = False
+    EXPRESSION_METADATA = {  # noqa: RUF012 - sqlglot declares it so
+        **Dialect.EXPRESSION_METADATA,
+        exp.Anonymous: {"annotator": _annotate_function},
+        exp.AnonymousAggFunc: {"annotator": _annotate_function},
+        exp.Avg: {"annotator": _annotate_average},
+        exp.CurrentTimestamp: {"returns": exp.DType.TIMESTAMPLTZ},
+        exp.Localtimestamp: {"returns": exp.DType.TIMESTAMPNTZ},
+        exp.Extract: {"returns": exp.DType.BIGINT},
+    }
+
+    Tokenizer = FlinkTokenizer
+    Parser = FlinkParser
+    Generator = FlinkGenerator

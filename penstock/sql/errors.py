@@ -1,0 +1,64 @@
+"""How an error is shown to a person: message, place, the line with a caret under the token, help."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from penstock.catalog.errors import InputErrors, PenstockError, Span
+from penstock.sql.positions import span_of
+
+__all__ = ["render", "render_text", "span_of"]
+
+ERROR = "bold red"
+PLACE = "bold blue"
+HELP = "bold cyan"
+
+
+def render(error: PenstockError, *, color: bool = False) -> str:
+    """The text of an error (of each, for InputErrors), with ANSI colours if asked for."""
+    text = render_text(error)
+    if not color:
+        return text.plain
+    console = Console(file=StringIO(), force_terminal=True, color_system="standard", soft_wrap=True)
+    with console.capture() as captured:
+        console.print(text, end="")
+    return captured.get()
+
+
+def render_text(error: PenstockError) -> Text:
+    """As `render`, for a rich console."""
+    errors = error.errors if isinstance(error, InputErrors) else (error,)
+    text = Text("\n\n").join(_render_one(one) for one in errors)
+    if len(errors) > 1:
+        text.append(f"\n\n{len(errors)} errors; nothing was started", style=ERROR)
+    return text
+
+
+def _render_one(error: PenstockError) -> Text:
+    text = Text()
+    text.append("error", style=ERROR)
+    text.append(f": {error.message}", style="bold")
+    gutter = " " * len(str(error.span.line)) if error.span else ""
+    if error.span:
+        _append_place(text, error.span, gutter)
+    if error.hint:
+        text.append(f"\n{gutter} " if gutter else "\n")
+        text.append("= help" if gutter else "help", style=HELP)
+        text.append(f": {error.hint}")
+    return text
+
+
+def _append_place(text: Text, span: Span, gutter: str) -> None:
+    line = span.line_text.expandtabs(1)  # a tab is one column here, so that the caret stands right
+    before, marked = line[: span.column - 1], line[span.column - 1 :][: span.length]
+    text.append(f"\n{gutter}--> ", style=PLACE)
+    text.append(f"{span.file}:{span.line}:{span.column}\n")
+    text.append(f"{gutter} |\n{span.line} | ", style=PLACE)
+    text.append(f"{line}\n")
+    text.append(f"{gutter} | ", style=PLACE)
+    text.append(" " * max(cell_len(before), span.column - 1 - len(before)))
+    text.append("^" * max(1, cell_len(marked)), style=ERROR)

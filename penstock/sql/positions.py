@@ -1,0 +1,107 @@
+"""Where things stand in a text: offsets of syntax nodes, and their place as file, line and column.
+
+Nodes keep offsets of their first and last character in `meta`; the root of a parsed statement keeps
+the Source that the offsets are of. Offsets count from 0 over the whole text, both ends inclusive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self, TypeVar
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token
+
+from penstock.catalog.errors import Span
+from penstock.catalog.options import is_secret
+
+__all__ = ["LineMap", "Source", "attach", "extent", "mark", "span_of"]
+
+Node = TypeVar("Node", bound=exp.Expr)
+
+LineMap = Sequence[tuple[str, int]]
+"""For each line of a rendered text the file and line that a person edits."""
+
+SOURCE = "penstock.source"
+_OPTION = re.compile(r"'((?:[^']|'')*)'\s*=\s*'((?:[^']|'')*)'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A text and where its lines come from (`line_map` is None where it is the file itself)."""
+
+    file: str
+    text: str = field(repr=False)
+    line_map: LineMap | None = field(default=None, repr=False)
+
+    def span(self, start: int, end: int) -> Span:
+        """The place of the characters `start` to `end`; one line at most.
+
+        The line is shown without the values of secret options: their length stays, so that the
+        caret stands right.
+        """
+        first = self.text.rfind("\n", 0, start) + 1
+        last = self.text.find("\n", start)
+        last = len(self.text) if last < 0 else last
+        file, line = self.file, self.text.count("\n", 0, start) + 1
+        if self.line_map is not None and line <= len(self.line_map):
+            file, line = self.line_map[line - 1]
+        return Span(
+            file=file,
+            line=line,
+            column=start - first + 1,
+            length=max(1, min(end + 1, last) - start),
+            line_text=_without_secrets(self.text)[first:last].rstrip("\r"),
+        )
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self  # a node's meta is copied with the node; this is a value
+
+
+def mark(node: Node, first: Token, last: Token) -> Node:
+    """Note that `node` was read from the tokens `first` to `last`."""
+    node.meta["start"] = first.start
+    node.meta["end"] = last.end
+    return node
+
+
+def attach(node: Node, source: Source | None) -> Node:
+    """Note which text the offsets of `node`, and of what is below it, are of; None for one without."""
+    node.meta[SOURCE] = source
+    return node
+
+
+def extent(node: exp.Expr) -> tuple[int, int] | None:
+    """First and last offset of a node, or of what stands below it; None for a node made by code."""
+    found = [
+        (n.meta["start"], n.meta["end"])
+        for n in node.walk()
+        if n.meta_get("start") is not None and n.meta_get("end") is not None
+    ]
+    if not found:
+        return None
+    return min(start for start, _ in found), max(end for _, end in found)
+
+
+def span_of(node: exp.Expr) -> Span | None:
+    """The place of a syntax node in the file; None where the node does not come from one."""
+    above: exp.Expr | None = node
+    while above is not None:
+        if SOURCE in above.meta:
+            source = above.meta[SOURCE]
+            place = extent(node)
+            return source.span(*place) if source is not None and place else None
+        above = above.parent
+    return None
+
+
+def _without_secrets(text: str) -> str:
+    def mask(match: re.Match[str]) -> str:
+        if not is_secret(match[1].replace("''", "'")):
+            return match[0]
+        start, end = match.start(2) - match.start(), match.end(2) - match.start()
+        return match[0][:start] + re.sub(r"[^\n]", "*", match[2]) + match[0][end:]
+
+    return _OPTION.sub(mask, text)

@@ -1,0 +1,110 @@
+"""Splits a text into statements.
+
+The text is cut by tokens, so that a `;` in a string, a comment or a quoted name does not split.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.catalog.errors import Span, SqlSyntaxError
+from penstock.sql.dialect import Flink
+from penstock.sql.positions import LineMap, Source, extent
+
+__all__ = ["LineMap", "Source", "StatementText", "split", "split_all"]
+
+_LEXICAL = re.compile(
+    r"""'(?:[^']|'')*' | `(?:[^`]|``)*` | --[^\n]* | //[^\n]* | /\*.*?\*/ | (?P<open>['`]|/\*)""",
+    re.DOTALL | re.VERBOSE,
+)
+_OPENED = {"'": "string", "`": "quoted name", "/*": "comment"}
+BLOCKS = (("EXECUTE", "STATEMENT", "SET", "BEGIN"), ("BEGIN", "STATEMENT", "SET"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementText:
+    """One statement of a source. `offset` is where it starts there, `index` counts from 1.
+
+    Tokens and syntax nodes have offsets into the whole source, not into `text`.
+    """
+
+    text: str
+    offset: int
+    index: int
+    source: Source = field(repr=False)
+    tokens: tuple[Token, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def file(self) -> str:
+        """The file that the statement is written in."""
+        return self.source.file
+
+    @property
+    def span(self) -> Span:
+        """The first line of the statement."""
+        return self.source.span(self.offset, self.offset + len(self.text) - 1)
+
+    def locate(self, node: exp.Expr) -> Span:
+        """The place of a syntax node; of the whole statement if the node was made by code."""
+        place = extent(node)
+        return self.source.span(*place) if place else self.span
+
+
+def split(text: str, file: str, line_map: LineMap | None = None) -> tuple[StatementText, ...]:
+    """Cut a text into statements. Raises SqlSyntaxError for a string or comment without an end."""
+    statements, error = split_all(Source(file=file, text=text, line_map=line_map))
+    if error is not None:
+        raise error
+    return statements
+
+
+def split_all(source: Source) -> tuple[tuple[StatementText, ...], SqlSyntaxError | None]:
+    """As `split`; gives the statements in front of the error beside it."""
+    text, error = source.text, None
+    for match in _LEXICAL.finditer(text):
+        if match["open"]:
+            start = match.start("open")
+            what = _OPENED[match["open"]]
+            message = f"this {what} has no end"
+            error = SqlSyntaxError(message, span=source.span(start, start + len(match["open"]) - 1))
+            text = text[:start]
+            break
+    statements: list[StatementText] = []
+    for tokens in _statements(Flink().tokenize(text)):
+        start, end = tokens[0].start, tokens[-1].end + 1
+        statements.append(
+            StatementText(
+                text=source.text[start:end],
+                offset=start,
+                index=len(statements) + 1,
+                source=source,
+                tokens=tuple(tokens),
+            )
+        )
+    if error is not None and statements and ";" not in text[statements[-1].offset :]:
+        statements.pop()  # the one that the error is in
+    return tuple(statements), error
+
+
+def _statements(tokens: Sequence[Token]) -> list[list[Token]]:
+    found: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.token_type != TokenType.SEMICOLON or _inside_block(found[-1]):
+            found[-1].append(token)
+        else:
+            found.append([])
+    return [statement for statement in found if statement]
+
+
+def _inside_block(tokens: Sequence[Token]) -> bool:
+    """Whether a statement set has begun and not ended: its INSERTs belong together."""
+    words = tuple(token.text.upper() for token in tokens[:4])
+    if not any(words[: len(block)] == block for block in BLOCKS):
+        return False
+    ended = tokens[-1].text.upper() == "END" and tokens[-2].token_type == TokenType.SEMICOLON
+    return not ended
