@@ -65,7 +65,7 @@ def client_configuration(properties: Mapping[str, str], *, owner: str) -> dict[s
     settings = {
         RENAMED.get(key, key): value
         for key, value in properties.items()
-        if RENAMED.get(key, key) in PASSED_ON and key != "ssl.keystore.password"
+        if RENAMED.get(key, key) in PASSED_ON and not key.startswith("ssl.keystore.")
     }
     settings |= _log_in(properties, owner)
     settings |= _trusted(properties, owner)
