@@ -10,9 +10,9 @@ table's types. That every record gives exactly one row is proved, not assumed: e
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from penstock.catalog import types as t
 from penstock.catalog.errors import BadRecordError, OptionError
 from penstock.catalog.options import BOOLEAN, STRING, Option, Resolved, enum_type
 from penstock.connector.arrow import arrow_schema
-from penstock.connector.formats.contract import Decoded, Decoder, Fields, Where
+from penstock.connector.formats.contract import Decoded, Decoder, Fields
 from penstock.connector.formats.json_values import Convert, converter
 
 __all__ = ["JsonDecoder", "JsonFormat"]
@@ -64,35 +64,46 @@ _OPTIONS: tuple[Option[Any], ...] = (
         key="json.decode.json-parser.enabled", type=BOOLEAN, default=True, doc="Read and ignored."
     ),
 )
+T = TypeVar("T")
 EXCERPT = 200  # characters of a bad record in its error
 
 
 class JsonFormat:
     """The format `json`."""
 
-    name = "json"
-    options = _OPTIONS
+    @property
+    def identifier(self) -> str:
+        """The name in the option `format`."""
+        return "json"
 
-    def check(self, fields: Fields, options: Resolved) -> None:
+    def options(self, prefix: str = "") -> tuple[Option[Any], ...]:
+        """Give the options, with full keys."""
+        return tuple(_prefixed(option, prefix) for option in _OPTIONS)
+
+    def check(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> None:
         """Check options and columns. Raises OptionError, UnsupportedError."""
-        if options.get(FAIL_ON_MISSING) and options.get(IGNORE_ERRORS):
+        missing, ignore = (_prefixed(option, prefix) for option in (FAIL_ON_MISSING, IGNORE_ERRORS))
+        if resolved.get(missing) and resolved.get(ignore):
             raise OptionError(
-                f"'{FAIL_ON_MISSING.key}' and '{IGNORE_ERRORS.key}' cannot both be true",
-                hint="set one of them",
+                f"'{missing.key}' and '{ignore.key}' cannot both be true", hint="set one of them"
             )
         arrow_schema(fields)
 
-    def decoder(self, fields: Fields, options: Resolved) -> Decoder:
+    def skips_bad_records(self, resolved: Resolved, *, prefix: str = "") -> bool:
+        """Whether `json.ignore-parse-errors` is set."""
+        return resolved.get(_prefixed(IGNORE_ERRORS, prefix))
+
+    def decoder(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> Decoder:
         """Make a decoder of the columns `fields`, in that order."""
         return JsonDecoder(
             fields=tuple(fields),
-            fail_on_missing=options.get(FAIL_ON_MISSING),
-            ignore_errors=options.get(IGNORE_ERRORS),
+            fail_on_missing=resolved.get(_prefixed(FAIL_ON_MISSING, prefix)),
+            ignore_errors=resolved.get(_prefixed(IGNORE_ERRORS, prefix)),
         )
 
-    def skips_bad_records(self, options: Resolved) -> bool:
-        """Whether `json.ignore-parse-errors` is set."""
-        return options.get(IGNORE_ERRORS)
+
+def _prefixed(option: Option[T], prefix: str) -> Option[T]:
+    return replace(option, key=prefix + option.key)
 
 
 class _RefusedError(Exception):
@@ -107,7 +118,7 @@ class JsonDecoder:
     fail_on_missing: bool
     ignore_errors: bool
 
-    def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
+    def decode(self, values: Sequence[bytes | None], where: Callable[[int], str]) -> Decoded:
         """Decode values. A record without one gives no row, as in Flink, and counts as skipped."""
         present = None
         if None in values:
@@ -124,13 +135,13 @@ class JsonDecoder:
     def _decode(
         self,
         values: Sequence[bytes | None],
-        where: Where,
+        where: Callable[[int], str],
         present: np.ndarray[Any, np.dtype[np.int64]] | None,
     ) -> Decoded:
         if not self.fields:
-            return Decoded(batch=_rows_without_columns(len(values)))
+            return Decoded(batch=_rows_without_columns(len(values)), kept=None, skipped=0)
         try:
-            return Decoded(batch=self._fast(values))
+            return Decoded(batch=self._fast(values), kept=None, skipped=0)
         except (_RefusedError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return self._slow(
                 values, where if present is None else lambda i: where(int(present[i]))
@@ -165,7 +176,7 @@ class JsonDecoder:
             [batch.column(name) for name, _ in self.fields], schema=schema
         )
 
-    def _slow(self, values: Sequence[Any], where: Where) -> Decoded:
+    def _slow(self, values: Sequence[Any], where: Callable[[int], str]) -> Decoded:
         """Parse each record, then try the fast way again without those that are no JSON."""
         records: list[Any] = []
         indexes: list[int] = []
@@ -187,7 +198,7 @@ class JsonDecoder:
         indexes: list[int],
         values: Sequence[Any],
         skipped: int,
-        where: Where,
+        where: Callable[[int], str],
     ) -> Decoded:
         converters = [
             (name, logical, converter(logical, nulls_for_errors=self.ignore_errors))
@@ -230,7 +241,7 @@ class JsonDecoder:
             raise ValueError(f"field '{name}' is NULL, and the column is NOT NULL")
         return converted
 
-    def _bad(self, index: int, value: bytes, what: str, where: Where) -> int:
+    def _bad(self, index: int, value: bytes, what: str, where: Callable[[int], str]) -> int:
         if self.ignore_errors:
             return 1
         text = value[:EXCERPT].decode("utf-8", "replace") + ("..." if len(value) > EXCERPT else "")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from penstock.catalog import types as t
 from penstock.catalog.errors import BadRecordError, DefinitionError
 from penstock.catalog.options import STRING, Option, Resolved, enum_type
 from penstock.connector.arrow import arrow_schema
-from penstock.connector.formats.contract import Decoded, Decoder, Fields, Where
+from penstock.connector.formats.contract import Decoded, Decoder, Fields
 
 __all__ = ["RawFormat"]
 
@@ -43,10 +43,16 @@ _BYTES = (t.BinaryType, t.VarBinaryType)
 class RawFormat:
     """The format `raw`."""
 
-    name = "raw"
-    options: tuple[Option[Any], ...] = (CHARSET, ENDIANNESS)
+    @property
+    def identifier(self) -> str:
+        """The name in the option `format`."""
+        return "raw"
 
-    def check(self, fields: Fields, options: Resolved) -> None:  # noqa: ARG002  of the protocol
+    def options(self, prefix: str = "") -> tuple[Option[Any], ...]:
+        """Give the options, with full keys."""
+        return tuple(replace(option, key=prefix + option.key) for option in (CHARSET, ENDIANNESS))
+
+    def check(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> None:  # noqa: ARG002  protocol
         """Check that there is one column of a plain type. Raises DefinitionError."""
         if len(fields) != 1:
             raise DefinitionError(
@@ -57,14 +63,18 @@ class RawFormat:
         if not isinstance(logical, (*_CODES, *_TEXT, *_BYTES)):
             raise DefinitionError(f"the format 'raw' cannot hold column {name!r} of type {logical}")
 
-    def decoder(self, fields: Fields, options: Resolved) -> Decoder:
-        """Make a decoder; without a column it counts records."""
-        order = ">" if options.get(ENDIANNESS) == "big-endian" else "<"
-        return RawDecoder(fields=tuple(fields), charset=options.get(CHARSET), order=order)
-
-    def skips_bad_records(self, options: Resolved) -> bool:  # noqa: ARG002  as above
+    def skips_bad_records(self, resolved: Resolved, *, prefix: str = "") -> bool:  # noqa: ARG002  protocol
         """Never: the format has no such option."""
         return False
+
+    def decoder(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> Decoder:
+        """Make a decoder; without a column it counts records."""
+        order = resolved.get(replace(ENDIANNESS, key=prefix + ENDIANNESS.key))
+        return RawDecoder(
+            fields=tuple(fields),
+            charset=resolved.get(replace(CHARSET, key=prefix + CHARSET.key)),
+            order=">" if order == "big-endian" else "<",
+        )
 
 
 @dataclass(slots=True)
@@ -75,11 +85,13 @@ class RawDecoder:
     charset: str
     order: str
 
-    def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
+    def decode(self, values: Sequence[bytes | None], where: Callable[[int], str]) -> Decoded:
         """Decode values; a record without one gives NULL."""
         if not self.fields:
             return Decoded(
-                batch=pa.RecordBatch.from_struct_array(pa.array([{}] * len(values), pa.struct([])))
+                batch=pa.RecordBatch.from_struct_array(pa.array([{}] * len(values), pa.struct([]))),
+                kept=None,
+                skipped=0,
             )
         _, logical = self.fields[0]
         schema = arrow_schema(self.fields)
@@ -94,9 +106,11 @@ class RawDecoder:
                 schema.field(0).type,
                 where,
             )
-        return Decoded(batch=pa.RecordBatch.from_arrays([column], schema=schema))
+        return Decoded(
+            batch=pa.RecordBatch.from_arrays([column], schema=schema), kept=None, skipped=0
+        )
 
-    def _texts(self, values: Sequence[bytes | None], where: Where) -> pa.Array:
+    def _texts(self, values: Sequence[bytes | None], where: Callable[[int], str]) -> pa.Array:
         if self.charset.upper() in ("UTF-8", "UTF8", "US-ASCII"):
             try:
                 return pa.array(values, pa.binary()).cast(pa.string())
@@ -111,7 +125,11 @@ class RawDecoder:
         return pa.array(texts, pa.string())
 
     def _numbers(
-        self, values: Sequence[bytes | None], code: struct.Struct, kind: pa.DataType, where: Where
+        self,
+        values: Sequence[bytes | None],
+        code: struct.Struct,
+        kind: pa.DataType,
+        where: Callable[[int], str],
     ) -> pa.Array:
         for index, value in enumerate(values):
             if value is not None and len(value) != code.size:
