@@ -111,7 +111,7 @@ class SparkAlone(Contestant):
         from examples.demo.spark_alone import start_spark
         from penstock.connector.delta.jars import delta_jars
 
-        self.spark = start_spark(delta_jars(), {**SPARK_CONF, **DELTA_CONF})
+        self.spark = start_spark(place.folder / "logs", delta_jars(), {**SPARK_CONF, **DELTA_CONF})
 
     def run(self, sink: str, target: str) -> int:
         """One streaming query to the end of the topic."""

@@ -63,6 +63,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--batch", type=int, default=100_000, help="records a micro-batch, for both"
     )
+    default = ROOT / ".penstock" / "demo"
+    parser.add_argument(
+        "--folder", type=Path, default=default, help="project folder, emptied first"
+    )
     parser.add_argument(
         "--plot", type=Path, help="where to draw the result, default skew.png in the folder"
     )
@@ -143,7 +147,7 @@ def draw_picture(outcome: Outcome, spark: Mapping[datetime, int], shape: Shape, 
 
 def say(text: str) -> None:
     """One line with the seconds since the start."""
-    CONSOLE.print(f"[dim]{time.monotonic() - STARTED:6.1f} s[/dim]  {text}")
+    CONSOLE.print(f"[dim]{time.monotonic() - STARTED:6.1f} s[/dim]  {text}", soft_wrap=True)
 
 
 def shown(path: Path) -> str:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as f
 
 from penstock.connector.jars import fetch_jars, read_jar_set
 from penstock.connector.java import find_java
+from penstock.sql.run.jvm import end_jvm, launch_jvm, log_files
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK_KAFKA = ROOT / "benchmarks" / "spark-kafka.jars"
@@ -26,30 +27,33 @@ SCHEMA = (
 
 
 def start_spark(
-    more_jars: Sequence[Path] = (), conf: Mapping[str, str] | None = None
+    logs: Path, more_jars: Sequence[Path] = (), conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A plain local Spark with its own Kafka source."""
+    """A plain local Spark with its own Kafka source; what it has to say goes into files in `logs`."""
     os.environ["JAVA_HOME"] = str(find_java().path)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    jars = ",".join(str(jar) for jar in [*fetch_jars(read_jar_set(SPARK_KAFKA)), *more_jars])
-    builder = (
-        SparkSession.builder.master("local[*]").appName("spark-alone").config("spark.jars", jars)
-    )
+    jars = [*fetch_jars(read_jar_set(SPARK_KAFKA)), *more_jars]
     settings = {
+        "spark.master": "local[*]",
+        "spark.app.name": "spark-alone",
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "OFF",
+        **(conf or {}),
     }
-    for key, value in {**settings, **(conf or {})}.items():
+    launch_jvm(settings, log_files(logs))
+    builder = SparkSession.builder
+    for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
 def kept_by_window(
-    bootstrap: str, topic: str, batch: int, checkpoint: Path, on_batch: Callable[[int, int], None]
+    bootstrap: str, topic: str, batch: int, folder: Path, on_batch: Callable[[int, int], None]
 ) -> dict[datetime, int]:
     """Rows that Spark counts, by start of their ten-minute window. `on_batch` hears batch id and rows kept so far."""
     counts: dict[datetime, int] = {}
@@ -59,7 +63,7 @@ def kept_by_window(
             counts[row["start"]] = row["count"]
         on_batch(batch_id, sum(counts.values()))
 
-    spark = start_spark()
+    spark = start_spark(folder / "logs")
     try:
         records = (
             spark.readStream.format("kafka")
@@ -79,9 +83,11 @@ def kept_by_window(
         )
         writer = windows.writeStream.outputMode("update").foreachBatch(take)
         query = (
-            writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+            writer.option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
         )
         query.awaitTermination()
     finally:
-        spark.stop()
+        end_jvm()
     return dict(sorted(counts.items()))
