@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.options import Resolved
-from penstock.catalog.table import Table
+from penstock.connector.delta.failure import explained
 from penstock.connector.delta.options import MAX_FILES, STARTING_TIMESTAMP, STARTING_VERSION
-from penstock.connector.spark.types import spark_schema
+from penstock.connector.delta.table import Target, stored_schema
 
 __all__ = ["DeltaSource"]
+
+_STREAM_OPTIONS = (
+    ("startingVersion", STARTING_VERSION),
+    ("startingTimestamp", STARTING_TIMESTAMP),
+    ("maxFilesPerTrigger", MAX_FILES),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +27,11 @@ class DeltaSource:
     """A Delta table as a source (`EngineSource`).
 
     A query over Delta tables alone is bounded: it reads the version that is there. An INSERT reads a table as a
-    stream from its checkpoint, so that the next run takes only what was appended since.
+    stream from its checkpoint, so that the next run takes only what was appended since; an update or delete in
+    between ends the stream with Delta's error, as it cannot be told in appended rows.
     """
 
-    table: Table
-    location: str
+    target: Target
     options: Resolved
 
     @property
@@ -34,27 +40,34 @@ class DeltaSource:
         return True
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
-        """Give the declared columns; none of the rows where nothing was written yet.
+        """Give the declared columns; no rows where nothing was written yet.
 
-        Raises UnknownObjectError for a stream of a table that is not there: it would have no version to start at.
+        Raises StateMismatchError when the table is not the declared one, and UnknownObjectError for a stream of a
+        table that is not there: it would have no version to start at.
         """
-        schema = spark_schema(self.table.schema.physical)
-        if not DeltaTable.isDeltaTable(spark, self.location):
+        schema = stored_schema(self.target.table)
+        if not self.target.exists(spark):
             if not streaming:
                 return spark.createDataFrame([], schema)
             raise UnknownObjectError(
-                f"there is no Delta table at {self.location} yet (table {self.table.identifier})",
+                f"there is no Delta table at {self.target.shown} yet (table {self.target.table.identifier})",
                 hint="the first INSERT into it makes it",
             )
-        reader = spark.readStream if streaming else spark.read
-        reader = reader.format("delta")
-        if streaming:
-            given = {
-                "startingVersion": self.options.get(STARTING_VERSION),
-                "startingTimestamp": self.options.get(STARTING_TIMESTAMP),
-                "maxFilesPerTrigger": self.options.get(MAX_FILES),
-            }
-            for key, value in given.items():
-                if value is not None:
-                    reader = reader.option(key, str(value))
-        return reader.load(self.location).select(*(f"`{name}`" for name in schema.fieldNames()))
+        with explained(self.target.shown):
+            frame = self._read(spark, streaming=streaming)
+        self.target.check_readable(frame.schema)
+        return frame.select(*(F.col(_quoted(name)).alias(name) for name in schema.names))
+
+    def _read(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
+        if not streaming:
+            return spark.read.format("delta").load(self.target.location)
+        reader = spark.readStream.format("delta")
+        for key, option in _STREAM_OPTIONS:
+            value = self.options.get(option)
+            if value is not None:
+                reader = reader.option(key, str(value))
+        return reader.load(self.target.location)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,96 @@
+"""What a Delta table can hold, checked on its definition alone. No engine, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.catalog import types as t
+from penstock.catalog.errors import DefinitionError, UnsupportedError
+from penstock.catalog.identifier import quote
+from penstock.catalog.schema import PhysicalColumn
+from penstock.catalog.table import Table
+
+__all__ = ["check_definition"]
+
+COLUMN_MAPPING = "delta.columnmapping.mode"
+
+# Parquet's rule for names, which Delta keeps unless columns are mapped
+_FORBIDDEN = frozenset(" ,;{}()\n\t=")
+_NOT_STORED = (t.TimeType, t.IntervalYearMonthType, t.IntervalDaySecondType)
+_NESTED = (t.ArrayType, t.MapType, t.MultisetType, t.RowType)
+
+
+def check_definition(table: Table) -> None:
+    """Check columns and partitioning. Raises DefinitionError, UnsupportedError."""
+    owner = f"table {table.identifier}"
+    schema = table.schema
+    if not schema.physical:
+        raise DefinitionError(
+            f"{owner} has no physical column, so a Delta table would hold nothing"
+        )
+    if schema.metadata:
+        raise DefinitionError(
+            f"{owner}: a Delta table has no metadata, so column {quote(schema.metadata[0].name)} has no value",
+            hint="make it a physical column, or leave it out",
+        )
+    if schema.watermark is not None:
+        raise UnsupportedError(
+            f"{owner}: a Delta table has no splits to take a watermark from",
+            hint="declare the WATERMARK on the source that the rows come from",
+        )
+    _check_names(table, owner)
+    for column in schema.physical:
+        for part in _parts(column.type):
+            if isinstance(part, _NOT_STORED):
+                raise DefinitionError(
+                    f"{owner}: Delta cannot store column {quote(column.name)}: it has no type {part}",
+                    hint="store it as a STRING or a BIGINT",
+                )
+    _check_partitioning(table, owner)
+
+
+def _check_names(table: Table, owner: str) -> None:
+    if any(key.lower() == COLUMN_MAPPING for key in table.option_map):
+        return
+    for column in table.schema.physical:
+        fields = (part.fields for part in _parts(column.type) if isinstance(part, t.RowType))
+        for name in (column.name, *(field.name for row in fields for field in row)):
+            if _FORBIDDEN & set(name):
+                raise DefinitionError(
+                    f"{owner}: Delta cannot name a column {quote(name)}: blanks and the characters ,;{{}}()= are "
+                    "not allowed",
+                    hint="choose another name, or set 'delta.columnMapping.mode' = 'name'",
+                )
+
+
+def _check_partitioning(table: Table, owner: str) -> None:
+    physical = {column.name: column for column in table.schema.physical}
+    for name in table.partition_keys:
+        column = physical.get(name)
+        if not isinstance(column, PhysicalColumn):
+            raise DefinitionError(
+                f"{owner} is PARTITIONED BY {quote(name)}, which is not a physical column"
+            )
+        if isinstance(column.type, _NESTED):
+            raise DefinitionError(
+                f"{owner} is PARTITIONED BY {quote(name)}, which has type {column.type}",
+                hint="partitions are named by plain values",
+            )
+    if len(table.partition_keys) == len(physical):
+        raise DefinitionError(
+            f"{owner} is PARTITIONED BY all of its columns", hint="leave one to be stored in files"
+        )
+
+
+def _parts(logical: t.LogicalType) -> Iterator[t.LogicalType]:
+    """Give a type and every type inside it."""
+    yield logical
+    match logical:
+        case t.ArrayType() | t.MultisetType():
+            yield from _parts(logical.element)
+        case t.MapType():
+            yield from _parts(logical.key)
+            yield from _parts(logical.value)
+        case t.RowType():
+            for field in logical.fields:
+                yield from _parts(field.type)

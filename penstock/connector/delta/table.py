@@ -1,0 +1,215 @@
+"""The Delta table behind a definition: created from it, or held against it. Never altered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql import types as s
+
+from penstock.catalog.errors import DefinitionError, StateMismatchError
+from penstock.catalog.identifier import quote
+from penstock.catalog.options import redact
+from penstock.catalog.table import Table
+from penstock.connector.delta.failure import explained
+from penstock.connector.delta.options import FORGETFUL
+from penstock.connector.spark.types import spark_schema
+
+__all__ = ["Target", "stored_schema"]
+
+# they choose the table's protocol and are not kept as properties
+_PROTOCOL = ("delta.feature.", "delta.minreaderversion", "delta.minwriterversion")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where the rows of `table` are. `properties` are the `delta.*` options."""
+
+    table: Table
+    location: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> str:
+        """The location for messages: keys inside a URL are not shown."""
+        return redact({"path": self.location})["path"]
+
+    def exists(self, spark: SparkSession) -> bool:
+        """Tell whether there is a Delta table. Raises ConfigError when the place cannot be looked at."""
+        with explained(self.shown):
+            return DeltaTable.isDeltaTable(spark, self.location)
+
+    def create(self, spark: SparkSession) -> None:
+        """Create the table, unless there is one by now. Raises InputError when Delta refuses it."""
+        builder = DeltaTable.createIfNotExists(spark).location(self.location)
+        builder = builder.addColumns(stored_schema(self.table))
+        if self.table.partition_keys:
+            builder = builder.partitionedBy(*self.table.partition_keys)
+        if self.table.comment is not None:
+            builder = builder.comment(self.table.comment)
+        for key, value in self.properties.items():
+            builder = builder.property(key, value)
+        with explained(self.shown):
+            builder.execute()
+
+    def check_readable(self, found: s.StructType) -> None:
+        """Check that the table has the declared columns. Raises StateMismatchError."""
+        self._check_columns(found)
+
+    def check_writable(self, spark: SparkSession, query: s.StructType) -> None:
+        """Check that rows of `query`, a part of the declared columns, can be appended.
+
+        Raises StateMismatchError where table and definition differ, DefinitionError where the query does not fit.
+        """
+        with explained(self.shown):
+            delta = DeltaTable.forPath(spark, self.location)
+            found = delta.toDF().schema
+            detail = delta.detail().select("partitionColumns", "properties").first()
+        assert detail is not None, "a table has details"
+        self._check_columns(found)
+        self._check_nullability(found, {name.lower() for name in query.names})
+        _check_elements(found, query, self)
+        self._check_partitioning(detail["partitionColumns"])
+        self._check_properties(detail["properties"])
+
+    def mismatch(self, what: str, hint: str | None = None) -> StateMismatchError:
+        """Make the error for a table that is not the declared one."""
+        return StateMismatchError(
+            f"the Delta table at {self.shown} is not the declared table {self.table.identifier}: {what}",
+            hint=hint
+            or "declare the table as it is, change it with Spark's ALTER TABLE, or give another 'path'",
+        )
+
+    def _check_columns(self, found: s.StructType) -> None:
+        there = _by_name(found)
+        for declared in stored_schema(self.table).fields:
+            known = there.get(declared.name.lower())
+            if known is None:
+                raise self.mismatch(
+                    f"it has no column {quote(declared.name)}; its columns are: {', '.join(found.names)}"
+                )
+            is_type, declared_type = known.dataType.simpleString(), declared.dataType.simpleString()
+            if is_type.lower() != declared_type.lower():
+                raise self.mismatch(
+                    f"its column {quote(known.name)} has type {is_type}, declared is {declared_type}"
+                )
+
+    def _check_nullability(self, found: s.StructType, written: set[str]) -> None:
+        declared = _by_name(stored_schema(self.table))
+        for known in found.fields:
+            ours = declared.get(known.name.lower())
+            if ours is None and not known.nullable:
+                raise self.mismatch(
+                    f"it has a column {quote(known.name)} that is NOT NULL and not declared"
+                )
+            if ours is not None and ours.nullable != known.nullable:
+                raise self.mismatch(
+                    f"its column {quote(known.name)} is {_nullability(known)}, declared is {_nullability(ours)}"
+                )
+            if not known.nullable and known.name.lower() not in written:
+                raise DefinitionError(
+                    f"the INSERT leaves out column {quote(known.name)} of {self.table.identifier}, which is NOT NULL"
+                )
+
+    def _check_partitioning(self, found: Iterable[str]) -> None:
+        names, declared = tuple(found), self.table.partition_keys
+        if [name.lower() for name in names] != [name.lower() for name in declared]:
+            raise self.mismatch(
+                f"it is {_partitioning(names)}, declared is {_partitioning(declared)}",
+                hint=f"declare the table as it is, {_partitioning(names)}, or give another 'path'",
+            )
+
+    def _check_properties(self, found: Mapping[str, str]) -> None:
+        there = {key.lower(): value for key, value in found.items()}
+        if FORGETFUL.lower() in there:
+            raise self.mismatch(
+                f"its property {FORGETFUL} lets it forget which batches it holds, so some could be taken twice",
+                hint=f"ALTER TABLE delta.`{self.shown}` UNSET TBLPROPERTIES ('{FORGETFUL}')",
+            )
+        for key, value in self.properties.items():
+            known = there.get(key.lower())
+            if key.lower().startswith(_PROTOCOL) or known == value:
+                continue
+            raise self.mismatch(
+                f"its property {key} is {'not set' if known is None else repr(known)}, declared is {value!r}",
+                hint=f"leave the option out, or ALTER TABLE delta.`{self.shown}` SET TBLPROPERTIES "
+                f"('{key}' = '{value}')",
+            )
+
+
+def stored_schema(table: Table) -> s.StructType:
+    """Give the schema that Delta stores: NOT NULL of columns and of fields of rows, but not inside collections.
+
+    Delta does not check NOT NULL there, and stores a NULL element of a NOT NULL array of numbers as 0.
+    """
+    schema = spark_schema(table.schema.physical)
+    return s.StructType([_relaxed(column, inside=False) for column in schema.fields])
+
+
+def _relaxed(column: s.StructField, *, inside: bool) -> s.StructField:
+    kind = _relaxed_type(column.dataType, inside=inside)
+    return s.StructField(column.name, kind, inside or column.nullable, column.metadata)
+
+
+def _relaxed_type(kind: s.DataType, *, inside: bool) -> s.DataType:
+    match kind:
+        case s.ArrayType():
+            return s.ArrayType(_relaxed_type(kind.elementType, inside=True), True)
+        case s.MapType():
+            return s.MapType(
+                _relaxed_type(kind.keyType, inside=True),
+                _relaxed_type(kind.valueType, inside=True),
+                True,
+            )
+        case s.StructType():
+            return s.StructType([_relaxed(part, inside=inside) for part in kind.fields])
+    return kind
+
+
+def _check_elements(found: s.StructType, query: s.StructType, target: Target) -> None:
+    """Refuse a table that somebody made with NOT NULL elements, unless the query's have no NULL either."""
+    there = _by_name(found)
+    for column in query.fields:
+        known = there.get(column.name.lower())
+        if known is not None and _loses_nulls(known.dataType, column.dataType):
+            raise target.mismatch(
+                f"the elements in its column {quote(known.name)} are NOT NULL, and Delta would store a NULL among "
+                "them as some other value",
+                hint="create the table anew, without NOT NULL inside arrays and maps",
+            )
+
+
+def _loses_nulls(found: s.DataType, written: s.DataType) -> bool:
+    match found, written:
+        case s.ArrayType(), s.ArrayType():
+            return (written.containsNull and not found.containsNull) or _loses_nulls(
+                found.elementType, written.elementType
+            )
+        case s.MapType(), s.MapType():
+            return (written.valueContainsNull and not found.valueContainsNull) or _loses_nulls(
+                found.valueType, written.valueType
+            )
+        case s.StructType(), s.StructType():
+            parts = _by_name(written)
+            return any(
+                _loses_nulls(part.dataType, parts[part.name.lower()].dataType)
+                for part in found.fields
+                if part.name.lower() in parts
+            )
+    return False
+
+
+def _by_name(schema: s.StructType) -> dict[str, s.StructField]:
+    """Give the columns by lower-case name: neither Spark nor Delta looks at case."""
+    return {column.name.lower(): column for column in schema.fields}
+
+
+def _nullability(column: s.StructField) -> str:
+    return "nullable" if column.nullable else "NOT NULL"
+
+
+def _partitioning(names: Iterable[str]) -> str:
+    listed = ", ".join(quote(name) for name in names)
+    return f"PARTITIONED BY ({listed})" if listed else "not partitioned"

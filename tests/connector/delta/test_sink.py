@@ -1,0 +1,395 @@
+"""Writing into real Delta tables: created as declared, checked, appended to exactly once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from delta.tables import DeltaTable
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from penstock.catalog.errors import (
+    ConfigError,
+    DefinitionError,
+    InputError,
+    OptionError,
+    PenstockError,
+    SinkError,
+    StateMismatchError,
+)
+from penstock.catalog.schema import Schema
+from penstock.catalog.table import Table
+from penstock.connector.contract import Continuous, Sink, SinkSettings
+from penstock.connector.delta.connector import DeltaConnector
+from penstock.connector.delta.table import stored_schema
+from penstock.connector.spark.types import spark_schema
+from tests.connector.delta.tables import commented, delta_table, rows, run_to_end
+from tests.connector.delta.test_definition import EVERY_TYPE
+
+
+def sink_of(table: Table, project: Path) -> Sink:
+    connector = DeltaConnector(project=project)
+    connector.check(table)
+    return connector.sink(table)
+
+
+def query_of(table: Table) -> StructType:
+    """What a query gives that fills all columns."""
+    return spark_schema(table.schema.physical)
+
+
+def prepared(spark: SparkSession, table: Table, project: Path) -> Sink:
+    sink = sink_of(table, project)
+    sink.prepare(spark, query_of(table))
+    return sink
+
+
+def commits(path: Path) -> list[dict[str, object]]:
+    """The actions of all commits, in order."""
+    logs = sorted((path / "_delta_log").glob("*.json"))
+    return [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+
+
+def test_a_table_is_made_as_it_is_declared(spark: SparkSession, tmp_path: Path) -> None:
+    """Types, comments, NOT NULL, partitioning, properties; twice is once."""
+    schema = Schema(
+        columns=(
+            commented("id", "BIGINT NOT NULL", "the order's number"),
+            commented("day", "DATE", "it's a day"),
+            commented("lines", "ROW<sku STRING NOT NULL 'what', n INT> NOT NULL", "nested"),
+        )
+    )
+    table = delta_table(
+        "orders",
+        schema=schema,
+        partition_keys=("day",),
+        comment="All orders",
+        options={"delta.appendOnly": "true", "delta.logRetentionDuration": "interval 7 days"},
+    )
+    prepared(spark, table, tmp_path)
+    prepared(spark, table, tmp_path)
+    made = DeltaTable.forPath(spark, str(tmp_path / "orders"))
+    detail = made.detail().collect()[0]
+
+    assert made.toDF().schema == spark_schema(schema.columns)
+    assert detail["partitionColumns"] == ["day"]
+    assert detail["description"] == "All orders"
+    assert detail["properties"] == {
+        "delta.appendOnly": "true",
+        "delta.logRetentionDuration": "interval 7 days",
+    }
+    assert made.history().count() == 1
+
+
+def test_every_type_is_stored_and_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    """What a definition may hold, Delta holds."""
+    table = delta_table(columns=EVERY_TYPE, partition_keys=("n",))
+    prepared(spark, table, tmp_path)
+
+    assert spark.read.format("delta").load(str(tmp_path / "orders")).schema == stored_schema(table)
+
+
+def test_null_among_elements_stays_null(spark: SparkSession, tmp_path: Path) -> None:
+    """Delta would store it as 0 if it were told that there is none."""
+    table = delta_table(columns={"a": "ARRAY<INT NOT NULL>", "m": "MAP<STRING, INT NOT NULL>"})
+    sink = prepared(spark, table, tmp_path)
+    sink.write(spark.sql("SELECT array(1, NULL) AS a, map('x', CAST(NULL AS INT)) AS m"))
+
+    assert rows(spark, tmp_path / "orders") == [([1, None], {"x": None})]
+
+
+def test_a_table_whose_elements_would_lose_their_nulls_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Somebody else may have made it; a query without NULL among the elements may go on."""
+    table = delta_table(columns={"a": "ARRAY<INT NOT NULL>"})
+    path = str(tmp_path / "orders")
+    DeltaTable.create(spark).location(path).addColumns(query_of(table)).execute()
+    sink = sink_of(table, tmp_path)
+    sink.prepare(spark, spark.sql("SELECT array(1, 2) AS a").schema)
+    with pytest.raises(StateMismatchError, match="elements in its column a are NOT NULL"):
+        sink.prepare(spark, spark.sql("SELECT array(1, NULL) AS a").schema)
+
+
+ORDERS = {"id": "BIGINT NOT NULL", "amount": "DECIMAL(10, 2)", "day": "DATE"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        (delta_table(columns=ORDERS | {"note": "STRING"}), "has no column note"),
+        (
+            delta_table(columns=ORDERS | {"amount": "DOUBLE"}),
+            "column amount has type decimal(10,2), declared is double",
+        ),
+        (
+            delta_table(columns=ORDERS | {"id": "BIGINT"}),
+            "column id is NOT NULL, declared is nullable",
+        ),
+        (
+            delta_table(columns=ORDERS | {"amount": "DECIMAL(10, 2) NOT NULL"}),
+            "column amount is nullable",
+        ),
+        (
+            delta_table(columns={"amount": "DECIMAL(10, 2)"}),
+            "column id that is NOT NULL and not declared",
+        ),
+        (
+            delta_table(columns=ORDERS, partition_keys=("day",)),
+            "it is not partitioned, declared is PARTITIONED BY (day)",
+        ),
+        (
+            delta_table(columns=ORDERS, options={"delta.appendOnly": "true"}),
+            "property delta.appendOnly is not set, declared is 'true'",
+        ),
+    ],
+    ids=["missing", "type", "nullable", "not null", "undeclared", "partitioning", "property"],
+)
+def test_another_table_in_the_place_is_refused_and_left_as_it_is(
+    spark: SparkSession, tmp_path: Path, declared: Table, message: str
+) -> None:
+    """The error says which column or property differs, and what to do."""
+    prepared(spark, delta_table(columns=ORDERS), tmp_path)
+    before = commits(tmp_path / "orders")
+    with pytest.raises(StateMismatchError) as caught:
+        prepared(spark, declared, tmp_path)
+
+    assert message in caught.value.message
+    assert "default_database.orders" in caught.value.message
+    assert caught.value.hint
+    assert commits(tmp_path / "orders") == before
+
+
+def test_what_delta_adds_by_itself_is_no_difference(spark: SparkSession, tmp_path: Path) -> None:
+    """Order and case of columns, columns that are not declared and may be NULL, protocol settings."""
+    made = delta_table(
+        columns={"Day": "DATE", "id": "BIGINT NOT NULL", "extra": "STRING"},
+        options={"delta.feature.allowColumnDefaults": "supported"},
+    )
+    prepared(spark, made, tmp_path)
+    sink = prepared(
+        spark,
+        delta_table(
+            columns={"ID": "BIGINT NOT NULL", "day": "DATE"},
+            options={
+                "delta.feature.allowColumnDefaults": "supported",
+                "delta.minReaderVersion": "1",
+            },
+        ),
+        tmp_path,
+    )
+    sink.write(spark.sql("SELECT 7L AS ID, DATE'2026-01-02' AS day"))
+    found = (
+        spark.read.format("delta").load(str(tmp_path / "orders")).select("id", "extra").collect()
+    )
+
+    assert [tuple(row) for row in found] == [(7, None)]
+
+
+def test_leaving_out_a_column_that_is_not_null_is_an_error_before_the_run(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """INSERT INTO t (a) is fine where the others may be NULL."""
+    sink = sink_of(delta_table(columns=ORDERS), tmp_path)
+    sink.prepare(spark, spark.sql("SELECT 1L AS id").schema)
+    with pytest.raises(DefinitionError, match="leaves out column id"):
+        sink.prepare(spark, spark.sql("SELECT DATE'2026-01-01' AS day").schema)
+
+
+def in_the_way(path: Path) -> None:
+    path.mkdir()
+    (path / "part.parquet").write_text("x")
+
+
+def a_file(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("x")
+
+
+def nothing(path: Path) -> None:
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "before", "kind", "message"),
+    [
+        (delta_table(), in_the_way, StateMismatchError, "no Delta table"),
+        (delta_table(), a_file, StateMismatchError, "no Delta table"),
+        (delta_table(options={"delta.nope": "1"}), nothing, OptionError, "delta.nope"),
+        (delta_table(options={"delta.appendOnly": "maybe"}), nothing, OptionError, "maybe"),
+        (delta_table("nofs://host/orders"), nothing, ConfigError, "no file system for nofs://host"),
+        (
+            delta_table("s3a://AKIA:hunter2@bucket/x"),
+            nothing,
+            ConfigError,
+            "no file system for s3a://",
+        ),
+    ],
+    ids=["files", "file", "property", "value", "scheme", "jars"],
+)
+def test_a_place_that_cannot_take_the_table_is_an_error_in_words(
+    spark: SparkSession,
+    tmp_path: Path,
+    table: Table,
+    before: Callable[[Path], None],
+    kind: type[InputError],
+    message: str,
+) -> None:
+    """No stack trace, no class names, no keys of a URL."""
+    before(tmp_path / "orders")
+    with pytest.raises(kind) as caught:
+        prepared(spark, table, tmp_path)
+
+    assert message in caught.value.message
+    assert "hunter2" not in caught.value.message
+    assert "Exception" not in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_a_place_that_cannot_be_reached_may_be_tried_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A folder below a file stands for any failure of a file system."""
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(PenstockError) as caught:
+        prepared(spark, delta_table("file/orders"), tmp_path)
+
+    assert isinstance(caught.value, SinkError)
+    assert "file/orders" in caught.value.message
+
+
+def test_a_batch_is_appended_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    """Each write adds; NULL where NOT NULL is declared is refused with the column."""
+    sink = prepared(spark, delta_table(columns=ORDERS), tmp_path)
+    frame = spark.sql(
+        "SELECT DATE'2026-01-01' AS day, 1L AS id, CAST(2.5 AS DECIMAL(10, 2)) AS amount"
+    )
+    sink.write(frame)
+    sink.write(frame)
+    with pytest.raises(Exception, match="NOT NULL constraint violated for column: id"):
+        sink.write(frame.selectExpr("CAST(NULL AS BIGINT) AS id"))
+
+    assert [row[0] for row in rows(spark, tmp_path / "orders")] == [1, 1]
+
+
+@pytest.fixture
+def feed(spark: SparkSession, tmp_path: Path) -> Callable[..., None]:
+    """Appends numbers to a Delta table that queries of the tests read as a stream."""
+
+    def append(*numbers: int) -> None:
+        frame = spark.createDataFrame([(n,) for n in numbers], "id BIGINT")
+        frame.write.format("delta").mode("append").save(str(tmp_path / "feed"))
+
+    return append
+
+
+def test_a_stream_goes_on_where_it_stopped(
+    spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
+) -> None:
+    """Its query is known by its name; the next run takes what is new."""
+    sink = prepared(spark, delta_table(columns={"id": "BIGINT NOT NULL"}), tmp_path)
+    settings = run_to_end(tmp_path / "checkpoint", name="shop/orders")
+    for numbers in ((1, 2), (3,), ()):
+        if numbers:
+            feed(*numbers)
+        query = sink.start(spark.readStream.format("delta").load(str(tmp_path / "feed")), settings)
+        assert query.name == "shop/orders"
+        query.awaitTermination()
+
+    assert rows(spark, tmp_path / "orders") == [(1,), (2,), (3,)]
+
+
+def test_a_batch_that_is_replayed_is_taken_once(
+    spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
+) -> None:
+    """A driver that dies after Delta's commit and before Spark's replays the batch, and changes nothing."""
+    feed(1, 2, 3)
+    sink = prepared(spark, delta_table(columns={"id": "BIGINT NOT NULL"}), tmp_path)
+    settings = run_to_end(tmp_path / "checkpoint")
+
+    def run() -> str:
+        query = sink.start(spark.readStream.format("delta").load(str(tmp_path / "feed")), settings)
+        query.awaitTermination()
+        return str(query.id)
+
+    first = run()
+    version = DeltaTable.forPath(spark, str(tmp_path / "orders")).history(1).collect()[0]["version"]
+    for path in (tmp_path / "checkpoint" / "commits").iterdir():
+        path.unlink()
+    second = run()
+    found = [action["txn"] for action in commits(tmp_path / "orders") if "txn" in action]
+
+    assert first == second
+    assert [(txn["appId"], txn["version"]) for txn in found] == [(first, 0)]  # type: ignore[index]
+    assert rows(spark, tmp_path / "orders") == [(1,), (2,), (3,)]
+    assert (
+        DeltaTable.forPath(spark, str(tmp_path / "orders")).history(1).collect()[0]["version"]
+        == version
+    )
+
+
+def test_a_continuous_stream_runs_until_it_is_stopped(
+    spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
+) -> None:
+    """Batch after batch."""
+    feed(1)
+    sink = prepared(spark, delta_table(columns={"id": "BIGINT NOT NULL"}), tmp_path)
+    query = sink.start(
+        spark.readStream.format("delta").load(str(tmp_path / "feed")),
+        SinkSettings(
+            checkpoint=str(tmp_path / "checkpoint"),
+            query_name="q",
+            trigger=Continuous(interval_ms=10),
+        ),
+    )
+    query.processAllAvailable()
+    feed(2)
+    query.processAllAvailable()
+
+    assert query.isActive
+    query.stop()
+    assert rows(spark, tmp_path / "orders") == [(1,), (2,)]
+
+
+def test_a_null_where_none_is_allowed_ends_the_stream(
+    spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
+) -> None:
+    """Delta checks every row and names the column."""
+    feed(1)
+    sink = prepared(spark, delta_table(columns={"id": "BIGINT NOT NULL"}), tmp_path)
+    frame = spark.readStream.format("delta").load(str(tmp_path / "feed"))
+    query = sink.start(frame.selectExpr("nullif(id, 1) AS id"), run_to_end(tmp_path / "checkpoint"))
+    with pytest.raises(
+        StreamingQueryException, match="NOT NULL constraint violated for column: id"
+    ):
+        query.awaitTermination()
+
+    assert rows(spark, tmp_path / "orders") == []
+
+
+def test_a_table_that_is_gone_is_not_made_anew(
+    spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
+) -> None:
+    """The checkpoint would go on in the middle, without a word about the rows before."""
+    feed(1)
+    sink = sink_of(delta_table(columns={"id": "BIGINT NOT NULL"}), tmp_path)
+    with pytest.raises(StateMismatchError, match="is gone"):
+        sink.start(
+            spark.readStream.format("delta").load(str(tmp_path / "feed")),
+            run_to_end(tmp_path / "checkpoint"),
+        )
+
+    assert not (tmp_path / "orders").exists()
+
+
+def test_a_folder_inside_a_delta_table_is_no_place_for_another(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its files would be taken for the outer table's."""
+    prepared(spark, delta_table(columns=ORDERS), tmp_path)
+    with pytest.raises((InputError, PySparkException)):
+        prepared(spark, delta_table("orders/inner", columns=ORDERS), tmp_path)
