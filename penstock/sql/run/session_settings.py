@@ -172,9 +172,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
             continue
         near = slip or did_you_mean(key, _KNOWN)
         supported = f"supported are: {', '.join(sorted(_KNOWN))}"
-        raise OptionError(
-            f"SET: unknown key {key!r}", hint=f"{near}; {supported}" if near else supported
-        )
+        raise OptionError(f"SET: unknown key {key!r}", hint=near or supported)
 
 
 def without_effect(settings: Mapping[str, str]) -> Iterator[str]:

@@ -1,0 +1,220 @@
+"""How the statements of checked files run: order, failures, stops, leases, results. Queries follow scripts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.catalog.errors import BadRecordError, PipelineLockedError
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.lease import Lease, this_process
+from penstock.connector.contract import AvailableNow, Continuous
+from penstock.sql.run.environment import Environment, RunMode, StopRequest
+from penstock.sql.run.script_check import CheckedScript, CheckedStatement
+from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.run.script_run import ScriptRun
+from penstock.sql.run.summary import StatementStatus, document
+from penstock.sql.statements import InsertInto, SetOption
+from tests.sql.run.scripted import END, ScriptedInsert, ScriptedQuery
+
+BAD = BadRecordError("topic orders, partition 3, offset 12: not JSON", hint="skip them")
+
+
+class Leases:
+    """A catalog that only gives out leases; `held` are those of somebody else."""
+
+    def __init__(self, held=()):
+        self.held = set(held)
+        self.given = []
+        self.returned = []
+
+    def acquire_lease(self, pipeline, owner):
+        if pipeline in self.held:
+            raise PipelineLockedError(f"{pipeline} is run by process 7")
+        self.given.append(pipeline)
+        return Lease(pipeline=pipeline, owner=this_process(), fence=1, since_ms=0)
+
+    def renew(self, lease):
+        """Nobody else wants it."""
+
+    def release(self, lease):
+        self.returned.append(lease.pipeline)
+
+
+class Told:
+    """A listener that remembers, and may act when a job starts."""
+
+    def __init__(self, when_started=lambda _job: None):
+        self.events = []
+        self._when_started = when_started
+
+    def job_started(self, job):
+        self.events.append(("started", job.progress.sink))
+        self._when_started(job)
+
+    def statement_ended(self, result):
+        self.events.append((result.status.value, result.sink or result.subject))
+
+
+def insert(name, *steps, **changes):
+    """A checked INSERT into `name` whose query follows the steps."""
+    identifier = Identifier(catalog="default_catalog", database="default_database", name=name)
+    statement = InsertInto(target=identifier, query=None, source=None, span=None)
+    planned = ScriptedInsert(
+        starts=[ScriptedQuery(list(steps))], sink=str(identifier), pipeline=f"job/{name}", **changes
+    )
+    return CheckedStatement(statement=statement, planned=planned)
+
+
+def setting(key, value):
+    """A checked SET."""
+    return CheckedStatement(statement=SetOption(key=key, value=value, span=None))
+
+
+class Running:
+    """A run of one file."""
+
+    def __init__(self, *statements, mode=RunMode.BY_TABLES, held=(), when_started=None):
+        self.leases = Leases(held)
+        self.stop = StopRequest()
+        self.settings = {}
+        self.told = Told(*([when_started] if when_started else []))
+        environment = Environment(
+            spark=None, catalog=self.leases, namespace=None, project=None, settings=self.settings
+        )
+        self.script = CheckedScript(
+            file=ScriptFile(name="job.sql", text=""), statements=tuple(statements)
+        )
+        self.run = ScriptRun(environment, mode=mode, stop=self.stop, listener=self.told)
+
+    def results(self):
+        return self.run.run((self.script,))
+
+    def statuses(self):
+        return [result.status.value for result in self.results()]
+
+
+def test_bounded_inserts_run_one_after_the_other():
+    """The second starts when the first has ended; what a SET says holds from there on."""
+    running = Running(insert("a", 0, END), setting("pipeline.name", "x"), insert("b", 0, 1, END))
+
+    results = running.results()
+
+    assert running.told.events == [
+        ("started", "a"),
+        ("finished", "a"),
+        ("finished", "pipeline.name"),
+        ("started", "b"),
+        ("finished", "b"),
+    ]
+    assert [(r.kind, r.sink, r.rows_in, r.batches) for r in results] == [
+        ("INSERT", "a", 10, 1),
+        ("SET", None, None, None),
+        ("INSERT", "b", 20, 2),
+    ]
+    assert running.settings == {"pipeline.name": "x"}
+    assert running.leases.returned == running.leases.given == ["job/a", "job/b"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "bounded", "trigger"),
+    [
+        (RunMode.BY_TABLES, True, AvailableNow()),
+        (RunMode.AVAILABLE_NOW, False, AvailableNow()),
+        (RunMode.CONTINUOUS, True, Continuous(interval_ms=5_000)),
+    ],
+)
+def test_the_mode_chooses_the_trigger(mode, bounded, trigger):
+    """By the tables, or as asked for; the interval is Flink's checkpointing interval."""
+    one = insert("a", 0, END, bounded=bounded)
+    running = Running(setting("execution.checkpointing.interval", "5 s"), one, mode=mode)
+
+    running.results()
+
+    assert one.planned.started == [trigger]
+
+
+def test_a_failure_ends_the_run():
+    """What comes after it is skipped, and told to be."""
+    running = Running(insert("a", 0, BAD), insert("b", END))
+
+    first, second = running.results()
+
+    assert (first.status, first.error, first.hint) == (
+        StatementStatus.FAILED,
+        "topic orders, partition 3, offset 12: not JSON",
+        "skip them",
+    )
+    assert second.status is StatementStatus.SKIPPED
+    assert running.run.error is BAD
+    assert sorted(running.leases.returned) == ["job/a", "job/b"]
+
+
+def test_endless_inserts_run_side_by_side_until_they_are_stopped():
+    """All are started before one is waited for; one request stops them all."""
+    running = Running(insert("a", 0, bounded=False), insert("b", 0, bounded=False))
+
+    def stop_at_the_second(job):
+        if job.progress.sink == "b":
+            running.stop.count += 1
+
+    running.told._when_started = stop_at_the_second
+
+    assert running.statuses() == ["stopped", "stopped"]
+    assert running.told.events[:2] == [("started", "a"), ("started", "b")]
+    assert sorted(running.leases.returned) == ["job/a", "job/b"]
+
+
+def test_when_one_endless_insert_fails_the_others_stop():
+    """A runner with half of its pipelines would look healthy from outside."""
+    running = Running(insert("a", 0, bounded=False), insert("b", BAD, bounded=False))
+
+    assert running.statuses() == ["stopped", "failed"]
+
+
+def test_a_stop_skips_what_has_not_begun():
+    """The statement that runs finishes its batch, the rest is left."""
+    running = Running(insert("a", 0), insert("b", END), setting("x", "y"))
+    running.told._when_started = lambda _job: setattr(running.stop, "count", 1)
+
+    assert running.statuses() == ["stopped", "skipped", "skipped"]
+
+
+def test_a_pipeline_that_another_runs_is_refused_before_anything_starts():
+    """All leases are taken first; those taken so far are given back."""
+    running = Running(insert("a", END), insert("b", END), held={"job/b"})
+
+    with pytest.raises(PipelineLockedError):
+        running.results()
+    assert running.told.events == []
+    assert running.leases.returned == ["job/a"]
+
+
+def test_insert_values_needs_no_lease_and_has_no_counts():
+    """It is over when it is written."""
+    running = Running(insert("a", is_stream=False))
+
+    (result,) = running.results()
+
+    assert (result.status, result.batches) == (StatementStatus.FINISHED, None)
+    assert running.leases.given == []
+
+
+def test_the_document_has_the_promised_keys():
+    """Every statement has all of them, null where they say nothing."""
+    running = Running(setting("pipeline.name", "x"), insert("a", 0, BAD))
+
+    value = json.loads(json.dumps(document(running.results())))
+
+    keys = (
+        "kind sink rows_in rows_out rows_dropped bad_records watermark batches seconds status error"
+    )
+    assert [list(statement) for statement in value["statements"]] == [keys.split()] * 2
+    assert value["statements"][1]["watermark"] == "1970-01-01T00:00:00.000Z"
+    assert value["statements"][1]["error"] == "topic orders, partition 3, offset 12: not JSON"
+    assert value["statements"][0] == dict.fromkeys(keys.split()) | {
+        "kind": "SET",
+        "seconds": value["statements"][0]["seconds"],
+        "status": "finished",
+    }
