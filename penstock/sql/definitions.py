@@ -34,7 +34,7 @@ from penstock.catalog.types import LogicalType, parse_type
 from penstock.sql.bind import bind_query
 from penstock.sql.dialect.access import named_tables, to_text
 from penstock.sql.expressions import columns_of, infer_type, substitute_tree, to_duckdb, to_spark
-from penstock.sql.positions import span_of
+from penstock.sql.positions import attach, source_of, span_of
 
 __all__ = ["define_table", "define_view", "has_property"]
 
@@ -95,8 +95,12 @@ def define_table(tree: exp.Create, identifier: Identifier) -> Table:
                 temporary=has_property(tree, exp.TemporaryProperty),
             )
         except InputError as error:
-            draft.add(error, draft.watermark or tree.this.this)
-    raise InputErrors(draft.errors)
+            draft.add(error, draft.watermark.this if draft.watermark else tree.this.this)
+    raise InputErrors(sorted(draft.errors, key=_place))
+
+
+def _place(error: InputError) -> tuple[int, int]:
+    return (error.span.line, error.span.column) if error.span else (0, 0)
 
 
 def define_view(tree: exp.Create, identifier: Identifier, namespace: Namespace) -> View:
@@ -291,13 +295,11 @@ def _check_watermark(draft: _Draft) -> Watermark | None:
         return watermark
     if not _check_expression(tree, draft, "WATERMARK", tuple(draft.places)):
         return watermark
-    inlined = substitute_tree(
-        tree, {n: draft.computed[n] for n in columns_of(tree) if n in draft.computed}
-    )
+    used = {name: draft.computed[name] for name in columns_of(tree) if name in draft.computed}
+    inlined = attach(substitute_tree(tree, used), source_of(tree))
     try:
         to_duckdb(inlined, draft.known)
     except UnsupportedError as error:
-        # a function of the inlined column has its place in that column's own text
         draft.add(error, tree)
     return watermark
 

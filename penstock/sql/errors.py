@@ -13,6 +13,9 @@ from penstock.sql.positions import span_of
 
 __all__ = ["render", "render_text", "span_of"]
 
+WIDTH = 120
+"""Longer lines are cut around the place of an error; in characters."""
+
 ERROR = "bold red"
 PLACE = "bold blue"
 HELP = "bold cyan"
@@ -53,12 +56,29 @@ def _render_one(error: PenstockError) -> Text:
 
 
 def _append_place(text: Text, span: Span, gutter: str) -> None:
-    line = span.line_text.expandtabs(1)  # a tab is one column here, so that the caret stands right
-    before, marked = line[: span.column - 1], line[span.column - 1 :][: span.length]
+    line, start = _shown(span)
+    before, marked = line[:start], line[start : start + span.length]
     text.append(f"\n{gutter}--> ", style=PLACE)
     text.append(f"{span.file}:{span.line}:{span.column}\n")
     text.append(f"{gutter} |\n{span.line} | ", style=PLACE)
     text.append(f"{line}\n")
     text.append(f"{gutter} | ", style=PLACE)
-    text.append(" " * max(cell_len(before), span.column - 1 - len(before)))
+    text.append(" " * max(cell_len(before), start - len(before)))
     text.append("^" * max(1, cell_len(marked)), style=ERROR)
+
+
+def _shown(span: Span) -> tuple[str, int]:
+    """The line, or as much of a long one as fits around the place, and where the place is in it."""
+    # a tab is shown as one column, so that the caret stands right
+    line, start = span.line_text.replace("\t", " "), span.column - 1
+    if len(line) <= WIDTH:
+        return line, start
+    first = max(0, min(start - WIDTH // 3, len(line) - WIDTH))
+    last = first + WIDTH
+    dots = "..." if first else ""
+    shown = (
+        dots
+        + line[first + len(dots) : last - 3]
+        + ("..." if last < len(line) else line[last - 3 : last])
+    )
+    return shown, start - first

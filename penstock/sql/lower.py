@@ -6,42 +6,31 @@ types, functions. Options of connectors are the connectors' to check.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token
 
 from penstock.catalog.contract import DEFAULT_DATABASE
 from penstock.catalog.errors import (
     DefinitionError,
     InputError,
     InputErrors,
-    Span,
     SqlSyntaxError,
     UnknownObjectError,
-    UnsupportedError,
-    did_you_mean,
 )
-from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
-from penstock.catalog.schema import ComputedColumn, MetadataColumn, PhysicalColumn, Schema
-from penstock.catalog.table import Table, View
-from penstock.sql.bind import bind_query
+from penstock.catalog.table import View
 from penstock.sql.definitions import define_table, define_view
-from penstock.sql.dialect.access import table_options
-from penstock.sql.dialect.flink import Flink
-from penstock.sql.dialect.problems import FlinkParseError
-from penstock.sql.misspelling import nearest_keyword, suspect
+from penstock.sql.insertion import lower_insert
+from penstock.sql.lookup import check_query, find_object, identifier_of
 from penstock.sql.positions import LineMap, Source, attach
 from penstock.sql.script import StatementText, split_all
 from penstock.sql.statements import (
-    UNSUPPORTED,
     CreateTable,
     CreateView,
     Describe,
     DropTable,
     DropView,
-    InsertInto,
     ResetOption,
     Select,
     SetOption,
@@ -52,14 +41,10 @@ from penstock.sql.statements import (
     Statement,
     Use,
 )
+from penstock.sql.syntax import parse_tree
 
 __all__ = ["apply", "parse_script", "parse_statement"]
 
-HEADS = (
-    "CREATE", "DROP", "INSERT", "SELECT", "WITH", "VALUES", "SET", "RESET", "SHOW", "DESCRIBE",
-    "USE",
-)  # fmt: skip
-QUERY_STARTS = ("SELECT", "WITH", "VALUES", "(", "TABLE")
 PASSED_OVER = ("TEMPORARY", "SYSTEM")
 
 
@@ -106,10 +91,12 @@ def _defined_name(text: StatementText) -> set[str]:
 
 
 def _follows(error: InputError, undefined: set[str]) -> bool:
-    return isinstance(error, UnknownObjectError) and any(
-        f" {name}" in f" {error.message}".replace("`", "").replace("'", "").replace(".", " ")
-        for name in undefined
-    )
+    """Whether an error is only that one of the names is missing."""
+    if not isinstance(error, UnknownObjectError) or error.span is None:
+        return False
+    start = error.span.column - 1
+    name = error.span.line_text[start : start + error.span.length]
+    return name.rpartition(".")[2].strip("`") in {word.strip("`") for word in undefined}
 
 
 def apply(statement: Statement, namespace: Namespace) -> None:
@@ -136,8 +123,7 @@ def parse_statement(text: StatementText, namespace: Namespace) -> Statement:
     Raises SqlSyntaxError, UnsupportedError, UnknownObjectError, DefinitionError, ObjectExistsError,
     or InputErrors if there are several.
     """
-    _refuse_unsupported(text)
-    tree = _parse(text)
+    tree = parse_tree(text)
     try:
         statement = _lower(tree, text, namespace)
     except InputErrors as errors:
@@ -145,92 +131,17 @@ def parse_statement(text: StatementText, namespace: Namespace) -> Statement:
     return statement
 
 
-# --- syntax ---
-
-
-def _refuse_unsupported(text: StatementText) -> None:
-    words = [t.text.upper() for t in text.tokens[:8] if t.text.upper() not in PASSED_OVER]
-    line = " ".join(words) + " "
-    for refused in UNSUPPORTED:
-        if line.startswith(refused.words + " "):
-            if refused.words in ("EXPLAIN", "UPDATE", "CALL") and len(words) == 1:
-                continue
-            raise UnsupportedError(
-                f"{refused.words} is not supported",
-                hint=refused.hint,
-                span=_token_span(text, text.tokens[0]),
-            )
-    first = text.tokens[0]
-    if words[0] not in (*HEADS, *QUERY_STARTS, "DESC"):
-        near = nearest_keyword(first, HEADS)
-        raise SqlSyntaxError(
-            f"no statement begins with '{first.text}'",
-            hint=f"did you mean {near}?" if near else f"statements begin with {', '.join(HEADS)}",
-            span=_token_span(text, first),
-        )
-
-
-def _token_span(text: StatementText, token: Token) -> Span:
-    return text.source.span(token.start, token.end)
-
-
-def _parse(text: StatementText) -> exp.Expr:
-    try:
-        trees = Flink().parser().parse(list(text.tokens), text.source.text)
-    except FlinkParseError as error:
-        raise _syntax_error(error, text) from None
-    except RecursionError:
-        raise SqlSyntaxError("this statement is nested too deeply", span=text.span) from None
-    tree = trees[0] if trees else None
-    assert tree is not None, "a statement has tokens"
-    return attach(tree, text.source)
-
-
-def _syntax_error(error: FlinkParseError, text: StatementText) -> InputError:
-    span = text.source.span(error.start, error.end)
-    if error.unsupported:
-        return UnsupportedError(error.message, hint=error.hint, span=span)
-    message, hint = error.message, error.hint
-    if hint is None and (found := suspect(error.token, error.previous)):
-        token, keyword = found
-        hint = f"did you mean {keyword}?"
-        if token is not error.token:
-            message, span = f"unexpected '{token.text}'", _token_span(text, token)
-    if hint is None and '"' in (error.token.text if error.token else ""):
-        hint = "names are quoted with `backticks`, texts with 'single quotes'"
-    return SqlSyntaxError(message, hint=hint, span=span)
-
-
 # --- statements ---
 
 
 def _lower(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
     if isinstance(tree, exp.Query | exp.Values):
-        output = _bind(tree, namespace)
+        output = check_query(tree, namespace)
         return Select(query=tree, output=output, source=text, span=text.span)
     lower = LOWER.get(type(tree))
     if lower is None:
         raise SqlSyntaxError("this is no statement", span=text.span)
     return lower(tree, text, namespace)
-
-
-def _identifier(table: exp.Expr, text: StatementText, namespace: Namespace) -> Identifier:
-    assert isinstance(table, exp.Table), "the parser puts a table where a name stands"
-    try:
-        return namespace.resolve(tuple(part.name for part in table.parts))
-    except InputError as error:
-        error.span = text.locate(table)
-        raise
-
-
-def _lookup(
-    identifier: Identifier, node: exp.Expr, text: StatementText, namespace: Namespace
-) -> Table | View:
-    try:
-        return namespace.lookup(identifier)
-    except InputError as error:
-        error.span = text.locate(node)
-        raise
 
 
 def _try(
@@ -248,7 +159,7 @@ def _try(
 def _create(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
     assert isinstance(tree, exp.Create)
     name = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-    identifier = _identifier(name, text, namespace)
+    identifier = identifier_of(name, text, namespace)
     if_not_exists = bool(tree.args.get("exists"))
     statement: Statement
     if tree.args["kind"] == "TABLE":
@@ -265,7 +176,7 @@ def _drop(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statemen
     name = tree.args["tables"][0]
     kind = DropTable if tree.args["kind"] == "TABLE" else DropView
     statement = kind(
-        identifier=_identifier(name, text, namespace),
+        identifier=identifier_of(name, text, namespace),
         if_exists=bool(tree.args.get("exists")),
         temporary=bool(tree.args.get("temporary")),
         span=text.span,
@@ -293,8 +204,8 @@ def _set(tree: exp.Expr, text: StatementText, _: Namespace) -> Statement:
 def _show(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
     target = tree.args.get("target")
     if target is not None:
-        identifier = _identifier(target, text, namespace)
-        found = _lookup(identifier, target, text, namespace)
+        identifier = identifier_of(target, text, namespace)
+        found = find_object(identifier, target, text, namespace)
         kind = "VIEW" if isinstance(found, View) else "TABLE"
         if tree.name != f"CREATE {kind}":
             raise DefinitionError(
@@ -319,116 +230,16 @@ def _show(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statemen
 
 
 def _describe(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
-    identifier = _identifier(tree.this, text, namespace)
-    _lookup(identifier, tree.this, text, namespace)
+    identifier = identifier_of(tree.this, text, namespace)
+    find_object(identifier, tree.this, text, namespace)
     extended = tree.args.get("style") is not None
     return Describe(identifier=identifier, extended=extended, span=text.span)
-
-
-def _bind(query: exp.Expr, namespace: Namespace) -> tuple[str, ...] | None:
-    bound = bind_query(query, namespace)
-    if bound.errors:
-        raise InputErrors(bound.errors)
-    return None if bound.output is None else tuple(name for name, _ in bound.output)
-
-
-def _insert(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
-    listed: Sequence[exp.Expr] = tree.this.expressions if isinstance(tree.this, exp.Schema) else ()
-    name = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-    query = attach(tree.expression.pop(), text.source)
-    errors: list[InputError] = []
-    identifier = _identifier(name, text, namespace)
-    target: Table | View | None = None
-    try:
-        target = _lookup(identifier, name, text, namespace)
-    except InputError as error:
-        errors.append(error)
-    if isinstance(target, View):
-        message = f"{identifier} is a view; rows go into tables only"
-        errors.append(UnsupportedError(message, span=text.locate(name)))
-    elif target is not None:
-        errors += _column_list_errors(listed, target.schema, text)
-    output: tuple[str, ...] | None = None
-    try:
-        output = _bind(query, namespace)
-    except InputErrors as found:
-        errors += found.errors
-    if not errors and isinstance(target, Table):
-        columns = tuple(column.name for column in listed) or _writable(target.schema)
-        errors += _count_errors(query, output, columns, identifier, text)
-    if errors:
-        raise InputErrors(errors)
-    return InsertInto(
-        target=identifier,
-        columns=tuple(column.name for column in listed),
-        query=query,
-        options=tuple(table_options(name).items()),
-        output=output,
-        source=text,
-        span=text.span,
-    )
-
-
-def _writable(schema: Schema) -> tuple[str, ...]:
-    """The columns that an INSERT fills: physical ones, and metadata columns that are not virtual."""
-    return tuple(
-        column.name
-        for column in schema.columns
-        if isinstance(column, PhysicalColumn)
-        or (isinstance(column, MetadataColumn) and not column.virtual)
-    )
-
-
-def _column_list_errors(
-    listed: Sequence[exp.Expr], schema: Schema, text: StatementText
-) -> list[InputError]:
-    errors: list[InputError] = []
-    names, writable = list(schema.names), _writable(schema)
-    seen: set[str] = set()
-    for column in listed:
-        span = text.locate(column)
-        if column.name not in names:
-            hint = did_you_mean(column.name, writable) or f"columns are: {', '.join(writable)}"
-            errors.append(
-                UnknownObjectError(f"there is no column '{column.name}'", hint=hint, span=span)
-            )
-        elif column.name not in writable:
-            computed = isinstance(schema.column(column.name), ComputedColumn)
-            what = "computed" if computed else "a virtual metadata column"
-            message = f"'{column.name}' is {what}: nothing can be written to it"
-            errors.append(DefinitionError(message, span=span))
-        elif column.name in seen:
-            errors.append(DefinitionError(f"the column '{column.name}' is named twice", span=span))
-        seen.add(column.name)
-    return errors
-
-
-def _count_errors(
-    query: exp.Expr,
-    output: tuple[str, ...] | None,
-    columns: tuple[str, ...],
-    target: Identifier,
-    text: StatementText,
-) -> list[InputError]:
-    rows = query.expressions if isinstance(query, exp.Values) else []
-    wrong = next((row for row in rows if len(row.expressions) != len(columns)), None)
-    given = len(wrong.expressions) if wrong is not None else len(output or columns)
-    if given == len(columns):
-        return []
-    what = "this row" if wrong is not None else f"the query ({', '.join(output or ())})"
-    return [
-        DefinitionError(
-            f"{what} has {given} columns, {target} takes {len(columns)} ({', '.join(columns)})",
-            hint="name the columns that are filled: INSERT INTO t (a, b) SELECT ...",
-            span=text.locate(wrong if wrong is not None else query),
-        )
-    ]
 
 
 LOWER: dict[type[exp.Expr], Callable[[exp.Expr, StatementText, Namespace], Statement]] = {
     exp.Create: _create,
     exp.Drop: _drop,
-    exp.Insert: _insert,
+    exp.Insert: lower_insert,
     exp.Set: _set,
     exp.Show: _show,
     exp.Use: _use,

@@ -17,7 +17,7 @@ from sqlglot.tokenizer_core import Token
 from penstock.catalog.errors import Span
 from penstock.catalog.options import is_secret
 
-__all__ = ["LineMap", "Source", "attach", "extent", "mark", "span_of"]
+__all__ = ["LineMap", "Source", "attach", "extent", "mark", "source_of", "span_of"]
 
 Node = TypeVar("Node", bound=exp.Expr)
 
@@ -85,16 +85,21 @@ def extent(node: exp.Expr) -> tuple[int, int] | None:
     return min(start for start, _ in found), max(end for _, end in found)
 
 
-def span_of(node: exp.Expr) -> Span | None:
-    """The place of a syntax node in the file; None where the node does not come from one."""
+def source_of(node: exp.Expr) -> Source | None:
+    """The text that a node's offsets are of: what the nearest node above it was attached to."""
     above: exp.Expr | None = node
     while above is not None:
-        if SOURCE in above.meta:
-            source = above.meta[SOURCE]
-            place = extent(node)
-            return source.span(*place) if source is not None and place else None
+        found: Source | None = above.meta_get(SOURCE, None)
+        if found is not None or SOURCE in above.meta:
+            return found
         above = above.parent
     return None
+
+
+def span_of(node: exp.Expr) -> Span | None:
+    """The place of a syntax node in the file; None where the node does not come from one."""
+    source, place = source_of(node), extent(node)
+    return source.span(*place) if source is not None and place is not None else None
 
 
 def _without_secrets(text: str) -> str:

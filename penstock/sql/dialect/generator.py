@@ -141,7 +141,7 @@ class FlinkGenerator(Generator):
         text = ""
         for argument in expression.expressions:
             data = argument.expression if isinstance(argument, exp.Kwarg) else argument
-            sql = f"TABLE {self.sql(data)}" if isinstance(data, exp.Table) else self.sql(data)
+            sql = self._named_table(data) if isinstance(data, exp.Table) else self.sql(data)
             if isinstance(argument, exp.Kwarg):
                 if argument.name == PARTITION_ARGUMENT:
                     text += f" PARTITION BY {sql}"
@@ -149,6 +149,10 @@ class FlinkGenerator(Generator):
                 sql = f"{argument.name} => {sql}"
             text += f", {sql}" if text else sql
         return f"{name}({text})"
+
+    def _named_table(self, table: exp.Table) -> str:
+        hints = self.expressions(table, key="hints", sep=" ", flat=True)
+        return f"TABLE {self.table_parts(table)}" + (f" {hints}" if hints else "")
 
     def extract_sql(self, expression: exp.Extract) -> str:
         """EXTRACT(unit FROM x)."""

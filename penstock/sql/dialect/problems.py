@@ -79,7 +79,7 @@ def describe(message: str, token: Token | None) -> str:
         what = match["what"].strip()
         what = NAMED.get(what, f"'{what}'" if not what[:1].isalnum() else what)
         return f"expected {what}, found {found}"
-    if message.startswith(("Invalid expression", "Required argument", "Failed to parse")):
+    if message.startswith(("Invalid expression", "Required ", "Failed to parse")):
         return f"unexpected {found}" if token else "the statement ends too early"
     return message
 

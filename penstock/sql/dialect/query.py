@@ -110,6 +110,12 @@ class QueryParser(TypeParser):
 
         return super()._parse_csv(item, sep)
 
+    def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+        projections, exclude = super()._parse_projections()
+        if not projections:
+            self.raise_error("Expected an expression")
+        return projections, exclude
+
     # --- functions and constructors ---
 
     def _parse_unicode_string(self, token: Token) -> exp.Literal:

@@ -16,7 +16,6 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel
 from sqlglot.errors import UnsupportedError as SqlglotUnsupportedError
-from sqlglot.generator import Generator
 from sqlglot.generators.spark import SparkGenerator
 
 from penstock.catalog.errors import UnsupportedError
@@ -29,6 +28,7 @@ from penstock.sql.dialect.functions import (
 )
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.query import WINDOW_FUNCTIONS
+from penstock.sql.dialect.spark_types import TYPES, SparkTypeWriter, kind_of
 from penstock.sql.positions import span_of
 
 __all__ = ["to_spark_query", "write_spark"]
@@ -39,31 +39,6 @@ ATOMS = (exp.Column, exp.Literal, exp.Func, exp.Paren, exp.Null, exp.Boolean, ex
 EXTRACTED = (
     "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "HOUR", "MINUTE", "SECOND",
 )  # fmt: skip
-QUERY_HINTS = {
-    "BROADCAST": "BROADCAST",
-    "SHUFFLE_HASH": "SHUFFLE_HASH",
-    "SHUFFLE_MERGE": "MERGE",
-    "NEST_LOOP": "SHUFFLE_REPLICATE_NL",
-}
-TYPES = {
-    exp.DType.BOOLEAN: "BOOLEAN",
-    exp.DType.TINYINT: "TINYINT",
-    exp.DType.SMALLINT: "SMALLINT",
-    exp.DType.INT: "INT",
-    exp.DType.BIGINT: "BIGINT",
-    exp.DType.FLOAT: "FLOAT",
-    exp.DType.DOUBLE: "DOUBLE",
-    exp.DType.TEXT: "STRING",
-    exp.DType.CHAR: "STRING",
-    exp.DType.VARCHAR: "STRING",
-    exp.DType.BINARY: "BINARY",
-    exp.DType.VARBINARY: "BINARY",
-    exp.DType.DATE: "DATE",
-    exp.DType.TIMESTAMPNTZ: "TIMESTAMP_NTZ",
-    exp.DType.TIMESTAMPLTZ: "TIMESTAMP",
-    exp.DType.VARIANT: "VARIANT",
-    exp.DType.NULL: "VOID",
-}
 
 
 def write_spark(tree: exp.Expr) -> str:
@@ -85,16 +60,7 @@ def to_spark_query(query: exp.Expr) -> str:
         raise UnsupportedError(error.message, hint=error.hint, span=span) from None
 
 
-def _kind(node: exp.Expr | None) -> exp.DType:
-    found = node.type if node is not None else None
-    return found.this if found and isinstance(found.this, exp.DType) else exp.DType.UNKNOWN
-
-
-def _precision(kind: exp.DataType, default: int) -> int:
-    return int(kind.expressions[0].name) if kind.expressions else default
-
-
-class SparkWriter(SparkGenerator):
+class SparkWriter(SparkTypeWriter):
     """sqlglot's writer for Spark, corrected to Flink's meaning."""
 
     TRANSFORMS: ClassVar[dict[Any, Callable[..., str]]] = {
@@ -123,113 +89,12 @@ class SparkWriter(SparkGenerator):
         expression.set("hints", None)
         return super().table_sql(expression, sep)
 
-    # --- what is refused ---
-
-    def version_sql(self, expression: exp.Version) -> str:
-        """FOR SYSTEM_TIME AS OF."""
-        raise NodeError(
-            "a temporal join is not supported", expression, "a later release will run it"
-        )
-
-    def matchrecognize_sql(self, expression: exp.MatchRecognize) -> str:
-        """MATCH_RECOGNIZE."""
-        raise NodeError("MATCH_RECOGNIZE is not supported", expression)
-
-    def similarto_sql(self, expression: exp.SimilarTo) -> str:
-        """SIMILAR TO."""
-        raise NodeError("SIMILAR TO is not supported", expression, "use REGEXP(value, pattern)")
-
-    def lateral_sql(self, expression: exp.Lateral) -> str:
-        """LATERAL (query) is Spark's too; LATERAL TABLE(function) is not."""
-        if isinstance(expression.this, exp.Subquery):
-            return super().lateral_sql(expression)
-        raise NodeError("LATERAL TABLE(...) is not supported", expression)
-
-    def with_sql(self, expression: exp.With) -> str:
-        """WITH, not recursive."""
-        if expression.args.get("recursive"):
-            raise NodeError("WITH RECURSIVE is not supported", expression)
-        return Generator.with_sql(self, expression)
-
-    def hint_sql(self, expression: exp.Hint) -> str:
-        """Join hints; those that steer Flink's own operators mean nothing here."""
-        hints = []
-        for hint in expression.expressions:
-            if hint.name not in QUERY_HINTS:
-                raise NodeError(f"the hint {hint.name} is not supported", hint)
-            hints.append(f"{QUERY_HINTS[hint.name]}({self.expressions(hint, flat=True)})")
-        return f" /*+ {', '.join(hints)} */"
-
-    # --- types and literals ---
-
-    def datatype_sql(self, expression: exp.DataType) -> str:
-        """The Spark type that holds a Flink type's values (TIMESTAMP is without a zone in Flink)."""
-        kind = expression.this
-        inner = [self.sql(e) for e in expression.expressions]
-        if kind in (exp.DType.ARRAY, exp.DType.MAP):
-            return f"{kind.value}<{', '.join(inner)}>"
-        if kind == exp.DType.STRUCT:
-            fields = (
-                f"{self.sql(f, 'this')}: {self.sql(f, 'kind')}" for f in expression.expressions
-            )
-            return f"STRUCT<{', '.join(fields)}>"
-        if kind == exp.DType.DECIMAL:
-            return f"DECIMAL({', '.join(inner) or '10, 0'})"
-        if kind == exp.DType.TIME:
-            return f"TIME({min(_precision(expression, 0), 6)})"
-        if kind == exp.DType.INTERVAL:
-            return f"INTERVAL {inner[0]}" if inner else "INTERVAL DAY TO SECOND"
-        if kind not in TYPES:
-            raise NodeError(f"the type {kind.value} has no Spark form", expression)
-        return TYPES[kind]
-
-    def interval_sql(self, expression: exp.Interval) -> str:
-        """INTERVAL 'text' UNIT [TO UNIT]; Spark's spelling, WEEK and QUARTER by their parts."""
-        unit = expression.args["unit"]
-        text = expression.this.name
-        if unit.name in ("WEEK", "QUARTER"):
-            factor, name = (7, "DAY") if unit.name == "WEEK" else (3, "MONTH")
-            return f"INTERVAL '{int(text) * factor}' {name}"
-        words = f"{unit.this.name} TO {unit.expression.name}" if unit.expression else unit.name
-        return f"INTERVAL '{text}' {words}"
-
-    def like_sql(self, expression: exp.Like) -> str:
-        r"""LIKE; Flink has no escape unless one is named, Spark has \."""
-        pattern = expression.expression
-        if isinstance(pattern, exp.Literal) and "\\" in pattern.name:
-            doubled = exp.Literal.string(pattern.name.replace("\\", "\\\\"))
-            return f"{self.sql(expression, 'this')} LIKE {self.sql(doubled)}"
-        return self.binary(expression, "LIKE")
-
-    def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
-        """CAST and TRY_CAST; lengths of CHAR and VARCHAR cut and pad, as in Flink."""
-        to: exp.DataType = expression.args["to"]
-        plain = f"{safe_prefix or ''}CAST({self.sql(expression, 'this')} AS {self.sql(to)})"
-        if to.this not in (exp.DType.TEXT, exp.DType.CHAR, exp.DType.VARCHAR):
-            return plain
-        text = self._to_string(expression.this) or plain
-        if to.this == exp.DType.CHAR:
-            return f"rpad({text}, {_precision(to, 1)}, ' ')"
-        return f"left({text}, {_precision(to, 1)})" if to.expressions else text
-
-    def _to_string(self, value: exp.Expr) -> str | None:
-        """Flink's text of a value where Spark's differs; None where they agree or nothing is known."""
-        kind = _kind(value)
-        if kind == exp.DType.BOOLEAN:
-            return f"upper(CAST({self.sql(value)} AS STRING))"
-        if kind in (exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ):
-            assert value.type is not None
-            digits = min(_precision(value.type, 6), 6)
-            fraction = "." + "S" * digits if digits else ""
-            return f"date_format({self.sql(value)}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
-        return None
-
     # --- operators ---
 
     def div_sql(self, expression: exp.Div) -> str:
         """A / b; of two whole numbers the quotient is whole, rounded towards zero."""
         left, right = expression.left, expression.right
-        kinds = (_kind(left), _kind(right))
+        kinds = (kind_of(left), kind_of(right))
         if all(kind in INTEGERS for kind in kinds):
             result = TYPES[max(kinds, key=INTEGERS.index)]
             return f"CAST({self.sql(left)} DIV {self.sql(right)} AS {result})"
@@ -248,7 +113,7 @@ class SparkWriter(SparkGenerator):
     def bracket_sql(self, expression: exp.Bracket) -> str:
         """array[i] counted from 1 and map[key]; NULL where there is none."""
         this, index = expression.this, expression.expressions[0]
-        if _kind(this) == exp.DType.MAP or index.is_string:
+        if kind_of(this) == exp.DType.MAP or index.is_string:
             return f"{self._operand(this)}[{self.sql(index)}]"
         start = str(int(index.name) - 1) if index.is_int else f"{self._operand(index)} - 1"
         return f"get({self.sql(this)}, {start})"
@@ -294,12 +159,13 @@ class SparkWriter(SparkGenerator):
 
     def _operand(self, node: exp.Expr) -> str:
         """A node's text, safe to stand beside an operator."""
-        return self.sql(node) if isinstance(node, ATOMS) else f"({self.sql(node)})"
+        atom = isinstance(node, ATOMS) and not isinstance(node, exp.Binary)
+        return self.sql(node) if atom else f"({self.sql(node)})"
 
     def _to_timestamp_ltz(self, call: exp.Anonymous) -> str:
         arguments = call.expressions
         precision = arguments[1] if len(arguments) == 2 else None
-        numeric = _kind(arguments[0]) in exp.DataType.NUMERIC_TYPES if arguments else False
+        numeric = kind_of(arguments[0]) in exp.DataType.NUMERIC_TYPES if arguments else False
         if len(arguments) == 1 and numeric:
             precision = exp.Literal.number(3)
         if precision is None or not precision.is_int or precision.name not in ("0", "3"):
@@ -318,7 +184,7 @@ class SparkWriter(SparkGenerator):
         unit, amount, value = self._unit_call(call)
         sql = f"timestampadd({unit.name}, {self.sql(amount)}, {self.sql(value)})"
         day = unit.name in ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
-        return f"CAST({sql} AS DATE)" if day and _kind(value) == exp.DType.DATE else sql
+        return f"CAST({sql} AS DATE)" if day and kind_of(value) == exp.DType.DATE else sql
 
     def _timestampdiff(self, call: exp.Anonymous) -> str:
         unit, first, last = self._unit_call(call)
@@ -343,7 +209,7 @@ class SparkWriter(SparkGenerator):
         value, unit = expression.this, expression.args.get("to")
         if unit is None:
             return self.func("FLOOR", value)
-        kind = _kind(value)
+        kind = kind_of(value)
         cut = f"date_trunc('{unit.name.upper()}', {self.sql(value)})"
         if kind in (exp.DType.TIMESTAMPNTZ, exp.DType.DATE):
             return f"CAST({cut} AS {TYPES[kind]})"
@@ -382,7 +248,7 @@ class SparkWriter(SparkGenerator):
             raise NodeError("UNNEST WITH ORDINALITY is not supported", expression)
         value = expression.expressions[0]
         inner = (
-            value.type.expressions[0] if _kind(value) == exp.DType.ARRAY and value.type else None
+            value.type.expressions[0] if kind_of(value) == exp.DType.ARRAY and value.type else None
         )
         rows = isinstance(inner, exp.DataType) and inner.is_type(exp.DType.STRUCT)
         alias = self.sql(expression, "alias")
@@ -420,7 +286,7 @@ class SparkWriter(SparkGenerator):
         if not (isinstance(core, exp.Avg) and outermost):
             return sql
         value = core.this.expressions[0] if isinstance(core.this, exp.Distinct) else core.this
-        kind = _kind(value)
+        kind = kind_of(value)
         return f"CAST({sql} AS {TYPES[kind]})" if kind in INTEGERS else sql
 
 

@@ -1,0 +1,205 @@
+"""Checks the columns of a query, and finds the types of its nodes: sqlglot's qualifier at work.
+
+Names that it resolves without a doubt to nothing are errors, at their place in the original; where
+it gives up on a query nothing is said.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.annotate_types import annotate_types
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import Scope, traverse_scope
+from sqlglot.schema import MappingSchema
+
+from penstock.catalog.errors import DefinitionError, InputError, UnknownObjectError, did_you_mean
+from penstock.sql.checking import ORIGIN, Checking, Output
+from penstock.sql.dialect.flink import Flink
+
+__all__ = ["check_columns"]
+
+UNKNOWN = exp.DType.UNKNOWN
+
+
+def check_columns(stand_in: exp.Expr, checking: Checking) -> Output | None:
+    """Add to the errors what columns are not there; type the nodes; give the query's columns."""
+    tree = {
+        name: {column: kind or exp.DataType(this=UNKNOWN) for column, kind in columns.items()}
+        for name, columns in checking.relations.items()
+    }
+    schema = MappingSchema(tree, dialect=Flink, normalize=False)  # type: ignore[arg-type]
+    qualified = stand_in.copy()
+    try:
+        checking.errors += _unknown_stars(qualified, checking)
+        qualified = qualify(
+            qualified,
+            dialect=Flink,
+            schema=schema,
+            allow_partial_qualification=True,
+            validate_qualify_columns=False,
+            quote_identifiers=False,
+        )
+        found = _unknown_columns(qualified, checking)
+        checking.errors += found
+        if found:
+            return None
+        annotate_types(qualified, schema=schema, dialect=Flink)
+    except (SqlglotError, KeyError, AttributeError, IndexError, TypeError, ValueError):
+        return None  # sqlglot does not follow this query: Spark will
+    _bring_types_back(qualified, stand_in, checking)
+    return _output(qualified, checking)
+
+
+def _unknown_columns(qualified: exp.Expr, checking: Checking) -> list[InputError]:
+    if checking.unsure:
+        return []
+    errors: dict[tuple[int, int], InputError] = {}
+    for scope in traverse_scope(qualified):
+        if not isinstance(scope.expression, exp.Select):
+            continue
+        known = _sources(scope, checking)
+        if known is None:
+            continue
+        for column in scope.columns:
+            error = _unknown_column(column, scope, known, checking)
+            if error is not None and error.span is not None:
+                errors.setdefault((error.span.line, error.span.column), error)
+    return [errors[place] for place in sorted(errors)]
+
+
+def _sources(scope: Scope, checking: Checking) -> dict[str, list[str]] | None:
+    """Column names of each source of a scope and of those around it; None if any is not known."""
+    known: dict[str, list[str]] = {}
+    current: Scope | None = scope
+    while current is not None:
+        for name, source in current.sources.items():
+            columns = _source_columns(source, checking)
+            if columns is None:
+                return None
+            known.setdefault(name, columns)
+        current = current.parent
+    return known
+
+
+def _source_columns(source: exp.Expr | Scope, checking: Checking) -> list[str] | None:
+    if isinstance(source, exp.Table):
+        if source.name not in checking.relations:
+            return None
+        return list(source.alias_column_names or checking.relations[source.name])
+    if not isinstance(source, Scope):
+        return None
+    expression = source.expression
+    if not isinstance(expression, exp.Query):
+        return None  # UNNEST, LATERAL, VALUES: not followed
+    names = expression.named_selects
+    return None if "*" in names or not all(names) else list(names)
+
+
+def _unknown_column(
+    column: exp.Column, scope: Scope, known: dict[str, list[str]], checking: Checking
+) -> InputError | None:
+    name, table = column.name, column.table
+    if isinstance(column.this, exp.Star) or not name:
+        return None
+    wrong: exp.Expr = column.this
+    if table and table not in known:
+        wrong, names = column.args["table"], list(known)
+        message = f"there is no table or column '{table}' here"
+    elif table:
+        names, message = known[table], f"'{table}' has no column '{name}'"
+    elif name in _aliases(scope.expression):
+        return None  # ORDER BY, GROUP BY, HAVING of an alias
+    else:
+        holders = [source for source in scope.sources if name in known.get(source, ())]
+        if len(holders) > 1 and not _merges(scope.expression):
+            return _ambiguous(column, holders, checking)
+        names = list(dict.fromkeys(c for columns in known.values() for c in columns))
+        message = f"there is no column '{name}'"
+    if name in names or not names:
+        return None
+    span = checking.span(wrong)
+    if span is None:
+        return None  # made by the qualifier: there is nothing to point at
+    hint = did_you_mean(wrong.name, names) or f"there are: {', '.join(names)}"
+    return UnknownObjectError(message, hint=hint, span=span)
+
+
+def _aliases(select: exp.Expr) -> set[str]:
+    """The names that a SELECT itself gives; not those that the qualifier adds to plain columns."""
+    return {
+        item.alias
+        for item in select.args.get("expressions", ())
+        if isinstance(item, exp.Alias)
+        and not (isinstance(item.this, exp.Column) and item.this.name == item.alias)
+    }
+
+
+def _merges(select: exp.Expr) -> bool:
+    """Whether a join of this SELECT makes one column of two: USING, NATURAL."""
+    joins: list[exp.Expr] = select.args.get("joins") or []
+    return any(join.args.get("using") or join.args.get("method") for join in joins)
+
+
+def _ambiguous(column: exp.Column, holders: list[str], checking: Checking) -> InputError | None:
+    span = checking.span(column.this)
+    if span is None:
+        return None
+    sources = " and ".join(f"'{holder}'" for holder in holders)
+    return DefinitionError(
+        f"the column '{column.name}' is in {sources}",
+        hint=f"write {holders[0]}.{column.name} or {holders[1]}.{column.name}",
+        span=span,
+    )
+
+
+def _unknown_stars(stand_in: exp.Expr, checking: Checking) -> list[InputError]:
+    """name.* of a name that is not there (the qualifier gives up on it)."""
+    errors: list[InputError] = []
+    for scope in traverse_scope(stand_in):
+        names = list(scope.sources)
+        for item in scope.expression.args.get("expressions", ()):
+            if not (isinstance(item, exp.Column) and item.is_star and item.table not in names):
+                continue
+            table = item.args.get("table")
+            span = checking.span(table) if table else None
+            known = _sources(scope, checking)
+            if (
+                span is None
+                or known is None
+                or item.table in {c for cs in known.values() for c in cs}
+            ):
+                continue
+            hint = did_you_mean(item.table, names) or f"there are: {', '.join(names)}"
+            errors.append(
+                UnknownObjectError(f"there is no table '{item.table}' here", hint=hint, span=span)
+            )
+    return errors
+
+
+def _bring_types_back(typed: exp.Expr, stand_in: exp.Expr, checking: Checking) -> None:
+    """Copy types from the qualified tree onto the original and the copy it was made from."""
+    types: dict[int, exp.DataType] = {}
+    for node in typed.walk():
+        number = node.meta_get(ORIGIN)
+        if number is not None and node.type and not node.is_type(UNKNOWN):
+            types.setdefault(number, node.type)
+    for node in stand_in.walk():
+        number = node.meta_get(ORIGIN)
+        if number in types and not isinstance(node, exp.DataType):
+            node.type = checking.nodes[number].type = types[number]
+
+
+def _output(qualified: exp.Expr, checking: Checking) -> Output | None:
+    if checking.unsure or not isinstance(qualified, exp.Query):
+        return None
+    select = qualified
+    while isinstance(select, exp.SetOperation):
+        select = select.this.unnest()
+    output: list[tuple[str, exp.DataType | None]] = []
+    for item in select.selects:
+        if isinstance(item, exp.Star) or item.is_star or not item.alias_or_name:
+            return None
+        known = item.type if item.type and not item.is_type(UNKNOWN) else None
+        output.append((item.alias_or_name, known))
+    return tuple(output)

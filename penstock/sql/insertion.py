@@ -1,0 +1,122 @@
+"""INSERT INTO: the target and its columns, the query and what it gives, and whether the two fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from penstock.catalog.errors import (
+    DefinitionError,
+    InputError,
+    InputErrors,
+    UnknownObjectError,
+    UnsupportedError,
+    did_you_mean,
+)
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.names import Namespace
+from penstock.catalog.schema import ComputedColumn, MetadataColumn, PhysicalColumn, Schema
+from penstock.catalog.table import Table, View
+from penstock.sql.dialect.access import table_options
+from penstock.sql.lookup import check_query, find_object, identifier_of
+from penstock.sql.positions import attach
+from penstock.sql.script import StatementText
+from penstock.sql.statements import InsertInto
+
+__all__ = ["lower_insert"]
+
+
+def lower_insert(tree: exp.Expr, text: StatementText, namespace: Namespace) -> InsertInto:
+    """The value of an INSERT. Raises InputErrors with all that is wrong in it."""
+    listed: Sequence[exp.Expr] = tree.this.expressions if isinstance(tree.this, exp.Schema) else ()
+    name = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    query = attach(tree.expression.pop(), text.source)
+    errors: list[InputError] = []
+    identifier = identifier_of(name, text, namespace)
+    target: Table | View | None = None
+    try:
+        target = find_object(identifier, name, text, namespace)
+    except InputError as error:
+        errors.append(error)
+    if isinstance(target, View):
+        message = f"{identifier} is a view; rows go into tables only"
+        errors.append(UnsupportedError(message, span=text.locate(name)))
+    elif target is not None:
+        errors += _column_list_errors(listed, target.schema, text)
+    output: tuple[str, ...] | None = None
+    try:
+        output = check_query(query, namespace)
+    except InputErrors as found:
+        errors += found.errors
+    if not errors and isinstance(target, Table):
+        columns = tuple(column.name for column in listed) or _writable(target.schema)
+        errors += _count_errors(query, output, columns, identifier, text)
+    if errors:
+        raise InputErrors(errors)
+    return InsertInto(
+        target=identifier,
+        columns=tuple(column.name for column in listed),
+        query=query,
+        options=tuple(table_options(name).items()),
+        output=output,
+        source=text,
+        span=text.span,
+    )
+
+
+def _writable(schema: Schema) -> tuple[str, ...]:
+    """The columns that an INSERT fills: physical ones, and metadata columns that are not virtual."""
+    return tuple(
+        column.name
+        for column in schema.columns
+        if isinstance(column, PhysicalColumn)
+        or (isinstance(column, MetadataColumn) and not column.virtual)
+    )
+
+
+def _column_list_errors(
+    listed: Sequence[exp.Expr], schema: Schema, text: StatementText
+) -> list[InputError]:
+    errors: list[InputError] = []
+    names, writable = list(schema.names), _writable(schema)
+    seen: set[str] = set()
+    for column in listed:
+        span = text.locate(column)
+        if column.name not in names:
+            hint = did_you_mean(column.name, writable) or f"columns are: {', '.join(writable)}"
+            errors.append(
+                UnknownObjectError(f"there is no column '{column.name}'", hint=hint, span=span)
+            )
+        elif column.name not in writable:
+            computed = isinstance(schema.column(column.name), ComputedColumn)
+            what = "computed" if computed else "a virtual metadata column"
+            message = f"'{column.name}' is {what}: nothing can be written to it"
+            errors.append(DefinitionError(message, span=span))
+        elif column.name in seen:
+            errors.append(DefinitionError(f"the column '{column.name}' is named twice", span=span))
+        seen.add(column.name)
+    return errors
+
+
+def _count_errors(
+    query: exp.Expr,
+    output: tuple[str, ...] | None,
+    columns: tuple[str, ...],
+    target: Identifier,
+    text: StatementText,
+) -> list[InputError]:
+    rows = query.expressions if isinstance(query, exp.Values) else []
+    wrong = next((row for row in rows if len(row.expressions) != len(columns)), None)
+    given = len(wrong.expressions) if wrong is not None else len(output or columns)
+    if given == len(columns):
+        return []
+    what = "this row" if wrong is not None else f"the query ({', '.join(output or ())})"
+    return [
+        DefinitionError(
+            f"{what} has {given} column{'s' if given != 1 else ''}, "
+            f"{target} takes {len(columns)} ({', '.join(columns)})",
+            hint="name the columns that are filled: INSERT INTO t (a, b) SELECT ...",
+            span=text.locate(wrong if wrong is not None else query),
+        )
+    ]

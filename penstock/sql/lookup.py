@@ -1,0 +1,43 @@
+"""What a statement's names and queries stand for, with the place of a name in the error about it."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from penstock.catalog.errors import InputError, InputErrors
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.names import Namespace
+from penstock.catalog.table import Table, View
+from penstock.sql.bind import bind_query
+from penstock.sql.script import StatementText
+
+__all__ = ["check_query", "find_object", "identifier_of"]
+
+
+def identifier_of(table: exp.Expr, text: StatementText, namespace: Namespace) -> Identifier:
+    """The full name that a table node stands for. Raises InputError."""
+    assert isinstance(table, exp.Table), "the parser puts a table where a name stands"
+    try:
+        return namespace.resolve(tuple(part.name for part in table.parts))
+    except InputError as error:
+        error.span = text.locate(table)
+        raise
+
+
+def find_object(
+    identifier: Identifier, node: exp.Expr, text: StatementText, namespace: Namespace
+) -> Table | View:
+    """The table or view of a name that stands at `node`. Raises UnknownObjectError."""
+    try:
+        return namespace.lookup(identifier)
+    except InputError as error:
+        error.span = text.locate(node)
+        raise
+
+
+def check_query(query: exp.Expr, namespace: Namespace) -> tuple[str, ...] | None:
+    """The names of a query's columns, None if they are unsure. Raises InputErrors."""
+    bound = bind_query(query, namespace)
+    if bound.errors:
+        raise InputErrors(bound.errors)
+    return None if bound.output is None else tuple(name for name, _ in bound.output)

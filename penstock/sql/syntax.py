@@ -1,0 +1,94 @@
+"""From the text of a statement to its syntax tree, or to an error that a person can use.
+
+Refuses statements that Flink has and Penstock has not at their first word, by the list of
+statements.py, before the parser sees them.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.catalog.errors import InputError, Span, SqlSyntaxError, UnsupportedError
+from penstock.sql.dialect.flink import Flink
+from penstock.sql.dialect.problems import FlinkParseError
+from penstock.sql.misspelling import nearest_keyword, suspect
+from penstock.sql.positions import attach
+from penstock.sql.script import StatementText
+from penstock.sql.statements import UNSUPPORTED
+
+__all__ = ["parse_tree"]
+
+HEADS = (
+    "CREATE", "DROP", "INSERT", "SELECT", "WITH", "VALUES", "SET", "RESET", "SHOW", "DESCRIBE",
+    "USE",
+)  # fmt: skip
+QUERY_STARTS = ("SELECT", "WITH", "VALUES", "(", "TABLE")
+PASSED_OVER = ("TEMPORARY", "SYSTEM")
+
+
+def parse_tree(text: StatementText) -> exp.Expr:
+    """The syntax tree of a statement, attached to its source.
+
+    Raises SqlSyntaxError, or UnsupportedError for what Flink has and Penstock has not.
+    """
+    _refuse_unsupported(text)
+    return _parse(text)
+
+
+def _refuse_unsupported(text: StatementText) -> None:
+    words = [t.text.upper() for t in text.tokens[:8] if t.text.upper() not in PASSED_OVER]
+    line = " ".join(words) + " "
+    for refused in UNSUPPORTED:
+        if line.startswith(refused.words + " "):
+            if refused.words in ("EXPLAIN", "UPDATE", "CALL") and len(words) == 1:
+                continue
+            raise UnsupportedError(
+                f"{refused.words} is not supported",
+                hint=refused.hint,
+                span=_token_span(text, text.tokens[0]),
+            )
+    first = text.tokens[0]
+    if words[0] not in (*HEADS, *QUERY_STARTS, "DESC"):
+        near = nearest_keyword(first, HEADS)
+        raise SqlSyntaxError(
+            f"no statement begins with '{first.text}'",
+            hint=f"did you mean {near}?" if near else f"statements begin with {', '.join(HEADS)}",
+            span=_token_span(text, first),
+        )
+
+
+def _token_span(text: StatementText, token: Token) -> Span:
+    return text.source.span(token.start, token.end)
+
+
+def _parse(text: StatementText) -> exp.Expr:
+    for token in text.tokens:
+        if token.token_type == TokenType.UNKNOWN:
+            raise SqlSyntaxError(
+                f"unexpected {token.text}",
+                hint="names are quoted with `backticks`, texts with 'single quotes'",
+                span=_token_span(text, token),
+            )
+    try:
+        trees = Flink().parser().parse(list(text.tokens), text.source.text)
+    except FlinkParseError as error:
+        raise _syntax_error(error, text) from None
+    except RecursionError:
+        raise SqlSyntaxError("this statement is nested too deeply", span=text.span) from None
+    tree = trees[0] if trees else None
+    assert tree is not None, "a statement has tokens"
+    return attach(tree, text.source)
+
+
+def _syntax_error(error: FlinkParseError, text: StatementText) -> InputError:
+    span = text.source.span(error.start, error.end)
+    if error.unsupported:
+        return UnsupportedError(error.message, hint=error.hint, span=span)
+    message, hint = error.message, error.hint
+    if hint is None and (found := suspect(error.token, error.previous)):
+        token, keyword = found
+        hint = f"did you mean {keyword}?"
+        if token is not error.token:
+            message, span = f"unexpected '{token.text}'", _token_span(text, token)
+    return SqlSyntaxError(message, hint=hint, span=span)
