@@ -47,6 +47,7 @@ class CoordinatorSettings:
     """What a table's options say to the coordinator. Durations in ms; see SplitSource."""
 
     tracks_event_time: bool
+    bounded: bool
     discovery_interval_ms: int
     idle_timeout_ms: int | None
     tolerates_loss: bool
@@ -60,7 +61,12 @@ class Coordinator:
         self._state = state or SourceState()
         self._enumerator = SplitEnumerator(
             discovery_interval_ms=settings.discovery_interval_ms,
-            splits={split.split_id: split for split in self._state.splits},
+            bounded=settings.bounded,
+            # a table that is no longer bounded goes on where it stopped
+            splits={
+                split.split_id: split if settings.bounded else replace(split, stop=None)
+                for split in self._state.splits
+            },
             incarnations=dict(self._state.incarnations),
         )
         self._quiet_since: dict[str, int] | None = None  # split id -> steady clock, ms

@@ -8,7 +8,7 @@ or made again is reported, never read on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.connector.source.events import ReportChanged, ResolvePositions
 from penstock.connector.source.split import Discovery
@@ -22,6 +22,7 @@ class SplitEnumerator:
     """The splits known so far. `discovery_interval_ms` <= 0 lists once and never again."""
 
     discovery_interval_ms: int
+    bounded: bool
     splits: dict[str, SplitState]
     incarnations: dict[str, str]
     listed_at_ms: int | None = None
@@ -44,9 +45,16 @@ class SplitEnumerator:
         return None
 
     def found(self, discovery: Discovery) -> ResolvePositions | None:
-        """Find the splits that a listing adds."""
+        """Find the splits that a listing adds, and those of a bounded scan that have no stop yet.
+
+        The latter come from a checkpoint of the same query over the unbounded table.
+        """
         new = tuple(sorted(set(discovery.owners) - set(self.splits)))
-        return ResolvePositions(split_ids=new, first_listing=not self.splits) if new else None
+        endless = {split_id for split_id, split in self.splits.items() if split.stop is None}
+        stops = tuple(sorted({*new, *endless})) if self.bounded else ()
+        if not new and not stops:
+            return None
+        return ResolvePositions(split_ids=new, stop_ids=stops, first_listing=not self.splits)
 
     def add(
         self, discovery: Discovery, starts: Mapping[str, int], stops: Mapping[str, int]
@@ -63,4 +71,6 @@ class SplitEnumerator:
                 end=position,
                 stop=stop,
             )
+        for split_id in stops.keys() - starts.keys():
+            self.splits[split_id] = replace(self.splits[split_id], stop=stops[split_id])
         self.incarnations.update(discovery.incarnations)

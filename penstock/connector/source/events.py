@@ -81,9 +81,13 @@ class ListSplits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvePositions:
-    """Resolve starts and stops of new splits; `first_listing` says that the startup mode applies to them."""
+    """Resolve the starts of new splits and the stops of those that have none.
+
+    `first_listing` says that the startup mode applies to the new ones; `stop_ids` is empty for an unbounded scan.
+    """
 
     split_ids: tuple[str, ...]
+    stop_ids: tuple[str, ...]
     first_listing: bool
 
 

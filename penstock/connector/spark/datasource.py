@@ -75,17 +75,20 @@ class TableDataSource(ScanDataSource):
     def scan(self) -> Scan:
         """Look the table up. Raises OptionError and UnknownObjectError."""
         table = self._table()
-        columns = [c.name for c in (*table.schema.physical, *table.schema.metadata)]
+        computed = {column.name for column in table.schema.computed}
         return Scan(
             table=table,
-            columns=tuple(name for name in table.schema.names if name in columns),
+            columns=tuple(name for name in table.schema.names if name not in computed),
             rowtime=None,
             time_zone="UTC",
             project=self.project,
         )
 
     def _table(self) -> Table:
-        name, url = self.options.get(TABLE_OPTION), self.options.get(CATALOG_OPTION) or self.catalog_url
+        name, url = (
+            self.options.get(TABLE_OPTION),
+            self.options.get(CATALOG_OPTION) or self.catalog_url,
+        )
         if name is None or url is None:
             raise OptionError(
                 "the data source 'penstock' needs the option 'table', and 'catalog' outside of a session",
@@ -100,4 +103,6 @@ class TableDataSource(ScanDataSource):
 
 def bind_table_source(catalog_url: str, project: Path) -> type[TableDataSource]:
     """Make the data source of one session: its catalog and project travel with the class, not as options."""
-    return type("PenstockTables", (TableDataSource,), {"catalog_url": catalog_url, "project": str(project)})
+    return type(
+        "PenstockTables", (TableDataSource,), {"catalog_url": catalog_url, "project": str(project)}
+    )

@@ -97,6 +97,7 @@ class PlanningExecutor:
             source = self._source
             settings = CoordinatorSettings(
                 tracks_event_time=self._scan.rowtime is not None,
+                bounded=source.bounded,
                 discovery_interval_ms=source.discovery_interval_ms,
                 idle_timeout_ms=source.idle_timeout_ms,
                 tolerates_loss=source.tolerates_loss,
@@ -108,7 +109,7 @@ class PlanningExecutor:
 
     def _resolve(self, wanted: ResolvePositions) -> PositionsResolved:
         starts = self.planner.start_positions(wanted.split_ids, first_listing=wanted.first_listing)
-        stops = self.planner.stop_positions(wanted.split_ids) if self._source.bounded else {}
+        stops = self.planner.stop_positions(wanted.stop_ids) if wanted.stop_ids else {}
         return PositionsResolved(starts=starts, stops=stops)
 
     def _peek(self, ranges: Mapping[str, tuple[int, int]]) -> dict[str, int]:

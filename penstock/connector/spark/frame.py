@@ -48,9 +48,7 @@ def read_scan_frame(
     write_scan(scan, path)
     spark.dataSource.register(ScanDataSource)
     reader = spark.readStream if streaming else spark.read
-    frame: DataFrame = (
-        reader.format(ScanDataSource.name()).option(SCAN_OPTION, str(path)).load()
-    )
+    frame: DataFrame = reader.format(ScanDataSource.name()).option(SCAN_OPTION, str(path)).load()
     counts_skipped = SKIPPED in frame.columns
     if counts_skipped:
         if streaming:

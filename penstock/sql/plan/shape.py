@@ -47,7 +47,10 @@ class QueryShape:
 
 def shape_of(query: exp.Expr, sources: Sequence[str], sink: str) -> QueryShape:
     """Describe the state of a query without views. Filters and plain projections may change, state may not."""
-    operators = tuple(_operators(query)) if is_stateful(query) else ()
+    bare = query.copy()
+    for table in bare.find_all(exp.Table):
+        table.set("hints", None)  # options change how a table is read, not what is kept of it
+    operators = tuple(_operators(bare)) if is_stateful(bare) else ()
     return QueryShape(sources=tuple(sources), sink=sink, state=operators)
 
 
@@ -59,7 +62,7 @@ def _operators(query: exp.Expr) -> list[str]:
             keys = ", ".join(to_text(key) for key in group.expressions)
             values = sorted({to_text(node) for node in select.find_all(exp.AggFunc)})
             found.append(
-                f"GROUP BY {keys} COMPUTE {', '.join(values)} FROM {to_text(select.args['from_'])}"
+                f"GROUP BY {keys} COMPUTE {', '.join(values)} {to_text(select.args['from_'])}"
             )
         if distinct is not None:
             found.append(f"DISTINCT {', '.join(to_text(p) for p in select.expressions)}")

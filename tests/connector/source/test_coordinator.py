@@ -60,7 +60,7 @@ class World:
                     for i in effect.split_ids
                 }
                 return PositionsResolved(
-                    starts=starts, stops={i: self.stops[i] for i in effect.split_ids if self.stops}
+                    starts=starts, stops={i: self.stops[i] for i in effect.stop_ids}
                 )
             case FetchExtents():
                 return ExtentsFetched(
@@ -77,11 +77,16 @@ class World:
 
 
 def settings(
-    *, idle_timeout_ms: int | None = None, tolerates_loss: bool = False, interval: int = 0
+    *,
+    idle_timeout_ms: int | None = None,
+    tolerates_loss: bool = False,
+    interval: int = 0,
+    bounded: bool = False,
 ) -> CoordinatorSettings:
     """Make settings for a scan that tracks event time."""
     return CoordinatorSettings(
         tracks_event_time=True,
+        bounded=bounded,
         discovery_interval_ms=interval,
         idle_timeout_ms=idle_timeout_ms,
         tolerates_loss=tolerates_loss,
@@ -214,12 +219,25 @@ def test_quiet_time_before_a_restart_counts() -> None:
 def test_a_bounded_scan_ends_with_the_maximum() -> None:
     """Every split read to its stop: the watermark is the maximum, and then there is nothing more."""
     world = World({"t-0": [1, 2, 3], "t-1": [5]}, stops={"t-0": 2, "t-1": 1})
-    coordinator = Coordinator(settings())
+    coordinator = Coordinator(settings(bounded=True))
     state = planned(plan(coordinator, world))
 
     assert ranges(state) == {"t-0": (0, 2), "t-1": (0, 1)}
     assert state.watermark_ms == MAX_WATERMARK_MS
     assert plan(coordinator, world) == NothingNew()
+
+
+def test_a_table_that_becomes_bounded_ends() -> None:
+    """A checkpoint of the unbounded table goes on to the stops, and its windows close."""
+    world = World({"t-0": [1, 2], "t-1": [5]})
+    state = planned(plan(Coordinator(settings()), world))
+    world.stops = {"t-0": 2, "t-1": 1}
+    bounded = Coordinator(settings(bounded=True), state)
+    last = planned(plan(bounded, world))
+
+    assert all(split.start == split.end for split in last.splits)
+    assert last.watermark_ms == MAX_WATERMARK_MS
+    assert plan(bounded, world) == NothingNew()
 
 
 def test_ends_fixed_for_a_run_are_kept() -> None:

@@ -1,0 +1,191 @@
+"""The windowing functions on a real topic: results equal to plain arithmetic, late rows counted one by one."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from tests.kafka_server import KafkaServer
+
+BASE = datetime(2024, 3, 1)  # noqa: DTZ001  a TIMESTAMP has no time zone
+Bounds = tuple[datetime, datetime]
+
+
+def at(second: float) -> datetime:
+    """Give a moment by seconds since the base."""
+    return BASE + timedelta(seconds=second)
+
+
+def run(
+    spark: SparkSession,
+    kafka: KafkaServer,
+    batches: Sequence[Sequence[tuple[int, float | None]]],
+    query: str,
+    *,
+    disorder: int = 0,
+    extra: str = "",
+) -> tuple[dict[tuple[Any, ...], int], Any]:
+    """Put (partition, second) records into a topic and run the query to its end, a batch of records at a time.
+
+    Each inner sequence is read in one micro-batch. Gives counts by the query's other columns, and the progress.
+    """
+    topic = kafka.create_topic(partitions=2)
+    with penstock.connect(spark) as session:
+        session.sql(f"""
+            CREATE TEMPORARY TABLE ticks (part INT, ts TIMESTAMP(3), {extra}
+              WATERMARK FOR ts AS ts - INTERVAL '{disorder}' SECOND)
+            WITH ('connector' = 'kafka', 'topic' = '{topic}', 'format' = 'json',
+                  'properties.bootstrap.servers' = '{kafka.bootstrap}',
+                  'scan.startup.mode' = 'earliest-offset')""")
+        session.sql("""
+            CREATE TEMPORARY TABLE result (part INT, window_start TIMESTAMP(3), window_end TIMESTAMP(3), n BIGINT)
+            WITH ('connector' = 'delta', 'path' = 'result')""")
+        script = Path.cwd() / "windows.sql"
+        script.write_text(query, encoding="utf-8")
+        dropped = 0
+        for index, records in enumerate(batches):
+            for partition in range(2):
+                rows = [
+                    {
+                        "part": partition,
+                        "ts": None if s is None else at(s).isoformat(" ", "milliseconds"),
+                    }
+                    for p, s in records
+                    if p == partition
+                ]
+                kafka.produce_json(topic, rows, partition=partition)
+            last = index == len(batches) - 1
+            hint = "/*+ OPTIONS('scan.bounded.mode' = 'latest-offset') */"
+            script.write_text(
+                query.replace("ticks", f"ticks {hint}") if last else query, encoding="utf-8"
+            )
+            (job,) = session.run_file(script, available_now=True)
+            assert job.exception is None
+            dropped += job.progress.rows_dropped
+        rows = spark.read.format("delta").load(str(Path.cwd() / "result")).collect()
+    return {tuple(row)[:-1]: row.n for row in rows}, dropped
+
+
+def records_of(seed: int, count: int = 400) -> list[tuple[int, float]]:
+    """Draw records out of order by up to three seconds, the second partition an hour ahead."""
+    draw = random.Random(seed)
+    return [(p, 3600 * p + i / 2 + draw.uniform(-3, 0)) for i in range(count) for p in range(2)]
+
+
+def tumble(second: float, size: int) -> Iterable[Bounds]:
+    """Give the one window of a second."""
+    start = second // size * size
+    return [(at(start), at(start + size))]
+
+
+def hop(second: float, slide: int, size: int) -> Iterable[Bounds]:
+    """Give the windows of a second that start every `slide`."""
+    last = int(second // slide * slide)
+    starts = range(last, last - size, -slide)
+    return [(at(start), at(start + size)) for start in starts if start <= second < start + size]
+
+
+def cumulate(second: float, step: int, size: int) -> Iterable[Bounds]:
+    """Give the growing windows of a second."""
+    start = int(second // size * size)
+    return [
+        (at(start), at(start + end))
+        for end in range(step, size + step, step)
+        if second < start + end
+    ]
+
+
+QUERY = """INSERT INTO result SELECT part, window_start, window_end, COUNT(*)
+FROM TABLE({function}) GROUP BY part, window_start, window_end"""
+
+
+@pytest.mark.parametrize(
+    ("function", "windows"),
+    [
+        ("TUMBLE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '10' SECOND)", lambda s: tumble(s, 10)),
+        (
+            "HOP(TABLE ticks, DESCRIPTOR(ts), INTERVAL '4' SECOND, INTERVAL '10' SECOND)",
+            lambda s: hop(s, 4, 10),
+        ),
+        (
+            "CUMULATE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '20' SECOND)",
+            lambda s: cumulate(s, 5, 20),
+        ),
+    ],
+)
+def test_windows_hold_every_row(
+    spark: SparkSession, kafka: KafkaServer, project: Path, function: str, windows: Any
+) -> None:
+    """Each function, over skewed and disordered partitions and two runs, gives the batch answer."""
+    records = records_of(seed=3)
+    half = len(records) // 2
+    counts, dropped = run(
+        spark, kafka, [records[:half], records[half:]], QUERY.format(function=function), disorder=4
+    )
+    expected = Counter((p, *bounds) for p, s in records for bounds in windows(s))
+
+    assert counts == expected
+    assert dropped == 0
+
+
+def test_sessions_are_split_by_gaps(spark: SparkSession, kafka: KafkaServer, project: Path) -> None:
+    """Rows nearer than the gap make one session per key; it ends a gap after its last row."""
+    records = [
+        (p, 100 * p + start + i) for p in range(2) for start in (0, 30, 60) for i in range(5)
+    ]
+    function = "SESSION(TABLE ticks PARTITION BY part, DESCRIPTOR(ts), INTERVAL '10' SECOND)"
+    counts, _ = run(spark, kafka, [records], QUERY.format(function=function), disorder=1)
+
+    assert counts == {
+        (p, at(100 * p + start), at(100 * p + start + 14)): 5
+        for p in range(2)
+        for start in (0, 30, 60)
+    }
+
+
+def test_late_rows_are_counted_one_by_one(
+    spark: SparkSession, kafka: KafkaServer, project: Path
+) -> None:
+    """Rows behind the watermark at the start of their batch are dropped and counted before any aggregation."""
+    first = [(p, float(s)) for p in range(2) for s in range(100)]
+    late = [(0, 5.0)] * 7 + [(1, 12.0)] * 5  # windows that closed with the first batch
+    still_open = [(0, 92.0)] * 3  # behind the watermark too, but their window has not closed
+    without_time = [(0, None)] * 2  # belong to no window
+    later = [(p, 150.0) for p in range(2)]
+    function = "TUMBLE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '10' SECOND)"
+    counts, dropped = run(
+        spark,
+        kafka,
+        [first, [*late, *still_open, *without_time], later],
+        QUERY.format(function=function),
+    )
+
+    assert dropped == len(late) + len(without_time)
+    assert counts[0, at(90), at(100)] == 13
+    assert counts[0, at(0), at(10)] == 10
+
+
+def test_windows_of_windows(spark: SparkSession, kafka: KafkaServer, project: Path) -> None:
+    """A window over the results of another, by its window_time."""
+    records = [(p, float(s)) for p in range(2) for s in range(120)]
+    query = """
+        INSERT INTO result SELECT part, window_start, window_end, SUM(n) FROM TABLE(
+          TUMBLE(TABLE per_ten, DESCRIPTOR(rowtime), INTERVAL '60' SECOND))
+        GROUP BY part, window_start, window_end"""
+    view = """
+        CREATE TEMPORARY VIEW per_ten AS
+        SELECT part, window_time AS rowtime, COUNT(*) AS n
+        FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+        GROUP BY part, window_start, window_end, window_time;"""
+    counts, dropped = run(spark, kafka, [records], view + query)
+
+    assert counts == {(p, at(start), at(start + 60)): 60 for p in range(2) for start in (0, 60)}
+    assert dropped == 0
