@@ -121,7 +121,7 @@ class Database:
             # the statement and its values stay out: values are definitions, which may hold secrets
             cause = error.orig if isinstance(error, DBAPIError) else error
             raise CatalogError(
-                f"the catalog {self.location} cannot be used: {cause}",
+                f"the catalog {self.location} cannot be used: {' '.join(str(cause).split())}",
                 hint="another process held it for too long; try again"
                 if "locked" in str(cause)
                 else "mend it, or name another with --catalog or PENSTOCK_CATALOG; nothing was changed",

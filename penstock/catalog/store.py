@@ -124,7 +124,9 @@ class SqlCatalog:
         with self._database.writing() as connection:
             found = _kind(connection, identifier)
             if may_create(obj, found, if_not_exists=if_not_exists, replace=replace):
-                connection.execute(delete(OBJECTS).where(*_is(identifier)))
+                if found is not None:
+                    connection.execute(delete(OBJECTS).where(*_is(identifier)))
+                # what another process has created since then is in the way, not replaced
                 connection.execute(insert(OBJECTS).values(row))
 
     def _exists(self, identifier: Identifier) -> bool:
