@@ -1,0 +1,8 @@
+"""Properties are checked without a stopwatch: a machine that is busy proves nothing about them."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
