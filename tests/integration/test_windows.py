@@ -112,8 +112,8 @@ FROM TABLE({function}) GROUP BY part, window_start, window_end"""
     [
         ("TUMBLE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '10' SECOND)", lambda s: tumble(s, 10)),
         (
-            "HOP(TABLE ticks, DESCRIPTOR(ts), INTERVAL '4' SECOND, INTERVAL '10' SECOND)",
-            lambda s: hop(s, 4, 10),
+            "HOP(TABLE ticks, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)",
+            lambda s: hop(s, 5, 10),
         ),
         (
             "CUMULATE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '20' SECOND)",

@@ -87,7 +87,7 @@ def test_no_splits_is_the_end_of_input() -> None:
 def test_a_failing_fetch_surfaces_and_closes_the_reader() -> None:
     """The error of the fetcher thread reaches the task as it is."""
     counting = CountingReader(fail_at=14)
-    with pytest.raises(DataLossError, match="gone"), SourceReader(lambda: counting) as reader:
+    with pytest.raises(DataLossError, match="gone"), SourceReader(lambda: counting) as reader:  # noqa: PT012
         reader.add_splits(splits(100))
         reader.notify_no_more_splits()
         for _ in reader.poll():
