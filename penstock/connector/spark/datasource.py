@@ -94,8 +94,9 @@ class TableDataSource(ScanDataSource):
                 "the data source 'penstock' needs the option 'table', and 'catalog' outside of a session",
                 hint='.option("table", "orders").option("catalog", "sqlite:///.penstock/catalog.db")',
             )
-        parts = (DEFAULT_CATALOG, DEFAULT_DATABASE, *parse_identifier(name))[-3:]
-        found = SqlCatalog(url).get(Identifier(catalog=parts[0], database=parts[1], name=parts[2]))
+        parts = parse_identifier(name)
+        catalog, database, table = (DEFAULT_CATALOG, DEFAULT_DATABASE)[: 3 - len(parts)] + parts
+        found = SqlCatalog(url).get(Identifier(catalog=catalog, database=database, name=table))
         if not isinstance(found, Table):
             raise OptionError(f"{name} is a view", hint="read it through Session.sql")
         return found
