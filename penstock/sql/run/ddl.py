@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.catalog.errors import UnsupportedError
@@ -56,9 +56,19 @@ def define(statement: Statement, namespace: Namespace) -> None:
         case CreateView():
             namespace.create(statement.view, if_not_exists=statement.if_not_exists)
         case DropTable():
-            namespace.drop(statement.identifier, kind="table", if_exists=statement.if_exists)
+            namespace.drop(
+                statement.identifier,
+                kind="table",
+                if_exists=statement.if_exists,
+                temporary=statement.temporary,
+            )
         case DropView():
-            namespace.drop(statement.identifier, kind="view", if_exists=statement.if_exists)
+            namespace.drop(
+                statement.identifier,
+                kind="view",
+                if_exists=statement.if_exists,
+                temporary=statement.temporary,
+            )
         case Use():
             namespace.use(statement.parts)
         case _:
@@ -80,11 +90,15 @@ def listing(statement: Statement, namespace: Namespace, settings: dict[str, str]
     """Answer SHOW and DESCRIBE."""
     match statement:
         case ShowTables():
-            return _names("table name", namespace.tables(), statement.pattern)
+            # as in Flink, views are tables here
+            both = {*namespace.tables(statement.database), *namespace.views(statement.database)}
+            return _names("table name", both, statement)
         case ShowViews():
-            return _names("view name", namespace.views(), statement.pattern)
+            return _names("view name", namespace.views(statement.database), statement)
         case ShowCreate():
-            return Listing(columns=("result",), rows=((show_create(namespace.lookup(statement.identifier)),),))
+            return Listing(
+                columns=("result",), rows=((show_create(namespace.lookup(statement.identifier)),),)
+            )
         case ShowOptions():
             return Listing(columns=("key", "value"), rows=tuple(sorted(settings.items())))
         case Describe():
@@ -96,14 +110,21 @@ def listing(statement: Statement, namespace: Namespace, settings: dict[str, str]
 def describe(found: Table | View) -> Listing:
     """Describe a table as Flink does: name, type, null, key, extras, watermark, comment."""
     if isinstance(found, View):
-        return Listing(columns=("name",), rows=tuple((name,) for name in found.columns) or ((found.query,),))
+        return Listing(
+            columns=("name",), rows=tuple((name,) for name in found.columns) or ((found.query,),)
+        )
     columns = ("name", "type", "null", "key", "extras", "watermark", "comment")
-    return Listing(columns=columns, rows=tuple(_describe(column, found.schema) for column in found.schema.columns))
+    return Listing(
+        columns=columns,
+        rows=tuple(_describe(column, found.schema) for column in found.schema.columns),
+    )
 
 
 def _describe(column: Column, schema: Schema) -> tuple[str | None, ...]:
     key = schema.primary_key
-    watermark = schema.watermark if schema.watermark and schema.watermark.column == column.name else None
+    watermark = (
+        schema.watermark if schema.watermark and schema.watermark.column == column.name else None
+    )
     kind = str(column.type) if column.type is not None else None
     nullable = column.type.nullable if column.type is not None else True
     if kind is not None:
@@ -121,16 +142,24 @@ def _describe(column: Column, schema: Schema) -> tuple[str | None, ...]:
         column.name,
         kind,
         "TRUE" if nullable else "FALSE",
-        f"PRI({', '.join(key.columns)})" if key is not None and column.name in key.columns else None,
+        f"PRI({', '.join(key.columns)})"
+        if key is not None and column.name in key.columns
+        else None,
         extras,
-        f"`{column.name}` AS {watermark.expression}".split(" AS ", 1)[1] if watermark is not None else None,
+        watermark.expression if watermark is not None else None,
         column.comment,
     )
 
 
-def _names(title: str, found: Sequence[Identifier], pattern: str | None) -> Listing:
+def _names(title: str, found: Iterable[Identifier], asked: ShowTables | ShowViews) -> Listing:
     names = sorted(identifier.name for identifier in found)
-    if pattern is not None:
-        glob = pattern.replace("%", "*").replace("_", "?")
-        names = [name for name in names if fnmatch.fnmatchcase(name, glob)]
+    if asked.pattern is not None:
+        flags = re.IGNORECASE if asked.ignore_case else 0
+        like = re.compile(_like(asked.pattern), flags | re.DOTALL)
+        names = [name for name in names if bool(like.fullmatch(name)) != asked.negated]
     return Listing(columns=(title,), rows=tuple((name,) for name in names))
+
+
+def _like(pattern: str) -> str:
+    """Write a LIKE pattern as a regular expression: % is any text, _ any character."""
+    return "".join({"%": ".*", "_": "."}.get(char, re.escape(char)) for char in pattern)
