@@ -1,21 +1,16 @@
 """The only importer of the Kafka client library: connections that speak in plain values and Penstock's errors.
 
-Knows calls, codes and time limits, nothing of tables. Handles are made late and never used by a child process:
-librdkafka's threads do not survive a fork, and closing an inherited handle can hang (`_forget_inherited`).
+Knows calls, codes and time limits, nothing of tables. No handle is made at import.
 """
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -35,15 +30,17 @@ from penstock.connector.kafka.connection import (
     Denied,
     EndOfPartition,
     Event,
+    Fetched,
     LogBounds,
     OffsetUnavailable,
     Start,
     TopicInfo,
     TopicUnknown,
 )
+from penstock.connector.kafka.fork import outlive_forks
 from penstock.connector.kafka.split import TopicPartition
 
-__all__ = ["Fetched", "KafkaAdmin", "KafkaConsumer", "Message"]
+__all__ = ["KafkaAdmin", "KafkaConsumer", "Message"]
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +57,7 @@ T = TypeVar("T")
 # the client's own codes begin with an underscore, and are public all the same
 _END = KafkaError._PARTITION_EOF  # noqa: SLF001
 _ALL_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
+_NO_LEADERS = KafkaError._NOENT  # noqa: SLF001
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -84,14 +82,6 @@ _UNAVAILABLE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
-    """Records in the order of each partition, and what else happened meanwhile."""
-
-    messages: Sequence[Message]
-    events: tuple[Event, ...] = ()
-
-
 class _ClientLog:
     """Takes librdkafka's log lines, which would go to stderr: for those who look, at level DEBUG."""
 
@@ -104,12 +94,10 @@ class _ClientLog:
 class _Client:
     """What both kinds of client share: the last error, which librdkafka tells a callback alone."""
 
-    live: ClassVar[weakref.WeakSet[_Client]] = weakref.WeakSet()
-
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._last_error: KafkaError | None = None
-        self.live.add(self)
+        outlive_forks(self)
 
     @property
     def last_error(self) -> str | None:
@@ -203,7 +191,7 @@ class KafkaAdmin(_Client):
                     )
             return found
 
-        return self._patiently("offsets", attempt) if partitions else {}
+        return self._of_existing("offsets", attempt, partitions)
 
     def at_time(
         self, partitions: Collection[TopicPartition], at_ms: int, *, committed: bool
@@ -221,7 +209,7 @@ class KafkaAdmin(_Client):
                 if result is not None and result.offset >= 0
             }
 
-        return self._patiently("offsets of a time", attempt) if partitions else {}
+        return self._of_existing("offsets of a time", attempt, partitions)
 
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]
@@ -262,6 +250,30 @@ class KafkaAdmin(_Client):
         )
         return {TopicPartition(p.topic, p.partition): future for p, future in futures.items()}
 
+    def _of_existing(
+        self,
+        asked: str,
+        attempt: Callable[[], dict[TopicPartition, T]],
+        partitions: Collection[TopicPartition],
+    ) -> dict[TopicPartition, T]:
+        """Try until it works, with nothing for partitions of which none exists: that is an error to the client."""
+
+        def unless_none_exists() -> dict[TopicPartition, T]:
+            try:
+                return attempt()
+            except KafkaException as failure:
+                if failure.args[0].code() != _NO_LEADERS:
+                    raise
+                existing = self.topics(sorted({partition.topic for partition in partitions}))
+                if any(
+                    p.topic in existing and p.partition in existing[p.topic].partitions
+                    for p in partitions
+                ):
+                    raise
+                return {}
+
+        return self._patiently(asked, unless_none_exists) if partitions else {}
+
     def _patiently(self, asked: str, attempt: Callable[[], T]) -> T:
         """Try until it works: a leader that moves or a broker that restarts answers in the end."""
         began = time.monotonic()
@@ -287,15 +299,16 @@ class KafkaConsumer(_Client):
         super().__init__(connection)
         self._consumer: Consumer = self._make(Consumer)
         self._met: set[str] = set()
+        self._unknown: list[TopicUnknown] = []
 
     def assign(self, starts: Sequence[Start]) -> None:
         """Read these partitions from these offsets and no others; what was fetched before is dropped."""
-        self._meet({start.partition.topic for start in starts})
+        self._meet(starts)
         self._consumer.assign(list(map(_client_place, starts)))
 
     def add(self, starts: Sequence[Start]) -> None:
         """Read these partitions too."""
-        self._meet({start.partition.topic for start in starts})
+        self._meet(starts)
         self._consumer.incremental_assign(list(map(_client_place, starts)))
 
     def remove(self, partitions: Sequence[TopicPartition]) -> None:
@@ -311,6 +324,11 @@ class KafkaConsumer(_Client):
         Errors that may pass are kept as `last_error`.
         """
         messages = self._consumer.consume(limit, timeout_s)
+        if self._unknown:
+            unknown, self._unknown = self._unknown, []
+            return Fetched(
+                messages=[m for m in messages if m.error() is None], events=tuple(unknown)
+            )
         if not any(map(Message.error, messages)):
             return Fetched(messages=messages)
         failed = [m for m in messages if m.error() is not None]
@@ -330,15 +348,23 @@ class KafkaConsumer(_Client):
         """Give the connection back."""
         self._consumer.close()
 
-    def _meet(self, topics: set[str]) -> None:
-        """Ask for the leaders of topics that are new to this client: left to itself it takes a second."""
-        for topic in topics - self._met:
+    def _meet(self, starts: Sequence[Start]) -> None:
+        """Ask for the leaders of topics that are new to this client: left to itself it takes a second.
+
+        A topic that does not exist is told by the next `consume`; left to itself the client waits for it.
+        """
+        self._unknown.clear()
+        for topic in {start.partition.topic for start in starts} - self._met:
             try:
-                self._consumer.list_topics(topic, timeout=REQUEST_TIMEOUT_S)
+                found = self._consumer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
             except KafkaException as failure:
                 self._last_error = failure.args[0]
                 continue  # the read that follows has its own deadline
-            self._met.add(topic)
+            if found.error is None:
+                self._met.add(topic)
+            elif found.error.code() in _GONE:
+                mine = [start.partition for start in starts if start.partition.topic == topic]
+                self._unknown += [TopicUnknown(partition=partition) for partition in mine]
 
     def _event(self, message: Message) -> Event | None:
         error = message.error()
@@ -370,12 +396,3 @@ def _unless_gone(future: Future[T]) -> T | None:
         if error.args[0].code() in _GONE:
             return None
         raise
-
-
-def _forget_inherited() -> None:
-    """Keep a forked child from ever destroying its parent's handles."""
-    for client in _Client.live:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
-
-
-os.register_at_fork(after_in_child=_forget_inherited)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock.connector.kafka.split import TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message  # noqa: TC004  at run time only `client` may
 
 __all__ = [
     "Connection",
     "Denied",
     "EndOfPartition",
     "Event",
+    "Fetched",
     "LogBounds",
     "OffsetUnavailable",
     "Start",
@@ -94,3 +99,11 @@ class Connection:
     def address(self) -> str:
         """The brokers to begin with, for errors."""
         return dict(self.settings)["bootstrap.servers"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """Records in the order of each partition, and what else happened meanwhile."""
+
+    messages: Sequence[Message]
+    events: tuple[Event, ...] = ()

@@ -66,6 +66,7 @@ class _Search:
     probe: int = 0
     seen: int = 0
     reached: bool = False
+    skipped: bool = False
     best: deque[Message] = field(default_factory=lambda: deque(maxlen=CANDIDATES))
     fresh: deque[Message] = field(default_factory=lambda: deque(maxlen=CANDIDATES))
 
@@ -87,7 +88,7 @@ class _Search:
         else:
             self.probe = max(self.first, self.high - self.window)
             self.window *= WINDOW_GROWTH
-        self.seen, self.reached = 0, False
+        self.seen, self.reached, self.skipped = 0, False, False
         self.fresh.clear()
         return Start(partition=self.partition, offset=self.probe)
 
@@ -105,6 +106,8 @@ class _Search:
 
     def end_round(self) -> None:
         """Draw the conclusions."""
+        if self.skipped:
+            return
         if self.fresh:
             self.best = self.fresh.copy()
             self.low = self.high if self.reached else (self.fresh[-1].offset() or 0) + 1
@@ -120,10 +123,18 @@ class _Search:
         else:
             self.low = self.high
 
+    def unavailable(self) -> None:
+        """Look nearer to the end: the log begins after the offset asked for."""
+        self.low = self.first = min(self.probe + 1, self.high)
+        self.window = max(1, (self.high - self.first) // (2 * WINDOW_GROWTH))
+        self.skipped = self.reached = True
+
     def give_up(self) -> None:
         """Leave the range without an answer."""
         self.best.clear()
+        self.fresh.clear()
         self.low = self.high
+        self.skipped = self.reached = True
 
 
 class Peeker:
@@ -191,11 +202,11 @@ class Peeker:
             case EndOfPartition():
                 search = by_place[event.partition]
                 search.reached |= event.offset >= search.high
-            case OffsetUnavailable() | TopicUnknown():
+            case OffsetUnavailable():
+                by_place[event.partition].unavailable()
+            case TopicUnknown():
                 # what that means for the query is found out when its extent is looked up
-                search = by_place[event.partition]
-                search.reached, search.probe = True, search.first
-                search.fresh.clear()
+                by_place[event.partition].give_up()
 
     def _decode(self, settled: Sequence[_Search], found: dict[str, pa.RecordBatch]) -> None:
         """Decode the last candidate of each search; a bad one is rejected."""

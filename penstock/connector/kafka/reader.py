@@ -51,13 +51,10 @@ class KafkaSplitReader:
         connection: Connection,
         decoder: RecordDecoder,
         check: LogCheck,
-        *,
-        stalled_after_s: float = STALLED_AFTER_S,
     ) -> None:
         self._connection = connection
         self._decoder = decoder
         self._check = check
-        self._stalled_after_s = stalled_after_s
         self._consumer: KafkaConsumer | None = None
         self._ranges: dict[TopicPartition, RangeProgress] = {}
         self._paused: dict[TopicPartition, RangeProgress] = {}
@@ -147,7 +144,7 @@ class KafkaSplitReader:
             self._look_at_positions()
         if taken or any(reading.finished for reading in self._ranges.values()):
             return self._hand_over(taken)
-        if time.monotonic() - self._moved_at_s > self._stalled_after_s:
+        if time.monotonic() - self._moved_at_s > STALLED_AFTER_S:
             for reading in list(self._ranges.values()):
                 self._check.stalled(reading, self._consumer.last_error)
             self._reassign()
