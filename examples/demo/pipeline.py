@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -66,7 +66,7 @@ class Outcome:
 
 
 def run_pipeline(
-    script: Path, folder: Path, variables: dict[str, str], extra: Sequence[str]
+    script: Path, folder: Path, variables: dict[str, str], conf: Mapping[str, str]
 ) -> Outcome:
     """Run the file with `folder` as project; progress goes to this process's stderr.
 
@@ -81,7 +81,8 @@ def run_pipeline(
     ]
     for name, value in variables.items():
         command += ["--var", f"{name}={value}"]
-    command += extra
+    for name, value in conf.items():
+        command += ["--conf", f"{name}={value}"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
         output, _ = process.communicate()

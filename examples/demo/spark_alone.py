@@ -53,7 +53,12 @@ def start_spark(
 
 
 def kept_by_window(
-    bootstrap: str, topic: str, batch: int, folder: Path, on_batch: Callable[[int, int], None]
+    bootstrap: str,
+    topic: str,
+    batch: int,
+    folder: Path,
+    conf: Mapping[str, str],
+    on_batch: Callable[[int, int], None],
 ) -> dict[datetime, int]:
     """Rows that Spark counts, by start of their ten-minute window. `on_batch` hears batch id and rows kept so far."""
     counts: dict[datetime, int] = {}
@@ -63,7 +68,7 @@ def kept_by_window(
             counts[row["start"]] = row["count"]
         on_batch(batch_id, sum(counts.values()))
 
-    spark = start_spark(folder / "logs")
+    spark = start_spark(folder / "logs", conf=conf)
     try:
         records = (
             spark.readStream.format("kafka")
