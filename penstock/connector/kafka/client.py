@@ -24,7 +24,7 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from penstock.catalog.errors import BrokerUnavailableError, OptionError, PenstockError
+from penstock.catalog.errors import OptionError, PenstockError
 from penstock.connector.kafka.connection import (
     Connection,
     Denied,
@@ -37,6 +37,7 @@ from penstock.connector.kafka.connection import (
     TopicInfo,
     TopicUnknown,
 )
+from penstock.connector.kafka.failures import access_denied, broker_unavailable
 from penstock.connector.kafka.fork import outlive_forks
 from penstock.connector.kafka.split import TopicPartition
 
@@ -109,19 +110,11 @@ class _Client:
         last = self._last_error
         if last is not None and last.code() in _DENIED:
             return self.denied(last.str())
-        reason = f"; last client error: {last.str()}" if last is not None else ""
-        return BrokerUnavailableError(
-            f"Kafka at {self.connection.address} did not answer within {seconds:.0f} s ({asked}){reason}",
-            hint="does the broker run, and can its advertised.listeners be reached from this machine? "
-            "Check 'properties.bootstrap.servers' and 'properties.security.protocol'",
-        )
+        return broker_unavailable(self.connection.address, asked, seconds, self.last_error)
 
     def denied(self, reason: str) -> PenstockError:
         """Make the error for a refused log-in or a missing right."""
-        return OptionError(
-            f"Kafka at {self.connection.address} refuses access: {reason}",
-            hint="check 'properties.sasl.*', 'properties.ssl.*' and what the user may read",
-        )
+        return access_denied(self.connection.address, reason)
 
     def _configuration(self) -> dict[str, Any]:
         return {**dict(self.connection.settings), "error_cb": self._note, "logger": _ClientLog()}
@@ -155,24 +148,24 @@ class KafkaAdmin(_Client):
         )
         return tuple(found.topics)
 
-    def topics(self, names: Sequence[str]) -> dict[str, TopicInfo]:
-        """Look topics up; those that do not exist are absent."""
+    def topics(self, names: Sequence[str], *, patience_s: float = 0.0) -> dict[str, TopicInfo]:
+        """Look topics up; those that do not exist, asked again during `patience_s`, are absent."""
 
         def attempt() -> dict[str, TopicInfo]:
             futures = self._admin.describe_topics(
                 TopicCollection(list(names)), request_timeout=REQUEST_TIMEOUT_S
             )
-            found = {name: _unless_gone(future) for name, future in futures.items()}
+            described = {name: _unless_gone(future) for name, future in futures.items()}
             return {
-                name: TopicInfo(
-                    topic_id=str(topic.topic_id),
-                    partitions=tuple(sorted(p.id for p in topic.partitions)),
-                )
-                for name, topic in found.items()
-                if topic is not None
+                name: _topic_info(topic) for name, topic in described.items() if topic is not None
             }
 
-        return self._patiently("description of topics", attempt) if names else {}
+        give_up_s = time.monotonic() + patience_s
+        while True:
+            found = self._patiently("description of topics", attempt) if names else {}
+            if len(found) == len(set(names)) or time.monotonic() >= give_up_s:
+                return found
+            threading.Event().wait(RETRY_PAUSE_S)
 
     def bounds(
         self, partitions: Collection[TopicPartition], *, committed: bool
@@ -279,12 +272,15 @@ class KafkaAdmin(_Client):
         began = time.monotonic()
         while True:
             try:
-                return attempt()
+                answer = attempt()
             except KafkaException as failure:
                 error: KafkaError = failure.args[0]
-                self._last_error = error
+            else:
+                self._last_error = None
+                return answer
             finally:
-                self._admin.poll(0)  # serves the error callback
+                self._admin.poll(0)  # serves the error callback, which knows more than the answer
+            self._last_error = self._last_error or error
             if error.code() in _DENIED:
                 raise self.denied(error.str())
             if time.monotonic() - began > GIVE_UP_AFTER_S:
@@ -303,6 +299,7 @@ class KafkaConsumer(_Client):
 
     def assign(self, starts: Sequence[Start]) -> None:
         """Read these partitions from these offsets and no others; what was fetched before is dropped."""
+        self._last_error = None
         self._meet(starts)
         self._consumer.assign(list(map(_client_place, starts)))
 
@@ -378,15 +375,20 @@ class KafkaConsumer(_Client):
             return OffsetUnavailable(partition=where, reason=error.str())
         if error.code() in _GONE:
             return TopicUnknown(partition=where)
-        if error.code() in _DENIED:
-            return Denied(reason=error.str())
-        return None
+        # the client looks for the group, but reading needs no rights on it
+        denied = error.code() in _DENIED - {KafkaError.GROUP_AUTHORIZATION_FAILED}
+        return Denied(reason=error.str()) if denied else None
 
 
 def _client_place(start: Start) -> ClientPartition:
     if start.leader_epoch is None:
         return ClientPartition(*start.partition, start.offset)
     return ClientPartition(*start.partition, start.offset, leader_epoch=start.leader_epoch)
+
+
+def _topic_info(topic: Any) -> TopicInfo:
+    numbers = sorted(partition.id for partition in topic.partitions)
+    return TopicInfo(topic_id=str(topic.topic_id), partitions=tuple(numbers))
 
 
 def _unless_gone(future: Future[T]) -> T | None:

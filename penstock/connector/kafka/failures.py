@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.catalog.errors import (
     BrokerUnavailableError,
     DataLossError,
+    OptionError,
     TopicChangedError,
     UnknownObjectError,
     did_you_mean,
@@ -12,9 +13,37 @@ from penstock.catalog.errors import (
 from penstock.connector.kafka.split import TopicPartition
 from penstock.connector.source.split import Extent
 
-__all__ = ["deleted_records", "missing_topics", "stalled_read", "topic_changed", "truncated_log"]
+__all__ = [
+    "access_denied",
+    "broker_unavailable",
+    "deleted_records",
+    "missing_topics",
+    "stalled_read",
+    "topic_changed",
+    "truncated_log",
+]
 
 _START_ANEW = "start anew: remove the checkpoint directory, or SET another 'pipeline.name'"
+
+
+def broker_unavailable(
+    address: str, asked: str, seconds: float, last_error: str | None
+) -> BrokerUnavailableError:
+    """An answer did not come; `last_error` is what the client complained about last."""
+    reason = f"; last client error: {last_error}" if last_error else ""
+    return BrokerUnavailableError(
+        f"Kafka at {address} did not answer within {seconds:.0f} s ({asked}){reason}",
+        hint="does the broker run, and can its advertised.listeners be reached from this machine? "
+        "Check 'properties.bootstrap.servers' and 'properties.security.protocol'",
+    )
+
+
+def access_denied(address: str, reason: str) -> OptionError:
+    """The broker refuses the log-in or a right: nothing that passes, the table has to change."""
+    return OptionError(
+        f"Kafka at {address} refuses access: {reason}",
+        hint="check 'properties.sasl.*', 'properties.ssl.*' and what the user may read",
+    )
 
 
 def deleted_records(partition: TopicPartition, position: int, extent: Extent) -> DataLossError:

@@ -15,6 +15,7 @@ from penstock.connector.kafka.committer import GroupCommitter
 from penstock.connector.kafka.connection import LogBounds, TopicInfo
 from penstock.connector.kafka.decode import RecordDecoder
 from penstock.connector.kafka.failures import deleted_records, missing_topics, topic_changed
+from penstock.connector.kafka.log_bounds import PATIENCE_S, existing_bounds
 from penstock.connector.kafka.peek import Peeker
 from penstock.connector.kafka.settings import KafkaSettings
 from penstock.connector.kafka.split import KafkaSplit, TopicPartition
@@ -60,18 +61,14 @@ class _BrokerOffsets:
     def _bounds(
         self, partitions: Collection[TopicPartition], committed: bool
     ) -> Mapping[TopicPartition, LogBounds]:
-        found = self.admin.bounds(partitions, committed=committed)
-        for partition in partitions:
-            if partition not in found:
-                raise topic_changed(partition.topic, None, None)
-        return found
+        return existing_bounds(self.admin, partitions, committed=committed)
 
 
 class KafkaSplitPlanner:
     """A SplitPlanner over Kafka. Driver only, one thread; every method may block up to half a minute."""
 
     def __init__(self, settings: KafkaSettings, decoder: RecordDecoder) -> None:
-        """Connect at the first question. `decoder` makes the columns that peeks give."""
+        """Make a connection, ask nothing yet. `decoder` makes the columns that peeks give."""
         self._settings = settings
         self._decoder = decoder
         self._admin = KafkaAdmin(admin_connection(settings.client))
@@ -102,7 +99,7 @@ class KafkaSplitPlanner:
             case TopicPattern() as pattern:
                 return self._admin.topics(pattern.select(self._admin.topic_names()))
             case TopicList(topics=names):
-                found = self._admin.topics(names)
+                found = self._admin.topics(names, patience_s=PATIENCE_S)
                 # one that was there before is left out: the coordinator knows what its end means
                 missing = [n for n in names if n not in found and n not in self._topic_ids]
                 if missing:
@@ -129,16 +126,15 @@ class KafkaSplitPlanner:
     def extents(self, split_ids: Sequence[str]) -> Mapping[str, Extent]:
         """Look up log starts and ends. Raises TopicChangedError as soon as a topic is another than at listing."""
         partitions = {TopicPartition.of(split_id): split_id for split_id in split_ids}
-        bounds = self._admin.bounds(list(partitions), committed=self._settings.reads_committed)
+        bounds = existing_bounds(
+            self._admin,
+            list(partitions),
+            committed=self._settings.reads_committed,
+            topic_ids=self._topic_ids,
+        )
         self._check_topics({partition.topic for partition in partitions})
-        extents = {}
-        for partition, split_id in partitions.items():
-            found = bounds.get(partition)
-            if found is None:
-                raise topic_changed(partition.topic, self._topic_ids.get(partition.topic), None)
-            extents[split_id] = Extent(first=found.first, end=found.end)
-            self._leader_epochs[split_id] = found.leader_epoch
-        return extents
+        self._leader_epochs |= {partitions[p]: found.leader_epoch for p, found in bounds.items()}
+        return {partitions[p]: Extent(first=b.first, end=b.end) for p, b in bounds.items()}
 
     def peek(self, ranges: Mapping[str, tuple[int, int]]) -> Mapping[str, pa.RecordBatch]:
         """Read the last decodable record of each range; see SplitPlanner."""
@@ -195,7 +191,7 @@ class KafkaSplitPlanner:
         known = {
             topic: self._topic_ids[topic] for topic in sorted(topics) if topic in self._topic_ids
         }
-        found = self._admin.topics(list(known))
+        found = self._admin.topics(list(known), patience_s=PATIENCE_S)
         for topic, topic_id in known.items():
             now = found.get(topic)
             if now is None or now.topic_id != topic_id:

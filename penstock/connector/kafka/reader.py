@@ -147,6 +147,7 @@ class KafkaSplitReader:
         if time.monotonic() - self._moved_at_s > STALLED_AFTER_S:
             for reading in list(self._ranges.values()):
                 self._check.stalled(reading, self._consumer.last_error)
+            self._moved_at_s = time.monotonic()
             self._reassign()
         return None
 
@@ -192,7 +193,10 @@ class KafkaSplitReader:
                 # below the stop that is no end, but an open transaction or a broker that went back
                 reading.advance(event.offset)
             case OffsetUnavailable():
+                before = reading.position
                 self._check.go_on(reading)
+                if reading.position > before:
+                    self._moved_at_s = time.monotonic()
                 self._reassign()
             case TopicUnknown():
                 self._check.still_there(reading)
@@ -200,5 +204,4 @@ class KafkaSplitReader:
     def _reassign(self) -> None:
         """Begin again where each range stands."""
         assert self._consumer is not None, "only a reader with a consumer reads"
-        self._moved_at_s = time.monotonic()
         self._consumer.assign([r.start for r in self._ranges.values() if not r.finished])

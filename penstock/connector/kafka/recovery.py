@@ -10,9 +10,9 @@ from penstock.connector.kafka.client import KafkaAdmin
 from penstock.connector.kafka.failures import (
     deleted_records,
     stalled_read,
-    topic_changed,
     truncated_log,
 )
+from penstock.connector.kafka.log_bounds import existing_bounds
 from penstock.connector.kafka.ranges import RangeProgress
 from penstock.connector.kafka.tuning import admin_connection
 from penstock.connector.source.split import Extent
@@ -46,37 +46,45 @@ class LogCheck:
             )
             reading.advance(extent.first)
         elif position > extent.end and self._end_of_log(reading) < position:
-            if not self.tolerates_loss:
-                raise truncated_log(partition, position, extent)
-            logger.warning("%s: the log ends before offset %d", partition.split_id, position)
-            reading.advance(reading.split.stop or position)
+            self._shorter(reading, position, extent)
+
+    def _shorter(self, reading: RangeProgress, offset: int, extent: Extent) -> None:
+        """Deal with a log that ends before `offset`, which was planned."""
+        if not self.tolerates_loss:
+            raise truncated_log(reading.partition, offset, extent)
+        logger.warning(
+            "%s: the log ends at %d, before offset %d that was planned",
+            reading.partition.split_id,
+            extent.end,
+            offset,
+        )
+        reading.advance(reading.split.stop or offset)
 
     def stalled(self, reading: RangeProgress, last_error: str | None) -> None:
-        """Find out why a range gets no further, and raise that; returns when it may go on after all."""
+        """Find out why a range gets no further, and raise that or move it on."""
         extent = self._extent(reading)
         position, stop = reading.position, reading.split.stop
+        target = position + 1 if stop is None else stop
         if position < extent.first:
             self.go_on(reading)
-            return
-        target = position + 1 if stop is None else stop
-        if extent.end < target and self._end_of_log(reading) < target and not self.tolerates_loss:
-            raise truncated_log(reading.partition, target, extent)
-        raise stalled_read(reading.partition, position, target, extent, last_error)
+        elif extent.end < target and self._end_of_log(reading) < target:
+            self._shorter(reading, target - 1, extent)
+        else:
+            raise stalled_read(reading.partition, position, target, extent, last_error)
 
     def still_there(self, reading: RangeProgress) -> None:
         """Check that a partition that the client does not know is really gone. Raises TopicChangedError."""
         self._extent(reading)
 
     def _extent(self, reading: RangeProgress) -> Extent:
-        found = self._connected.bounds([reading.partition], committed=self.committed)
-        bounds = found.get(reading.partition)
-        if bounds is None:
-            raise topic_changed(reading.partition.topic, None, None)
-        return Extent(first=bounds.first, end=bounds.end)
+        bounds = existing_bounds(self._connected, [reading.partition], committed=self.committed)
+        (found,) = bounds.values()
+        return Extent(first=found.first, end=found.end)
 
     def _end_of_log(self, reading: RangeProgress) -> int:
         """Give the high watermark: past the last stable offset there may only be an open transaction."""
-        return self._connected.bounds([reading.partition], committed=False)[reading.partition].end
+        (found,) = existing_bounds(self._connected, [reading.partition], committed=False).values()
+        return found.end
 
     @property
     def _connected(self) -> KafkaAdmin:

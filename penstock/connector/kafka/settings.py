@@ -77,6 +77,10 @@ def read_settings(
         "bootstrap.servers": resolved.get(o.BOOTSTRAP_SERVERS),
         **resolved.prefixed(o.PROPERTIES.prefix),
     }
+    if not properties["bootstrap.servers"].strip():
+        raise OptionError(
+            f"{owner}: '{o.BOOTSTRAP_SERVERS.key}' is empty", hint=o.BOOTSTRAP_SERVERS.doc
+        )
     group = resolved.get(o.GROUP_ID)
     if group is not None:
         properties["group.id"] = group

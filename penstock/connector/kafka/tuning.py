@@ -23,8 +23,8 @@ _COMMON = {
     # a broker that comes back is to be noticed within a second, not ten
     "reconnect.backoff.max.ms": "1000",
 }
-# librdkafka wants a group id of every consumer; one that only assigns never joins it
-_NO_GROUP = {"group.id": "penstock"}
+# librdkafka wants a group id of every consumer, though one that only assigns never joins
+_GROUP = {"group.id": "penstock"}
 _READ = {
     # the client fetches while a batch is decoded; it must not run dry in that time
     "queued.min.messages": "200000",
@@ -58,9 +58,9 @@ def admin_connection(client: Mapping[str, str]) -> Connection:
 
 def read_connection(client: Mapping[str, str]) -> Connection:
     """For reading ranges as fast as they can be decoded; the table may change sizes and waits."""
-    return Connection.of({**_COMMON, **_READ, **client, **_NO_GROUP, **_ALWAYS})
+    return Connection.of({**_COMMON, **_GROUP, **_READ, **client, **_ALWAYS})
 
 
 def peek_connection(client: Mapping[str, str]) -> Connection:
     """For single records of many partitions, quickly."""
-    return Connection.of({**_COMMON, **client, **_PEEK, **_NO_GROUP, **_ALWAYS})
+    return Connection.of({**_COMMON, **_GROUP, **client, **_PEEK, **_ALWAYS})

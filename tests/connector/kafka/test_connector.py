@@ -155,6 +155,7 @@ REFUSED: list[tuple[dict[str, str | None], str]] = [
         {"properties.bootstrap.servers": None},
         "required options are missing: properties.bootstrap.servers",
     ),
+    ({"properties.bootstrap.servers": " "}, "'properties.bootstrap.servers' is empty"),
     (
         {"scan.startup.mode": "earliest"},
         "'scan.startup.mode' = 'earliest' is not one of 'earliest-offset'",

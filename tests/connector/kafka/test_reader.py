@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Producer
 
 from penstock.catalog.errors import (
     BadRecordError,
@@ -218,6 +219,50 @@ def test_every_metadata_column(kafka: KafkaServer) -> None:
     ]
 
 
+def test_headers_keep_nulls_and_order_and_the_map_the_last_of_a_name(kafka: KafkaServer) -> None:
+    """As in Flink."""
+    topic = kafka.create_topic()
+    producer = Producer(kafka.client_settings())
+    headers = [("a", b"1"), ("b", None), ("a", b"2")]
+    producer.produce(topic, b"{}", headers=headers)
+    assert producer.flush(10) == 0
+    metadata = {
+        "h": ("headers", "MAP<STRING, BYTES>"),
+        "hl": ("header-list", "ARRAY<ROW<key STRING, v BYTES>>"),
+    }
+
+    (row,) = read(topic_source(kafka, topic, metadata=metadata), ["h", "hl"]).all
+
+    assert row["hl"] == [{"key": name, "v": value} for name, value in headers]
+    assert dict(row["h"]) == {"a": b"2", "b": None}
+
+
+def test_an_array_of_objects_gives_several_rows_of_one_record(kafka: KafkaServer) -> None:
+    """Each with the record's key and metadata (Flink's JSON format explodes arrays)."""
+    topic = kafka.create_topic()
+    kafka.produce(
+        topic,
+        [b'[{"id": 1}, {"id": 2}]', b'{"id": 3}', b"[]", b'{"id": 4}'],
+        keys=[b'{"id": 10}', b'{"id": 11}', b'{"id": 12}', b'{"id": 13}'],
+    )
+    source = topic_source(
+        kafka,
+        topic,
+        EXCEPT_KEY,
+        columns={"k_id": "BIGINT", "id": "BIGINT"},
+        metadata={"o": ("offset", "BIGINT")},
+    )
+
+    rows_ = read(source, ["o", "k_id", "id"]).all
+
+    assert [tuple(row.values()) for row in rows_] == [
+        (0, 10, 1),
+        (0, 10, 2),
+        (1, 11, 3),
+        (3, 13, 4),
+    ]
+
+
 def test_metadata_alone_decodes_nothing(kafka: KafkaServer) -> None:
     """Offsets of records that are no JSON."""
     topic = kafka.create_topic()
@@ -358,6 +403,22 @@ def test_a_log_that_is_shorter_than_planned_fails_a_read(kafka: KafkaServer) -> 
         read(topic_source(kafka, topic), ["id"], {f"{topic}-0": (50, 60)})
 
 
+def test_a_log_that_ends_inside_a_range_fails_a_read(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a wait: the broker may only be late. Where loss is tolerated the range ends there."""
+    topic = kafka.create_topic()
+    kafka.produce(topic, encoded(10))
+    monkeypatch.setattr(reader_module, "STALLED_AFTER_S", 0.3)
+    ranges = {f"{topic}-0": (0, 60)}
+
+    with pytest.raises(DataLossError, match=r"offset 59 was there .* now ends at offset 10"):
+        read(topic_source(kafka, topic), ["id"], ranges)
+    tolerant = topic_source(kafka, topic, {"scan.on-data-loss": "continue"})
+    assert read(tolerant, ["id"], ranges).column("id") == list(range(10))
+    assert "the log ends at 10, before offset 59" in caplog.text
+
+
 def test_a_read_that_waits_for_an_open_transaction_names_it(
     kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -463,6 +524,35 @@ def test_a_paused_split_stands_still_and_goes_on_where_it_was(kafka: KafkaServer
     reader.close()
 
     assert got == {f"{topic}-0": list(range(20)), f"{topic}-1": list(range(100, 110))}
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_killed_and_comes_back_costs_a_read_only_time(kafka: KafkaServer) -> None:
+    """The client reconnects by itself; planning waits for the broker as well."""
+    topic = kafka.create_topic()
+    kafka.produce(topic, encoded(100))
+    source = topic_source(kafka, topic)
+    split = KafkaSplit(split_id=f"{topic}-0", start=0, stop=200, topic=topic, partition=0)
+    ids: list[int] = []
+    reader = source.open_reader(ReadRequest(columns=("id",)))
+    reader.add_splits([split])
+    with planning(source) as planner:
+        while len(ids) < 100:
+            ids += [
+                i for _, batch in reader.fetch().batches for i in batch.column("id").to_pylist()
+            ]
+        kafka.broker.kill()
+        threading.Timer(1.0, kafka.broker.start).start()
+        assert reader.fetch().batches == ()
+        assert planner.extents([split.split_id])[split.split_id].end == 100
+        kafka.produce(topic, encoded(100, first=100))
+        while len(ids) < 200:
+            ids += [
+                i for _, batch in reader.fetch().batches for i in batch.column("id").to_pylist()
+            ]
+    reader.close()
+
+    assert ids == list(range(200))
 
 
 def test_the_runtime_reads_a_table_to_its_end(kafka: KafkaServer) -> None:
