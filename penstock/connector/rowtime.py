@@ -1,19 +1,19 @@
 """The watermark of raw records at planning, before any JVM sees them: the table's expression, run by DuckDB.
 
-DuckDB is locked down: user text runs here, and it can neither reach files nor the network nor load code.
+It does not know Flink SQL: the expression comes as DuckDB SQL, from a closed set that agrees with Spark's.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
+
+from penstock.connector.duck import query
 
 __all__ = ["Rowtime", "evaluate"]
 
-_connections: dict[int, duckdb.DuckDBPyConnection] = {}
+_MICROSECONDS_IN_MS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,38 +31,17 @@ class Rowtime:
 
 
 def evaluate(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str) -> list[int | None]:
-    """Give the watermark of each row in epoch ms, rounded down; None where it is NULL.
+    """Give the watermark of each row in epoch ms, rounded down; None where it is NULL or cannot be computed.
 
     A TIMESTAMP, which has no time zone, counts as UTC, as in Spark's state operators. `time_zone` is the
-    session's, for conversions between the two.
+    session's, for conversions between the two. May block; called on the driver. Raises UnsupportedError for a
+    time zone that is not known.
     """
-    connection = _connection()
-    connection.execute("SET TimeZone = ?", [time_zone])
-    connection.register("records", pa.Table.from_batches([batch]))
-    try:
-        kind = "TIMESTAMPTZ" if rowtime.instant else "TIMESTAMP"
-        query = f"SELECT epoch_us(CAST(({rowtime.expression}) AS {kind})) FROM records"  # noqa: S608  a checked expression
-        return [
-            None if us is None else us // 1000 for (us,) in connection.execute(query).fetchall()
-        ]
-    finally:
-        connection.unregister("records")
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    """Give this process's connection: one made before a fork does not work after it."""
-    connection = _connections.get(os.getpid())
-    if connection is None:
-        connection = duckdb.connect(
-            ":memory:",
-            config={
-                "enable_external_access": "false",
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "threads": "1",
-                "memory_limit": "256MB",
-            },
-        )
-        _connections.clear()
-        _connections[os.getpid()] = connection
-    return connection
+    kind = "TIMESTAMPTZ" if rowtime.instant else "TIMESTAMP"
+    # TRY: one record that fails must not take the others' watermarks; an infinity is no time to Spark
+    sql = (
+        f"SELECT CASE WHEN isfinite(moment) THEN epoch_us(moment) END AS us "  # noqa: S608  checked by who wrote it
+        f"FROM (SELECT TRY(CAST(({rowtime.expression}) AS {kind})) AS moment FROM records)"
+    )
+    instants = query(sql, pa.Table.from_batches([batch]), time_zone=time_zone).column("us")
+    return [None if us is None else us // _MICROSECONDS_IN_MS for us in instants.to_pylist()]

@@ -1,286 +1,178 @@
-"""The format `json`: a batch of records at a time with pyarrow, one at a time only where that fails.
+"""The format `json`: Flink's options and meaning, decoded a batch at a time.
 
-Options and meaning are Flink's. Fast way: the values of a batch joined by newlines and parsed once against the
-table's types. That every record gives exactly one row is proved, not assumed: each begins with `{` and ends with
-`}`, and there are as many rows as records; two objects in one record, or one object in two, cannot pass both.
+A batch goes through `json_batches` (one parse for all records); records that do not fit there are read one by one
+by `json_records`, whose rules are Flink's and decide. This module puts both together in the order of the records.
 """
-
-# ruff: noqa: TRY004  a value that does not fit is a ValueError, whatever is wrong with it
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import json as pa_json
 
 from penstock.catalog import types as t
-from penstock.catalog.errors import BadRecordError, OptionError
-from penstock.catalog.options import BOOLEAN, STRING, Option, Resolved, enum_type
+from penstock.catalog.errors import BadRecordError, DefinitionError
+from penstock.catalog.options import Option, Resolved
 from penstock.connector.arrow import arrow_schema
-from penstock.connector.formats.contract import Decoded, Decoder, Fields
-from penstock.connector.formats.json_values import Convert, converter
+from penstock.connector.formats.contract import Decoded, Decoder, Fields, Where
+from penstock.connector.formats.json_batches import BatchReader, is_batchable
+from penstock.connector.formats.json_lines import Lines, Mask, looks_like_object, to_lines
+from penstock.connector.formats.json_options import JsonSettings, json_options, json_settings
+from penstock.connector.formats.json_problems import excerpt
+from penstock.connector.formats.json_records import RecordReader
+from penstock.connector.formats.without_columns import count_values
 
 __all__ = ["JsonDecoder", "JsonFormat"]
 
-FAIL_ON_MISSING: Option[bool] = Option(
-    key="json.fail-on-missing-field",
-    type=BOOLEAN,
-    default=False,
-    doc="Whether a missing field is an error.",
-)
-IGNORE_ERRORS: Option[bool] = Option(
-    key="json.ignore-parse-errors",
-    type=BOOLEAN,
-    default=False,
-    doc="Skip and count records that cannot be parsed, and set fields that do not fit to NULL.",
-)
-TIMESTAMP_FORMAT: Option[str] = Option(
-    key="json.timestamp-format.standard",
-    type=enum_type("SQL", "ISO-8601", "ISO-8601-WITH-OFFSET"),
-    default="SQL",
-    doc="How timestamps are written. Both are read, whichever is set.",
-)
-_OPTIONS: tuple[Option[Any], ...] = (
-    FAIL_ON_MISSING,
-    IGNORE_ERRORS,
-    TIMESTAMP_FORMAT,
-    Option(
-        key="json.map-null-key.mode",
-        type=enum_type("FAIL", "DROP", "LITERAL"),
-        default="FAIL",
-        doc="For sinks.",
-    ),
-    Option(key="json.map-null-key.literal", type=STRING, default="null", doc="For sinks."),
-    Option(
-        key="json.encode.decimal-as-plain-number", type=BOOLEAN, default=False, doc="For sinks."
-    ),
-    Option(key="json.encode.ignore-null-fields", type=BOOLEAN, default=False, doc="For sinks."),
-    Option(
-        key="json.decode.json-parser.enabled", type=BOOLEAN, default=True, doc="Read and ignored."
-    ),
-)
-T = TypeVar("T")
-EXCERPT = 200  # characters of a bad record in its error
+MAX_BYTES = 1 << 30
+"""Values of more bytes are decoded in two halves: Arrow's arrays of texts end at 2 GiB."""
 
 
 class JsonFormat:
     """The format `json`."""
 
-    @property
-    def identifier(self) -> str:
-        """The name in the option `format`."""
-        return "json"
+    identifier = "json"
 
     def options(self, prefix: str = "") -> tuple[Option[Any], ...]:
-        """Give the options, with full keys."""
-        return tuple(_prefixed(option, prefix) for option in _OPTIONS)
+        """Give the descriptors of the options, with full keys."""
+        return json_options(prefix)
 
     def check(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> None:
-        """Check options and columns. Raises OptionError, UnsupportedError."""
-        missing, ignore = (_prefixed(option, prefix) for option in (FAIL_ON_MISSING, IGNORE_ERRORS))
-        if resolved.get(missing) and resolved.get(ignore):
-            raise OptionError(
-                f"'{missing.key}' and '{ignore.key}' cannot both be true", hint="set one of them"
-            )
+        """Check options and columns. Raises OptionError, DefinitionError or UnsupportedError."""
+        json_settings(resolved, prefix)
         arrow_schema(fields)
+        for name, logical in fields:
+            _check_keys(name, logical)
 
     def skips_bad_records(self, resolved: Resolved, *, prefix: str = "") -> bool:
-        """Whether `json.ignore-parse-errors` is set."""
-        return resolved.get(_prefixed(IGNORE_ERRORS, prefix))
+        """Tell whether json.ignore-parse-errors is set."""
+        return json_settings(resolved, prefix).ignore_parse_errors
 
     def decoder(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> Decoder:
-        """Make a decoder of the columns `fields`, in that order."""
-        return JsonDecoder(
-            fields=tuple(fields),
-            fail_on_missing=resolved.get(_prefixed(FAIL_ON_MISSING, prefix)),
-            ignore_errors=resolved.get(_prefixed(IGNORE_ERRORS, prefix)),
-        )
+        """Make a decoder of `fields`."""
+        self.check(fields, resolved, prefix=prefix)
+        return JsonDecoder(fields, json_settings(resolved, prefix))
 
 
-def _prefixed(option: Option[T], prefix: str) -> Option[T]:
-    return replace(option, key=prefix + option.key)
-
-
-class _RefusedError(Exception):
-    """The fast way does not do for this batch."""
-
-
-@dataclass(slots=True)
 class JsonDecoder:
-    """Decodes JSON objects into the columns `fields`; without any, counts records and decodes nothing."""
+    """Decodes batches of JSON records."""
 
-    fields: tuple[tuple[str, t.LogicalType], ...]
-    fail_on_missing: bool
-    ignore_errors: bool
+    def __init__(self, fields: Fields, settings: JsonSettings) -> None:
+        self._settings = settings
+        self._schema = arrow_schema(fields)
+        self._records = RecordReader(fields, settings)
+        self._batches = BatchReader(fields, settings) if is_batchable(fields) else None
 
-    def decode(self, values: Sequence[bytes | None], where: Callable[[int], str]) -> Decoded:
-        """Decode values. A record without one gives no row, as in Flink, and counts as skipped."""
-        present = None
-        if None in values:
-            present = np.flatnonzero([value is not None for value in values])
-            values = [value for value in values if value is not None]
-        decoded = self._decode(
-            [v for v in values if v is not None] if present is None else values, where, present
-        )
-        if present is None:
-            return decoded
-        kept = present if decoded.kept is None else present[decoded.kept]
-        return Decoded(batch=decoded.batch, kept=kept, skipped=decoded.skipped)
+    def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
+        """Decode one batch, see Decoder. Tombstones and empty values give no row, as in Flink, and are counted."""
+        if not len(self._schema):
+            return count_values(values)
+        lines = to_lines(values)
+        if isinstance(lines, pa.ChunkedArray) or lines.nbytes > MAX_BYTES:
+            return self._decode_halves(values, where)
+        columns, fits = self._read_batch(lines)
+        if fits.all():
+            return Decoded(batch=pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        rows, sources, skipped = self._read_records(values, np.flatnonzero(~fits), where)
+        return self._merge(columns, np.flatnonzero(fits), rows, sources, skipped)
 
-    def _decode(
-        self,
-        values: Sequence[bytes | None],
-        where: Callable[[int], str],
-        present: np.ndarray[Any, np.dtype[np.int64]] | None,
-    ) -> Decoded:
-        if not self.fields:
-            return Decoded(batch=_rows_without_columns(len(values)), kept=None, skipped=0)
-        try:
-            return Decoded(batch=self._fast(values), kept=None, skipped=0)
-        except (_RefusedError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return self._slow(
-                values, where if present is None else lambda i: where(int(present[i]))
+    def _decode_halves(self, values: Sequence[bytes | None], where: Where) -> Decoded:
+        middle = len(values) // 2
+        assert middle, "no single record is that large"
+        first = self.decode(values[:middle], where)
+        second = self.decode(values[middle:], lambda index: where(middle + index))
+        kept = np.concatenate([_sources(first), _sources(second) + middle])
+        batch = pa.concat_batches([first.batch, second.batch])
+        return _decoded(batch, kept, len(values), first.skipped + second.skipped)
+
+    def _read_batch(self, lines: Lines) -> tuple[list[pa.Array], Mask]:
+        """Read what the fast path takes; gives its columns and which lines they are."""
+        if self._batches is None:
+            return [pa.array([], field.type) for field in self._schema], np.zeros(
+                len(lines), np.bool_
             )
+        fits = looks_like_object(lines)
+        columns, read = self._batches.read(lines if fits.all() else lines.filter(pa.array(fits)))
+        fits[fits] = read
+        return columns, fits
 
-    def _fast(self, values: Sequence[Any]) -> pa.RecordBatch:
-        schema = arrow_schema(self.fields)
-        if not values:
-            return pa.RecordBatch.from_pylist([], schema=schema)
-        if any(not _is_fast(logical) for _, logical in self.fields):
-            raise _RefusedError
-        joined = b"\n".join(values)
-        _check_objects(joined, values)
-        loose = pa.schema([field.with_nullable(True) for field in schema])
-        table = pa_json.read_json(
-            pa.BufferReader(joined),
-            read_options=pa_json.ReadOptions(use_threads=False, block_size=len(joined) + 1),
-            parse_options=pa_json.ParseOptions(
-                explicit_schema=loose, unexpected_field_behavior="ignore"
-            ),
-        )
-        if table.num_rows != len(values):
-            raise _RefusedError
-        (batch,) = table.combine_chunks().to_batches() or (None,)
-        if batch is None:
-            raise _RefusedError
-        for field in schema:
-            column = batch.column(field.name)
-            if column.null_count and (not field.nullable or self.fail_on_missing):
-                raise _RefusedError
-        return pa.RecordBatch.from_arrays(
-            [batch.column(name) for name, _ in self.fields], schema=schema
-        )
-
-    def _slow(self, values: Sequence[Any], where: Callable[[int], str]) -> Decoded:
-        """Parse each record, then try the fast way again without those that are no JSON."""
-        records: list[Any] = []
-        indexes: list[int] = []
+    def _read_records(
+        self, values: Sequence[bytes | None], indexes: npt.NDArray[np.int64], where: Where
+    ) -> tuple[list[tuple[Any, ...]], list[int], int]:
+        """Read records one by one; gives their rows, where those are from, and how many records were skipped."""
+        rows: list[tuple[Any, ...]] = []
+        sources: list[int] = []
         skipped = 0
-        for index, value in enumerate(values):
-            try:
-                parsed = json.loads(value)
-            except (ValueError, RecursionError) as error:
-                skipped += self._bad(index, value, f"it is no JSON: {error}", where)
+        for index in indexes.tolist():
+            value = values[index]
+            if not value:
+                skipped += 1
                 continue
-            rows = parsed if isinstance(parsed, list) else [parsed]
-            records += rows
-            indexes += [index] * len(rows)
-        return self._convert(records, indexes, values, skipped, where)
+            found = self._records.read(value)
+            if found.problem is not None:
+                if not self._settings.ignore_parse_errors:
+                    raise self._bad(where(index), found.problem, value)
+                skipped += 1
+            rows += found.rows
+            sources += [index] * len(found.rows)
+        return rows, sources, skipped
 
-    def _convert(
+    def _merge(
         self,
-        records: list[Any],
-        indexes: list[int],
-        values: Sequence[Any],
+        columns: list[pa.Array],
+        fast: npt.NDArray[np.int64],
+        rows: list[tuple[Any, ...]],
+        sources: list[int],
         skipped: int,
-        where: Callable[[int], str],
     ) -> Decoded:
-        converters = [
-            (name, logical, converter(logical, nulls_for_errors=self.ignore_errors))
-            for name, logical in self.fields
-        ]
-        rows: list[dict[str, Any]] = []
-        kept: list[int] = []
-        for index, record in zip(indexes, records, strict=True):
-            try:
-                rows.append(self._row(record, converters))
-            except (ValueError, TypeError, OverflowError, RecursionError) as error:
-                skipped += self._bad(index, values[index], str(error), where)
-                continue
-            kept.append(index)
-        batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(self.fields))
-        return Decoded(batch=batch, kept=np.asarray(kept, dtype=np.int64), skipped=skipped)
+        """Put the rows of both paths in the order of their records."""
+        kept = np.concatenate([fast, np.asarray(sources, np.int64)])
+        order = np.argsort(kept, kind="stable")
+        merged = []
+        for index, field in enumerate(self._schema):
+            single = pa.array([row[index] for row in rows], field.type)
+            merged.append(pa.concat_arrays([columns[index], single]).take(pa.array(order)))
+        batch = pa.RecordBatch.from_arrays(merged, schema=self._schema)
+        return _decoded(batch, kept[order], None, skipped)
 
-    def _row(
-        self, record: Any, converters: Sequence[tuple[str, t.LogicalType, Convert]]
-    ) -> dict[str, Any]:
-        if not isinstance(record, dict):
-            raise ValueError("it is no JSON object")
-        row = {}
-        for name, logical, convert in converters:
-            value = record.get(name)
-            if value is None and self.fail_on_missing and name not in record:
-                raise ValueError(f"field '{name}' is missing")
-            row[name] = self._field(name, logical, convert, value)
-        return row
-
-    def _field(self, name: str, logical: t.LogicalType, convert: Convert, value: Any) -> Any:
-        converted = None
-        if value is not None:
-            try:
-                converted = convert(value)
-            except (ValueError, TypeError) as error:
-                if not (self.ignore_errors and logical.nullable):
-                    raise ValueError(f"field '{name}' is not {logical}: {error}") from error
-        if converted is None and not logical.nullable:
-            raise ValueError(f"field '{name}' is NULL, and the column is NOT NULL")
-        return converted
-
-    def _bad(self, index: int, value: bytes, what: str, where: Callable[[int], str]) -> int:
-        if self.ignore_errors:
-            return 1
-        text = value[:EXCERPT].decode("utf-8", "replace") + ("..." if len(value) > EXCERPT else "")
-        raise BadRecordError(
-            f"a record cannot be decoded as JSON: {where(index)}: {what}; the record is {text}",
-            hint="correct the column's type, or skip such records with 'json.ignore-parse-errors' = 'true'",
+    def _bad(self, where: str, problem: str, value: bytes) -> BadRecordError:
+        return BadRecordError(
+            f"{where}: {problem}; the record is {excerpt(value)}",
+            hint=f"mend the record's producer or the table's columns; '{self._settings.ignore_key}' = 'true' "
+            "makes malformed fields NULL and skips and counts malformed records",
         )
 
 
-def _is_fast(logical: t.LogicalType) -> bool:
-    """Tell whether pyarrow parses a type as Flink does."""
+def _sources(decoded: Decoded) -> npt.NDArray[np.int64]:
+    return np.arange(decoded.batch.num_rows) if decoded.kept is None else decoded.kept
+
+
+def _decoded(
+    batch: pa.RecordBatch, kept: npt.NDArray[np.int64], values: int | None, skipped: int
+) -> Decoded:
+    """Leave `kept` out where each record gave one row."""
+    identity = values == len(kept) and np.array_equal(kept, np.arange(len(kept)))
+    return Decoded(batch=batch, kept=None if identity else kept, skipped=skipped)
+
+
+def _check_keys(name: str, logical: t.LogicalType) -> None:
+    """Refuse maps whose keys are no texts, as in Flink."""
     match logical:
-        case (
-            t.MapType()
-            | t.MultisetType()
-            | t.BinaryType()
-            | t.VarBinaryType()
-            | t.TimeType()
-            | t.DecimalType()
-        ):
-            return False
-        case t.ArrayType():
-            return logical.element.nullable and _is_fast(logical.element)
-        case t.RowType():
-            return all(field.type.nullable and _is_fast(field.type) for field in logical.fields)
-    return True
-
-
-def _check_objects(joined: bytes, values: Sequence[bytes]) -> None:
-    """Refuse a batch in which a record does not begin with `{` and end with `}`; whitespace around it counts."""
-    lengths = np.fromiter(map(len, values), dtype=np.int64, count=len(values))
-    if not lengths.all():
-        raise _RefusedError
-    characters = np.frombuffer(joined, dtype=np.uint8)
-    ends = np.cumsum(lengths + 1) - 1
-    starts = ends - lengths
-    if not ((characters[starts] == ord("{")).all() and (characters[ends - 1] == ord("}")).all()):
-        raise _RefusedError
-
-
-def _rows_without_columns(count: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+        case t.MapType(key=key, value=value):
+            if not isinstance(key, t.CharType | t.VarCharType):
+                raise DefinitionError(
+                    f"column {name!r}: the format 'json' doesn't support non-string as key type of map; "
+                    f"the type is {logical}",
+                    hint="keys of JSON objects are texts: use MAP<STRING, ...>",
+                )
+            _check_keys(name, value)
+        case t.MultisetType(element=element):
+            _check_keys(name, t.MapType(key=element, value=t.IntType()))
+        case t.ArrayType(element=element):
+            _check_keys(name, element)
+        case t.RowType(fields=fields):
+            for field in fields:
+                _check_keys(f"{name}.{field.name}", field.type)

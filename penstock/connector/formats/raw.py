@@ -1,144 +1,177 @@
-"""The format `raw`: the whole value of a record as the one column of the table."""
+"""The format `raw`: the whole value of a record as the one column of the table (Flink's RawFormatFactory)."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import codecs
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.catalog import types as t
-from penstock.catalog.errors import BadRecordError, DefinitionError
+from penstock.catalog.errors import BadRecordError, DefinitionError, OptionError
 from penstock.catalog.options import STRING, Option, Resolved, enum_type
 from penstock.connector.arrow import arrow_schema
-from penstock.connector.formats.contract import Decoded, Decoder, Fields
+from penstock.connector.formats.contract import Decoded, Decoder, Fields, Where
+from penstock.connector.formats.without_columns import rows_without_columns
 
-__all__ = ["RawFormat"]
+__all__ = ["RawDecoder", "RawFormat"]
 
-CHARSET: Option[str] = Option(
-    key="raw.charset", type=STRING, default="UTF-8", doc="Charset of a text."
-)
-ENDIANNESS: Option[str] = Option(
-    key="raw.endianness",
-    type=enum_type("big-endian", "little-endian"),
-    default="big-endian",
-    doc="Byte order of numbers.",
-)
-_CODES = {
-    t.TinyIntType: "b",
-    t.SmallIntType: "h",
-    t.IntType: "i",
-    t.BigIntType: "q",
-    t.FloatType: "f",
-    t.DoubleType: "d",
-    t.BooleanType: "?",
+_NUMBERS = {
+    t.BooleanType: "i1",
+    t.TinyIntType: "i1",
+    t.SmallIntType: "i2",
+    t.IntType: "i4",
+    t.BigIntType: "i8",
+    t.FloatType: "f4",
+    t.DoubleType: "f8",
 }
-_TEXT = (t.CharType, t.VarCharType)
+"""Layouts of numpy, without the byte order."""
+
+_TEXTS = (t.CharType, t.VarCharType)
 _BYTES = (t.BinaryType, t.VarBinaryType)
+_BIG_ENDIAN_IF_UNMARKED = {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}
+_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
 
 class RawFormat:
     """The format `raw`."""
 
-    @property
-    def identifier(self) -> str:
-        """The name in the option `format`."""
-        return "raw"
+    identifier = "raw"
 
     def options(self, prefix: str = "") -> tuple[Option[Any], ...]:
-        """Give the options, with full keys."""
-        return tuple(replace(option, key=prefix + option.key) for option in (CHARSET, ENDIANNESS))
+        """Give the descriptors of the options, with full keys."""
+        return (_charset(prefix), _endianness(prefix))
 
-    def check(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> None:  # noqa: ARG002  protocol
-        """Check that there is one column of a plain type. Raises DefinitionError."""
+    def check(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> None:
+        """Check the charset, and that there is one column of a plain type. Raises OptionError, DefinitionError."""
+        option = _charset(prefix)
+        charset = resolved.get(option)
+        try:
+            b"".decode(charset)
+        except LookupError:
+            raise OptionError(
+                f"unsupported '{option.key}' name: {charset}",
+                hint="charsets are named as in UTF-8, ISO-8859-1 or UTF-16BE",
+            ) from None
         if len(fields) != 1:
+            names = ", ".join(f"{name} {logical}" for name, logical in fields) or "none"
             raise DefinitionError(
-                f"the format 'raw' takes exactly one physical column, there are {len(fields)}",
-                hint="use the format 'json' for several columns",
+                "the 'raw' format only supports single physical column; the physical columns that it would "
+                f"fill are: {names}",
+                hint="use a format with fields, such as 'json', for several columns",
             )
         name, logical = fields[0]
-        if not isinstance(logical, (*_CODES, *_TEXT, *_BYTES)):
-            raise DefinitionError(f"the format 'raw' cannot hold column {name!r} of type {logical}")
+        if not isinstance(logical, (*_NUMBERS, *_TEXTS, *_BYTES)):
+            raise DefinitionError(
+                f"the 'raw' format doesn't support '{logical}' as column type (column {name!r})",
+                hint="it takes texts, bytes, BOOLEAN, and numbers but DECIMAL",
+            )
 
-    def skips_bad_records(self, resolved: Resolved, *, prefix: str = "") -> bool:  # noqa: ARG002  protocol
+    def skips_bad_records(self, resolved: Resolved, *, prefix: str = "") -> bool:  # noqa: ARG002  of the contract
         """Never: the format has no such option."""
         return False
 
     def decoder(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> Decoder:
-        """Make a decoder; without a column it counts records."""
-        order = resolved.get(replace(ENDIANNESS, key=prefix + ENDIANNESS.key))
+        """Make a decoder of the one column, or of none."""
+        if fields:
+            self.check(fields, resolved, prefix=prefix)
         return RawDecoder(
-            fields=tuple(fields),
-            charset=resolved.get(replace(CHARSET, key=prefix + CHARSET.key)),
-            order=">" if order == "big-endian" else "<",
+            fields,
+            charset=resolved.get(_charset(prefix)),
+            big_endian=resolved.get(_endianness(prefix)) == "big-endian",
         )
 
 
-@dataclass(slots=True)
+def _charset(prefix: str) -> Option[str]:
+    return Option(
+        key=f"{prefix}raw.charset", type=STRING, default="UTF-8", doc="The charset of a text."
+    )
+
+
+def _endianness(prefix: str) -> Option[str]:
+    return Option(
+        key=f"{prefix}raw.endianness",
+        type=enum_type("big-endian", "little-endian"),
+        default="big-endian",
+        doc="The byte order of a number.",
+    )
+
+
 class RawDecoder:
-    """Decodes the whole value."""
+    """Decodes whole values. A record without a value gives NULL; every record gives a row."""
 
-    fields: tuple[tuple[str, t.LogicalType], ...]
-    charset: str
-    order: str
+    def __init__(self, fields: Fields, *, charset: str, big_endian: bool) -> None:
+        self._fields = tuple(fields)
+        self._schema = arrow_schema(fields)
+        self._charset = codecs.lookup(charset).name
+        self._order = ">" if big_endian else "<"
 
-    def decode(self, values: Sequence[bytes | None], where: Callable[[int], str]) -> Decoded:
-        """Decode values; a record without one gives NULL."""
-        if not self.fields:
-            return Decoded(
-                batch=pa.RecordBatch.from_struct_array(pa.array([{}] * len(values), pa.struct([]))),
-                kept=None,
-                skipped=0,
+    def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
+        """Decode one batch, see Decoder."""
+        if not self._fields:
+            return Decoded(batch=rows_without_columns(len(values)))
+        _, logical = self._fields[0]
+        data = pa.array(values, pa.binary())
+        if data.null_count and not logical.nullable:
+            index = next(i for i, value in enumerate(values) if value is None)
+            raise BadRecordError(
+                f"{where(index)}: no value, but the column is {logical}",
+                hint="declare the column without NOT NULL",
             )
-        _, logical = self.fields[0]
-        schema = arrow_schema(self.fields)
         if isinstance(logical, _BYTES):
-            column = pa.array(values, pa.binary())
-        elif isinstance(logical, _TEXT):
-            column = self._texts(values, where)
+            column = data
+        elif isinstance(logical, _TEXTS):
+            column = self._texts(data, values)
         else:
-            column = self._numbers(
-                values,
-                struct.Struct(self.order + _CODES[type(logical)]),
-                schema.field(0).type,
-                where,
-            )
-        return Decoded(
-            batch=pa.RecordBatch.from_arrays([column], schema=schema), kept=None, skipped=0
-        )
+            column = self._numbers(data, logical, values, where)
+        return Decoded(batch=pa.RecordBatch.from_arrays([column], schema=self._schema))
 
-    def _texts(self, values: Sequence[bytes | None], where: Callable[[int], str]) -> pa.Array:
-        if self.charset.upper() in ("UTF-8", "UTF8", "US-ASCII"):
+    def _texts(self, data: pa.BinaryArray, values: Sequence[bytes | None]) -> pa.Array:
+        """Decode texts; bytes that are none of the charset become U+FFFD, as in Java's String."""
+        if self._charset in ("utf-8", "ascii"):
             try:
-                return pa.array(values, pa.binary()).cast(pa.string())
+                texts = data.cast(pa.string())
             except pa.ArrowInvalid:
-                pass  # a value is no UTF-8: found below, with its place
-        texts = []
-        for index, value in enumerate(values):
-            try:
-                texts.append(None if value is None else value.decode(self.charset))
-            except UnicodeDecodeError as error:
-                raise _bad(where(index), f"it is no {self.charset} text: {error.reason}") from error
-        return pa.array(texts, pa.string())
+                pass
+            else:
+                if (
+                    self._charset == "utf-8"
+                    or pc.all(pc.string_is_ascii(texts)).as_py() is not False
+                ):
+                    return texts
+        return pa.array([None if v is None else self._text(v) for v in values], pa.string())
+
+    def _text(self, value: bytes) -> str:
+        charset = self._charset
+        if not value.startswith(_MARKS):
+            charset = _BIG_ENDIAN_IF_UNMARKED.get(charset, charset)
+        return value.decode(charset, "replace")
 
     def _numbers(
         self,
+        data: pa.BinaryArray,
+        logical: t.LogicalType,
         values: Sequence[bytes | None],
-        code: struct.Struct,
-        kind: pa.DataType,
-        where: Callable[[int], str],
+        where: Where,
     ) -> pa.Array:
-        for index, value in enumerate(values):
-            if value is not None and len(value) != code.size:
-                raise _bad(where(index), f"it has {len(value)} bytes, a {kind} has {code.size}")
-        present = np.asarray([value is not None for value in values])
-        joined = b"".join(value if value is not None else b"\0" * code.size for value in values)
-        numbers = [item[0] for item in code.iter_unpack(joined)]
-        return pa.array(numbers, kind, mask=~present) if len(values) else pa.array([], kind)
-
-
-def _bad(where: str, what: str) -> BadRecordError:
-    return BadRecordError(f"a record cannot be decoded as raw: {where}: {what}")
+        layout = np.dtype(self._order + _NUMBERS[type(logical)])
+        lengths = pc.binary_length(data)
+        fits = pc.equal(lengths, layout.itemsize).fill_null(True)
+        if not pc.all(fits, min_count=0).as_py():
+            index = fits.index(False).as_py()
+            value = values[index] or b""
+            raise BadRecordError(
+                f"{where(index)}: {len(value)} bytes, but {logical} is {layout.itemsize}; the record is "
+                f"0x{value[:32].hex()}{'...' if len(value) > 32 else ''}",
+                hint="declare the column as BYTES or STRING, or mend the record's producer",
+            )
+        present = np.asarray(data.is_valid())
+        numbers = np.zeros(len(data), layout)
+        numbers[present] = np.frombuffer(data.buffers()[2] or b"", layout)[: present.sum()]
+        native = numbers.astype(layout.newbyteorder("="))
+        if isinstance(logical, t.BooleanType):
+            native = native != 0
+        return pa.array(native, self._schema.field(0).type, mask=~present)

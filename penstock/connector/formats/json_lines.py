@@ -1,0 +1,143 @@
+"""A batch of JSON texts as one buffer of lines, and the single call that parses it.
+
+What makes the parse safe is checked here: that each line is one text of its own, and gives exactly one row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as pa_json
+
+__all__ = ["Lines", "Mask", "UnreadableError", "looks_like_object", "read_lines", "to_lines"]
+
+Lines: TypeAlias = pa.BinaryArray
+"""JSON texts, each with a newline behind it, in one buffer; slices share the buffer."""
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+MAX_SPACE = 32
+"""Whitespace characters tolerated before and behind an object by the fast path."""
+
+_NOTHING = pa.scalar(b"", pa.binary())
+_NEWLINE = pa.scalar(b"\n", pa.binary())
+_SPACES = np.frombuffer(b" \t\r\n", np.uint8)
+# In pyarrow's messages. Should they change, bad lines are found all the same, only more slowly.
+_ROW = re.compile(r" in row (\d+)")
+_MISTYPED = re.compile(r"changed from|couldn't parse|not a valid decimal|requires scale|data loss")
+
+
+class UnreadableError(Exception):
+    """A line, or more, cannot be read into the types asked for.
+
+    `line` is the first such, where it is known; `mistyped` says that it is JSON, but not of those types.
+    """
+
+    def __init__(self, line: int | None = None, *, mistyped: bool = False) -> None:
+        super().__init__(line)
+        self.line = line
+        self.mistyped = mistyped
+
+
+def to_lines(values: Sequence[bytes | None]) -> Lines:
+    """Join values; None stays null. Values of more than two gigabytes give a chunked array."""
+    return pc.binary_join_element_wise(pa.array(values, pa.binary()), _NOTHING, _NEWLINE)
+
+
+def looks_like_object(lines: Lines) -> Mask:
+    """Tell which lines begin with `{`, end with `}`, whitespace aside, and are valid UTF-8."""
+    offsets = _offsets(lines)
+    data = np.frombuffer(lines.buffers()[2] or b"", np.uint8)
+    first, last = offsets[:-1].copy(), offsets[1:] - 2
+    candidate = np.asarray(lines.is_valid()) & (last > first)
+    if not candidate.all():
+        first[~candidate] = last[~candidate] = 0
+    if not len(data):
+        return candidate
+    for _ in range(MAX_SPACE):
+        space = np.isin(data[first], _SPACES) & (first < last)
+        if not space.any():
+            break
+        first += space
+    for _ in range(MAX_SPACE):
+        space = np.isin(data[last], _SPACES) & (first < last)
+        if not space.any():
+            break
+        last -= space
+    candidate &= (data[first] == ord("{")) & (data[last] == ord("}"))
+    return candidate & _is_utf8(lines)
+
+
+def read_lines(lines: Lines, schema: pa.Schema) -> pa.Table:
+    """Parse lines that look like objects: exactly one row for each, or UnreadableError.
+
+    The proof: the parser takes no newline inside a string, and nowhere takes `}` newline `{` but between two
+    whole values. So a line that begins with `{` and ends with `}` is one or more whole objects; as many rows as
+    lines means one each. pyarrow must never see anything else: a batch that begins with `null` crashes it.
+    """
+    if len(lines) == 0:
+        return schema.empty_table()
+    offsets = _offsets(lines)
+    begin, size = int(offsets[0]), int(offsets[-1] - offsets[0])
+    try:
+        table = pa_json.read_json(
+            pa.BufferReader(lines.buffers()[2].slice(begin, size)),
+            read_options=pa_json.ReadOptions(use_threads=False, block_size=size + 1),
+            parse_options=pa_json.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior="ignore"
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        found = _ROW.search(str(error))
+        line = int(found.group(1)) if found else None
+        raise UnreadableError(
+            line if line is not None and line < len(lines) else None,
+            mistyped=_MISTYPED.search(str(error)) is not None,
+        ) from error
+    if table.num_rows != len(lines):
+        raise UnreadableError
+    return table
+
+
+def _offsets(lines: Lines) -> npt.NDArray[np.int32]:
+    buffer = lines.buffers()[1]
+    if buffer is None or not len(lines):
+        return np.zeros(1, np.int32)
+    return np.frombuffer(buffer, np.int32)[lines.offset : lines.offset + len(lines) + 1]
+
+
+def _is_utf8(lines: Lines) -> Mask:
+    """Tell which lines are valid UTF-8: checked at once, and one by one only where that fails."""
+    if _valid_utf8(lines, 0, len(lines)):
+        return np.ones(len(lines), np.bool_)
+    valid = np.empty(len(lines), np.bool_)
+    todo = [(0, len(lines))]
+    while todo:
+        begin, end = todo.pop()
+        if end - begin == 1 or _valid_utf8(lines, begin, end):
+            valid[begin:end] = _valid_utf8(lines, begin, end)
+        else:
+            middle = (begin + end) // 2
+            todo += [(begin, middle), (middle, end)]
+    return valid
+
+
+def _valid_utf8(lines: Lines, begin: int, end: int) -> bool:
+    offsets = _offsets(lines)
+    if end == begin or lines.buffers()[2] is None:
+        return True
+    # as one string: a character cannot span lines, as the newline between them is none of its bytes
+    whole = pa.StringArray.from_buffers(
+        1, pa.py_buffer(offsets[[begin, end]].tobytes()), lines.buffers()[2]
+    )
+    try:
+        whole.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

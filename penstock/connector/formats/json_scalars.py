@@ -1,0 +1,213 @@
+"""Single JSON values as values of scalar types, by the rules of Flink's JsonParserToRowDataConverters.
+
+A converter takes what `json_text.parse` gives, never None, and raises Misfit. Java's number texts are read as
+Integer.parseInt, Double.parseDouble and BigDecimal read them.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import partial
+from typing import Any
+
+from penstock.catalog import types as t
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.formats.json_options import TimestampStandard
+from penstock.connector.formats.json_problems import Misfit
+from penstock.connector.formats.json_text import Float, Integer, NotJson, tree_text
+from penstock.connector.formats.json_times import date_days, time_ms, timestamp_us
+
+__all__ = ["scalar_converter"]
+
+_INTEGER_BITS = {t.TinyIntType: 8, t.SmallIntType: 16, t.IntType: 32, t.BigIntType: 64}
+MAX_DIGITS = 20
+"""More than any BIGINT has."""
+
+_TRIMMED = "".join(map(chr, range(0x21)))
+"""What Java's String.trim takes off."""
+
+_INTEGER = re.compile(r"[+-]?\d+")
+_FLOATING = re.compile(
+    r"(?P<sign>[+-]?)(?:(?P<word>NaN|Infinity)"
+    r"|(?P<decimal>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?"
+    r"|(?P<hex>0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?)"
+)
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,10})?")
+_BASE64 = re.compile(
+    r"(?:[\x00-\x20]*[A-Za-z0-9+/]{2}(?:[A-Za-z0-9+/]{2}|[A-Za-z0-9+/]=|==))*[\x00-\x20]*"
+)
+_NANOSECONDS = 1_000_000  # in a millisecond
+
+
+def scalar_converter(
+    logical: t.LogicalType, standard: TimestampStandard, *, decimals: bool
+) -> Callable[[Any], Any]:
+    """Make the converter of a scalar type. `decimals`: see `tree_text`. Raises UnsupportedError."""
+    match logical:
+        case t.BooleanType():
+            return _boolean
+        case t.TinyIntType() | t.SmallIntType() | t.IntType() | t.BigIntType():
+            return partial(_integer, logical, 1 << (_INTEGER_BITS[type(logical)] - 1))
+        case t.FloatType():
+            return lambda node: _float32(_floating_text(logical, node))
+        case t.DoubleType():
+            return lambda node: _float64(_floating_text(logical, node))
+        case t.DecimalType():
+            return partial(_decimal, logical)
+        case t.CharType() | t.VarCharType():
+            return partial(_string, decimals=decimals)
+        case t.BinaryType() | t.VarBinaryType():
+            return _binary
+        case t.DateType():
+            return partial(_temporal, logical, date_days)
+        case t.TimeType():
+            return partial(_temporal, logical, lambda text: time_ms(text) * _NANOSECONDS)
+        case t.TimestampType():
+            read = partial(timestamp_us, standard=standard, instant=False)
+            return partial(_temporal, logical, read)
+        case t.TimestampLtzType():
+            read = partial(timestamp_us, standard=standard, instant=True)
+            return partial(_temporal, logical, read)
+    raise UnsupportedError(f"the format 'json' cannot read a column of type {logical}")
+
+
+def _text(logical: t.LogicalType, node: Any) -> str:
+    """Give the text of a scalar as JsonParser.getText does."""
+    if isinstance(node, bool):
+        return "true" if node else "false"
+    if isinstance(node, str) and type(node) is not NotJson:
+        return node
+    raise Misfit(f"not {_article(logical)}", node)
+
+
+def _article(logical: t.LogicalType) -> str:
+    name = str(logical).removesuffix(" NOT NULL")
+    return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
+
+
+def _boolean(node: Any) -> bool:
+    """Read a BOOLEAN: whatever is not true is false, as with Boolean.parseBoolean."""
+    if isinstance(node, bool):
+        return node
+    if isinstance(node, NotJson):
+        raise Misfit("not a BOOLEAN", node)
+    return isinstance(node, str) and node.strip(_TRIMMED).lower() == "true"
+
+
+def _integer(logical: t.LogicalType, bound: int, node: Any) -> int:
+    """Read a whole number from -bound to below bound."""
+    if (
+        type(node) is Integer
+        and len(node) <= MAX_DIGITS
+        and -bound <= (number := int(node)) < bound
+    ):
+        return number
+    if isinstance(node, Float) and isinstance(logical, t.IntType | t.BigIntType):
+        double = float(node)  # JsonParser.getLongValue: by way of double, fraction cut off
+        if not -bound <= double <= (bound if isinstance(logical, t.BigIntType) else bound - 1):
+            raise Misfit(f"out of the range of {_article(logical)}", node)
+        return min(int(double), bound - 1)
+    text = node if isinstance(node, Integer) else _text(logical, node).strip(_TRIMMED)
+    if not _INTEGER.fullmatch(text):
+        raise Misfit(f"not {_article(logical)}", node)
+    if len(text.lstrip("+-0")) > MAX_DIGITS or not -bound <= int(text) < bound:
+        raise Misfit(f"out of the range of {_article(logical)}", node)
+    return int(text)
+
+
+def _floating_text(logical: t.LogicalType, node: Any) -> str:
+    """Give the text of a number that Double.parseDouble takes, in a form that Python's float takes."""
+    if isinstance(node, Integer | Float):
+        return node
+    found = _FLOATING.fullmatch(_text(logical, node).strip(_TRIMMED))
+    if found is None:
+        raise Misfit(f"not {_article(logical)}", node)
+    if found["hex"]:
+        return found["sign"] + _from_hex(found["hex"])
+    return found["sign"] + (found["word"] or found["decimal"])
+
+
+def _from_hex(text: str) -> str:
+    try:
+        return repr(float.fromhex(text))
+    except OverflowError:
+        return "Infinity"
+
+
+def _float64(text: str) -> float:
+    return float(text)
+
+
+def _float32(text: str) -> float:
+    """Round a number's text to the nearest 32-bit value, not by way of the nearest 64-bit one."""
+    double = float(text)
+    try:
+        (single,) = struct.unpack("f", struct.pack("f", double))
+    except OverflowError:
+        return float("inf") if double > 0 else float("-inf")
+    assert isinstance(single, float), "unpack gives a float"
+    if single == double or double != double or double in (float("inf"), float("-inf")):  # noqa: PLR0124  NaN
+        return single
+    # the text may lie on the other side of the middle between two 32-bit values than its double
+    bits = struct.unpack("i", struct.pack("f", single))[0]
+    towards = bits + (1 if (double > single) == (single > 0 or bits == 0) else -1)
+    (other,) = struct.unpack("f", struct.pack("i", towards))
+    middle = (Decimal(single) + Decimal(other)) / 2
+    if Decimal(double) != middle or Decimal(text) == middle:
+        return single
+    nearer_other = (Decimal(text) > middle) == (other > single)
+    return float(other) if nearer_other else single
+
+
+def _decimal(logical: t.DecimalType, node: Any) -> Decimal | None:
+    """Read a DECIMAL, rounded half up; NULL where it has too many digits (DecimalData.fromBigDecimal)."""
+    if isinstance(node, bool):
+        raise Misfit(f"not {_article(logical)}", node)
+    text = _text(logical, node).strip(_TRIMMED)
+    if not _DECIMAL.fullmatch(text):
+        raise Misfit(f"not {_article(logical)}", node)
+    number = Decimal(text)
+    if not number:
+        return Decimal(0)
+    if number.adjusted() >= logical.precision - logical.scale:
+        return None
+    if number.adjusted() < -logical.scale - 1:
+        return Decimal(0)
+    exact = Context(prec=len(text) + 80)
+    rounded = number.quantize(Decimal(1).scaleb(-logical.scale), ROUND_HALF_UP, context=exact)
+    return rounded if len(rounded.as_tuple().digits) <= logical.precision or not rounded else None
+
+
+def _string(node: Any, *, decimals: bool) -> str:
+    """Read a STRING: numbers as written, objects and arrays as JSON text, lone surrogates as '?'."""
+    if isinstance(node, bool):
+        return "true" if node else "false"
+    if isinstance(node, NotJson):
+        raise Misfit("not a STRING", node)
+    text = node if isinstance(node, str) else tree_text(node, decimals=decimals)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _binary(node: Any) -> bytes:
+    """Read BYTES from base64 with padding, groups of four apart (Jackson's MIME_NO_LINEFEEDS)."""
+    if (
+        not isinstance(node, str)
+        or isinstance(node, Integer | Float)
+        or not _BASE64.fullmatch(node)
+    ):
+        raise Misfit("not base64", node)
+    packed = re.sub(r"[\x00-\x20]+", "", node)
+    if "=" not in packed[:-2]:
+        return base64.b64decode(packed)
+    return b"".join(base64.b64decode(packed[i : i + 4]) for i in range(0, len(packed), 4))
+
+
+def _temporal(logical: t.LogicalType, read: Callable[[str], int], node: Any) -> int:
+    try:
+        return read(_text(logical, node))
+    except ValueError as error:
+        raise Misfit(f"not {_article(logical)}, {error}", node) from None

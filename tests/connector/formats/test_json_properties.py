@@ -1,0 +1,63 @@
+"""What must hold for any table and any records: the fast path is a faster slow path, and no record moves another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.connector.arrow import arrow_schema
+from penstock.connector.formats.contract import Fields
+from penstock.connector.formats.json import JsonDecoder
+from penstock.connector.formats.json_options import JsonSettings
+from penstock.connector.formats.json_records import RecordReader
+from tests.connector.formats import json_strategies as some
+import pyarrow as pa
+
+EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def one_by_one(
+    columns: Fields, options: JsonSettings, values: list[bytes | None]
+) -> tuple[list[Any], list[int]]:
+    """Read records one by one, by the rules that decide: rows, and the record of each."""
+    reader = RecordReader(columns, options)
+    rows, sources = [], []
+    for index, value in enumerate(values):
+        found = reader.read(value).rows if value else ()
+        rows += found
+        sources += [index] * len(found)
+    schema = arrow_schema(columns)
+    arrays = [pa.array([row[i] for row in rows], f.type) for i, f in enumerate(schema)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema).to_pylist(), sources
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[Fields, list[list[bytes | None]]]:
+    """A table and a few batches of records for it."""
+    columns = draw(some.fields())
+    return columns, draw(
+        st.lists(st.lists(some.records(columns), max_size=12), min_size=1, max_size=3)
+    )
+
+
+@given(batches(), st.booleans())
+@EXAMPLES
+def test_a_batch_gives_what_its_records_give_one_by_one(case, fail_on_missing):
+    """Whatever the neighbours, each record gives the rows that Flink's rules give for it, in order."""
+    columns, several = case
+    ignore = not fail_on_missing
+    options = JsonSettings(ignore_parse_errors=ignore, fail_on_missing_field=fail_on_missing)
+    decoder = JsonDecoder(columns, options)
+    for values in several:
+        if not ignore:
+            reader = RecordReader(columns, options)
+            values = [v for v in values if v and reader.read(v).problem is None]
+        expected, sources = one_by_one(columns, options, values)
+
+        decoded = decoder.decode(values, str)
+
+        assert repr(decoded.batch.to_pylist()) == repr(expected)
+        kept = list(range(len(values))) if decoded.kept is None else decoded.kept.tolist()
+        assert kept == sources
