@@ -21,6 +21,8 @@ def connect(spark: Any = None, catalog: str | None = None, **conf: str) -> Sessi
 
     `catalog` is a SQLAlchemy URL (default: `.penstock/catalog.db` of the project); `conf` are Spark settings.
     """
-    from penstock.sql.run.session import connect as open_session  # pyspark is imported only when needed
+    from penstock.sql.run.session import (
+        connect as open_session,  # pyspark is imported only when needed
+    )
 
     return open_session(spark, catalog, **conf)

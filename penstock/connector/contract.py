@@ -141,24 +141,31 @@ class SplitSource(Protocol):
     @property
     def bounded(self) -> bool:
         """Whether the scan has an end."""
+
     @property
     def metadata_types(self) -> Mapping[str, LogicalType]:
         """Metadata keys it can deliver, with their types."""
+
     @property
     def skips_bad_records(self) -> bool:
         """Whether bad records are left out and counted."""
+
     @property
     def tolerates_loss(self) -> bool:
         """Whether deleted records are counted and passed over."""
+
     @property
     def idle_timeout_ms(self) -> int | None:
         """Quiet time after which a split is idle; None is never."""
+
     @property
     def max_records_per_batch(self) -> int | None:
         """Read limit; None leaves it to the engine."""
+
     @property
     def parallelism(self) -> int | None:
         """Tasks of a batch; None is one per split."""
+
     @property
     def discovery_interval_ms(self) -> int:
         """Time between listings; <= 0 lists once."""

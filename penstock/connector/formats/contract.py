@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from penstock.catalog.options import Option, Resolved
 from penstock.catalog.types import LogicalType
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
 
 __all__ = ["Decoded", "Decoder", "Fields", "Format", "Where"]
 
@@ -51,7 +50,8 @@ class Format(Protocol):
     """A kind of bytes, found by name. `prefix` is "" for `format`, else "key." or "value."."""
 
     @property
-    def identifier(self) -> str: ...
+    def identifier(self) -> str:
+        """The name in the options `format`, `key.format` and `value.format`."""
 
     def options(self, prefix: str = "") -> tuple[Option[Any], ...]:
         """Give the descriptors of the format's options, with full keys ("value.json.ignore-parse-errors")."""

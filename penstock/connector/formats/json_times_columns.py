@@ -88,7 +88,8 @@ class _Characters:
         return np.where(inside, self._data[np.where(inside, where, len(self._data) - 1)], 0)
 
     def equal(self, position: int, character: str) -> Mask:
-        return self._null | (self._at(position) == ord(character))
+        found: Mask = self._null | (self._at(position) == ord(character))
+        return found
 
     def ends_with(self, character: str) -> Mask:
         return self.equal(-1, character)

@@ -15,6 +15,7 @@ from penstock.catalog.schema import MetadataColumn, Schema
 from penstock.catalog.types import LogicalType
 from penstock.connector.arrow import arrow_schema
 from penstock.connector.formats import Decoded, Decoder
+from penstock.connector.formats.without_columns import rows_without_columns
 from penstock.connector.kafka.client import Message
 from penstock.connector.kafka.fields import Field, FormatChoice, Projection, TableFormats
 from penstock.connector.kafka.records import Records, metadata_array
@@ -98,8 +99,7 @@ class RecordDecoder:
 
     def _assemble(self, arrays: dict[str, pa.Array], length: int) -> pa.RecordBatch:
         if not len(self._schema):
-            # a batch without columns still has a number of rows
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * length, pa.struct([])))
+            return rows_without_columns(length)
         return pa.RecordBatch.from_arrays(
             [arrays[name] for name in self._schema.names], schema=self._schema
         )

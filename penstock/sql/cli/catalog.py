@@ -101,11 +101,11 @@ def _identifier(store: SqlCatalog, text: str) -> Identifier:
 def _row(item: Table | View) -> dict[str, str | None]:
     from penstock.catalog.table import Table
 
-    is_table = isinstance(item, Table)
+    table = item if isinstance(item, Table) else None
     return {
         "name": str(item.identifier),
-        "kind": "TABLE" if is_table else "VIEW",
-        "connector": item.connector if is_table else None,
+        "kind": "VIEW" if table is None else "TABLE",
+        "connector": None if table is None else table.connector,
         "comment": item.comment,
     }
 

@@ -22,7 +22,7 @@ from penstock.sql.run.totals import Totals, rows_per_second
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.sql.plan.planner import PlannedInsert
     from penstock.sql.run.clock import Clock
