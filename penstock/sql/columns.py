@@ -182,12 +182,24 @@ def _bring_types_back(typed: exp.Expr, stand_in: exp.Expr, checking: Checking) -
     types: dict[int, exp.DataType] = {}
     for node in typed.walk():
         number = node.meta_get(ORIGIN)
+        if number is None and isinstance(node, exp.Dot):
+            number = _origin_of_access(node, checking)
         if number is not None and node.type and not node.is_type(UNKNOWN):
             types.setdefault(number, node.type)
     for node in stand_in.walk():
         number = node.meta_get(ORIGIN)
         if number in types and not isinstance(node, exp.DataType):
             node.type = checking.nodes[number].type = types[number]
+
+
+def _origin_of_access(node: exp.Dot, checking: Checking) -> int | None:
+    """The column row.field that the qualifier made a Dot of: known by its last name."""
+    original = checking.origin(node.expression)
+    if original is None or not isinstance(original.parent, exp.Column):
+        return None
+    if original.parent.this is not original:
+        return None  # a.b of a.b.c: an access of its own only in the qualified tree
+    return next(i for i, n in enumerate(checking.nodes) if n is original.parent)
 
 
 def _output(qualified: exp.Expr, checking: Checking) -> Output | None:

@@ -55,7 +55,7 @@ class _Draft:
         self.errors.append(error)
 
     def unknown(self, node: exp.Expr, role: str) -> None:
-        names = [column.name for column in self.columns]
+        names = list(self.places)
         hint = did_you_mean(node.name, names) or f"columns are: {', '.join(names)}"
         self.add(UnknownObjectError(f"{role}: there is no column '{node.name}'", hint=hint), node)
 

@@ -3,7 +3,8 @@
 A closed set: each form here gives, value for value, what Spark gives for the form of write.py (the
 tests hold the two together), or NULL where Spark fails or would need another time zone. A value that
 is too late would lose rows, so nothing is taken over from DuckDB's own defaults: casts do not round,
-texts are read only in the shapes that both engines read alike, and errors are NULL (TRY).
+texts are read only in the shapes that both engines read alike, and errors are NULL. TRY stands around
+each operation that can fail: DuckDB moves what occurs twice out of a TRY around the whole.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ OPERATORS: dict[type[exp.Expr], str] = {
     exp.Or: "OR",
     exp.DPipe: "||",
 }
+ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
 # Letters of Java's date patterns: what strptime and strftime call them, and the digits they take.
 PATTERN_LETTERS = {
     "yyyy": ("%Y", "[0-9]{4}"),
@@ -82,7 +84,8 @@ def _name(text: str) -> str:
 
 def _write(node: exp.Expr) -> str:
     if type(node) in OPERATORS:
-        return f"({_write(node.this)} {OPERATORS[type(node)]} {_write(node.expression)})"
+        binary = f"({_write(node.this)} {OPERATORS[type(node)]} {_write(node.expression)})"
+        return f"TRY{binary}" if isinstance(node, ARITHMETIC) else binary
     form = FORMS.get(type(node))
     text = form(node) if form else None
     if text is not None:
@@ -185,12 +188,12 @@ def _division(node: exp.Expr) -> str:
     left, right = _write(node.this), _write(node.expression)
     kinds = (_kind(node.this), _kind(node.expression))
     if all(kind in WHOLE for kind in kinds):
-        return f"({left} // {right})"
+        return f"TRY({left} // {right})"
     if exp.DType.UNKNOWN not in kinds or any(kind in FRACTIONS for kind in kinds):
-        return f"({left} / {right})"
+        return f"TRY({left} / {right})"
     names = "'TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT'"
     whole = f"typeof({left}) IN ({names}) AND typeof({right}) IN ({names})"
-    return f"CASE WHEN {whole} THEN {left} // {right} ELSE {left} / {right} END"
+    return f"CASE WHEN {whole} THEN TRY({left} // {right}) ELSE TRY({left} / {right}) END"
 
 
 def _interval(node: exp.Expr) -> str:
@@ -213,18 +216,20 @@ def _cast(node: exp.Expr) -> str:
         return f"TRY_CAST({value} AS DOUBLE)"
     if to == exp.DType.TEXT and kind in (*WHOLE, *TEXT, exp.DType.UNKNOWN):
         return f"TRY_CAST({value} AS VARCHAR)"
-    shapes = {
-        exp.DType.DATE: (f"^{DATE_SHAPE}$", "DATE"),
-        exp.DType.TIMESTAMPNTZ: (LOCAL_SHAPE, "TIMESTAMP"),
-        exp.DType.TIMESTAMPLTZ: (ZONED_SHAPE, "TIMESTAMPTZ"),
-    }
-    if to not in shapes or kind in (*WHOLE, *FRACTIONS):
+    if to not in (exp.DType.DATE, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ) or kind in (
+        *WHOLE,
+        *FRACTIONS,
+    ):
         raise NodeError(
             f"{node.sql('flink')} cannot be evaluated while a batch is planned",
             node,
             "of a number of seconds or milliseconds make TO_TIMESTAMP_LTZ(n, 0) or (n, 3)",
         )
-    return _timed(value, kind, *shapes[to])
+    if to == exp.DType.DATE:
+        return _timed(value, kind, f"^{DATE_SHAPE}$", "DATE")
+    if to == exp.DType.TIMESTAMPNTZ:
+        return _timed(value, kind, LOCAL_SHAPE, "TIMESTAMP")
+    return _instant(value, kind)
 
 
 def _timed(value: str, kind: exp.DType, shape: str, target: str) -> str:
@@ -236,6 +241,33 @@ def _timed(value: str, kind: exp.DType, shape: str, target: str) -> str:
     if kind == exp.DType.UNKNOWN:
         fits = f"(typeof({value}) <> 'VARCHAR' OR {fits})"
     return f"CASE WHEN {fits} THEN {cast} END"
+
+
+def _instant(value: str, kind: exp.DType) -> str:
+    """A cast to TIMESTAMP_LTZ. An hour that the clocks go through twice is the first, as in Java;
+    DuckDB takes the second, which would be too late.
+    """
+    if kind == exp.DType.TIMESTAMPLTZ:
+        return value
+    zoned = f"TRY_CAST({value} AS TIMESTAMPTZ)"
+    local = f"TRY_CAST({value} AS TIMESTAMP)"
+    stamp = f"CAST({local} AS TIMESTAMPTZ)"
+    for repeated in ("30 MINUTE", "1 HOUR"):
+        earlier = f"{zoned} - INTERVAL {repeated}"
+        stamp = f"CASE WHEN CAST({earlier} AS TIMESTAMP) = {local} THEN {earlier} ELSE {stamp} END"
+    if kind in (exp.DType.TIMESTAMPNTZ, exp.DType.DATE):
+        return stamp
+    text = f"CAST({value} AS VARCHAR)"
+    from_text = (
+        f"CASE WHEN regexp_matches({text}, {_string(LOCAL_SHAPE)}) THEN {stamp} "
+        f"WHEN regexp_matches({text}, {_string(ZONED_SHAPE)}) THEN {zoned} END"
+    )
+    if kind in TEXT:
+        return from_text
+    return (
+        f"CASE WHEN typeof({value}) = 'VARCHAR' THEN {from_text} "
+        f"WHEN typeof({value}) IN ('TIMESTAMP', 'DATE') THEN {stamp} ELSE {zoned} END"
+    )
 
 
 # --- functions ---
@@ -266,7 +298,7 @@ def _to_timestamp_ltz(node: exp.Expr) -> str:
     low, high, millis = MIN_MILLIS, MAX_MILLIS, f"trunc({value})"
     if precision == "0":
         low, high, millis = MIN_SECONDS, MAX_SECONDS, f"trunc({value} * CAST(1000 AS BIGINT))"
-    stamp = f"make_timestamptz(CAST({millis} AS BIGINT) * 1000)"
+    stamp = f"TRY(make_timestamptz(CAST({millis} AS BIGINT) * 1000))"
     return f"CASE WHEN {value} BETWEEN {low} AND {high} THEN {stamp} END"
 
 
@@ -275,7 +307,7 @@ def _from_unixtime(node: exp.Expr) -> str:
     if len(node.expressions) == 2:
         pattern, _ = _pattern(node)
     value = f"CAST(trunc({_write(node.expressions[0])}) AS BIGINT)"
-    return f"strftime(make_timestamptz({value} * 1000000), {_string(pattern)})"
+    return f"TRY(strftime(make_timestamptz({value} * 1000000), {_string(pattern)}))"
 
 
 def _pattern(node: exp.Expr) -> tuple[str, str]:

@@ -215,6 +215,7 @@ RULES: dict[type[exp.Expr | None], Callable[[exp.Expr], LogicalType | None]] = {
     exp.Coalesce: lambda e: _common([e.this, *e.expressions]),
     exp.Greatest: lambda e: _common([e.this, *e.expressions]),
     exp.Least: lambda e: _common([e.this, *e.expressions]),
+    exp.Nullif: lambda e: _infer(e.this),
     exp.If: lambda e: _common([e.args.get("true"), e.args.get("false")]),
     exp.Case: _infer_case,
     exp.Anonymous: _infer_function,

@@ -41,6 +41,7 @@ def nearest_keyword(token: Token, keywords: Sequence[str]) -> str | None:
     if token.token_type != TokenType.VAR or len(word) < 3 or word in keywords:
         return None
     most = 1 if len(word) <= 4 else 2
+    keywords = [keyword for keyword in keywords if word != f"{keyword}S"]  # a table named orders
     near = [(d, abs(len(k) - len(word)), k) for k in keywords if (d := _edits(word, k)) <= most]
     return min(near)[2] if near else None
 

@@ -25,7 +25,7 @@ LineMap = Sequence[tuple[str, int]]
 """For each line of a rendered text the file and line that a person edits."""
 
 SOURCE = "penstock.source"
-_OPTION = re.compile(r"'((?:[^']|'')*)'\s*=\s*'((?:[^']|'')*)'")
+_OPTION = re.compile(r"'((?:[^']|'')*+)'\s*=\s*'((?:[^']|'')*+)'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,11 @@ from penstock.sql.positions import LineMap, Source, extent
 __all__ = ["LineMap", "Source", "StatementText", "split", "split_all"]
 
 _LEXICAL = re.compile(
-    r"""'(?:[^']|'')*' | `(?:[^`]|``)*` | --[^\n]* | //[^\n]* | /\*.*?\*/ | (?P<open>['`]|/\*)""",
+    r"""(?<!\w)[xX]'(?P<hex>[^']*+)' | '(?:[^']|'')*+' | `(?:[^`]|``)*+` | --[^\n]* | //[^\n]* |
+        /\*.*?\*/ | (?P<open>['`]|/\*)""",
     re.DOTALL | re.VERBOSE,
 )
+_NO_HEX = re.compile(r"[^0-9A-Fa-f]")
 _OPENED = {"'": "string", "`": "quoted name", "/*": "comment"}
 BLOCKS = (("EXECUTE", "STATEMENT", "SET", "BEGIN"), ("BEGIN", "STATEMENT", "SET"))
 
@@ -65,15 +67,8 @@ def split(text: str, file: str, line_map: LineMap | None = None) -> tuple[Statem
 
 def split_all(source: Source) -> tuple[tuple[StatementText, ...], SqlSyntaxError | None]:
     """As `split`; gives the statements in front of the error beside it."""
-    text, error = source.text, None
-    for match in _LEXICAL.finditer(text):
-        if match["open"]:
-            start = match.start("open")
-            what = _OPENED[match["open"]]
-            message = f"this {what} has no end"
-            error = SqlSyntaxError(message, span=source.span(start, start + len(match["open"]) - 1))
-            text = text[:start]
-            break
+    error = _lexical_error(source)
+    text = source.text if error is None else source.text[: error[0]]
     statements: list[StatementText] = []
     for tokens in _statements(Flink().tokenize(text)):
         start, end = tokens[0].start, tokens[-1].end + 1
@@ -86,9 +81,25 @@ def split_all(source: Source) -> tuple[tuple[StatementText, ...], SqlSyntaxError
                 tokens=tuple(tokens),
             )
         )
-    if error is not None and statements and ";" not in text[statements[-1].offset :]:
+    if error is None:
+        return tuple(statements), None
+    if statements and ";" not in text[statements[-1].offset :]:
         statements.pop()  # the one that the error is in
-    return tuple(statements), error
+    return tuple(statements), error[1]
+
+
+def _lexical_error(source: Source) -> tuple[int, SqlSyntaxError] | None:
+    """The first string, name or comment that cannot be read, and where it starts."""
+    for match in _LEXICAL.finditer(source.text):
+        if match["open"]:
+            span = source.span(match.start("open"), match.end("open") - 1)
+            return match.start(), SqlSyntaxError(
+                f"this {_OPENED[match['open']]} has no end", span=span
+            )
+        if match["hex"] and _NO_HEX.search(match["hex"]):
+            span = source.span(match.start(), match.end() - 1)
+            return match.start(), SqlSyntaxError("this is no hexadecimal text", span=span)
+    return None
 
 
 def _statements(tokens: Sequence[Token]) -> list[list[Token]]:

@@ -58,7 +58,7 @@ class _MarkingEnvironment(ImmutableSandboxedEnvironment):
     seen by the template.
     """
 
-    def __init__(self, files: list[str], loader: BaseLoader | None) -> None:
+    def __init__(self, files: list[str], loader: BaseLoader) -> None:
         super().__init__(
             loader=loader, undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
         )
@@ -106,7 +106,7 @@ def render_template(
         raise TemplateError(f"{file} contains a NUL character")
     folder = Path(file).parent
     files = [file]
-    environment = _MarkingEnvironment(files, FileSystemLoader(folder) if folder.is_dir() else None)
+    environment = _MarkingEnvironment(files, FileSystemLoader(folder))
     environment.globals = {
         "var": _lookup("var", dict(variables or {}), "pass it with --var or --vars-file"),
         "env_var": _lookup("env_var", dict(env or {}), "set it in the environment"),

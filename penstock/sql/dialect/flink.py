@@ -22,11 +22,25 @@ def _annotate_function(annotator: TypeAnnotator, node: exp.Expr) -> exp.Expr:
     """The type of a function's result, from the table of functions."""
     row = FUNCTIONS.get(node.name.upper())
     kind: exp.DataType | None = None
-    if (argument := result_argument(row, node.expressions)) is not None:
+    if node.name.upper() == "MAP" and len(node.expressions) > 1:
+        inner = [
+            e.type.copy() if e.type else exp.DataType(this=exp.DType.UNKNOWN)
+            for e in node.expressions[:2]
+        ]
+        kind = exp.DataType(this=exp.DType.MAP, expressions=inner, nested=True)
+    elif (argument := result_argument(row, node.expressions)) is not None:
         kind = argument.type
     elif row and row.returns and not row.returns.startswith("<"):
         kind = exp.DataType.build(row.returns, dialect=Flink)
     return annotator._set_type(node, kind)  # noqa: SLF001 - how every annotator of sqlglot does it
+
+
+def _annotate_access(annotator: TypeAnnotator, node: exp.Expr) -> exp.Expr:
+    """The type of an element of an array, or of a value of a map."""
+    kind = node.this.type
+    inner = kind.expressions if kind is not None else []
+    found = inner[-1] if inner and kind.is_type(exp.DType.ARRAY, exp.DType.MAP) else None
+    return annotator._set_type(node, found)  # noqa: SLF001
 
 
 def _annotate_average(annotator: TypeAnnotator, node: exp.Expr) -> exp.Expr:
@@ -48,6 +62,7 @@ class Flink(Dialect):
         **Dialect.EXPRESSION_METADATA,
         exp.Anonymous: {"annotator": _annotate_function},
         exp.AnonymousAggFunc: {"annotator": _annotate_function},
+        exp.Bracket: {"annotator": _annotate_access},
         exp.Avg: {"annotator": _annotate_average},
         exp.CurrentTimestamp: {"returns": exp.DType.TIMESTAMPLTZ},
         exp.Localtimestamp: {"returns": exp.DType.TIMESTAMPNTZ},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 __all__ = ["FlinkTokenizer"]
@@ -59,3 +59,11 @@ class FlinkTokenizer(Tokenizer):
         "TIMESTAMP_LTZ": TokenType.TIMESTAMPLTZ,
         "BYTES": TokenType.VARBINARY,
     }
+
+    def tokenize(self, sql: str) -> list[Token]:
+        """The tokens of a text; a hint's text is not a comment of its token."""
+        tokens = super().tokenize(sql)
+        for token in tokens:
+            if token.token_type == TokenType.HINT:
+                token.comments.clear()
+        return tokens

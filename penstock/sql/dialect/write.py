@@ -40,6 +40,14 @@ EXTRACTED = (
     "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "HOUR", "MINUTE", "SECOND",
 )  # fmt: skip
 
+FIXED_UNITS = {
+    "SECOND": "1' SECOND", "MINUTE": "1' MINUTE", "HOUR": "1' HOUR", "DAY": "1' DAY", "WEEK": "7' DAY",
+}  # fmt: skip
+REPLACED = (
+    exp.Select, exp.Table, exp.Unnest, exp.If, exp.TryCast, exp.GroupConcat, exp.With, exp.Array,
+    exp.Map, exp.Floor, exp.Ceil, exp.StrPosition,
+)  # fmt: skip
+
 
 def write_spark(tree: exp.Expr) -> str:
     """Spark SQL for a query or an expression; `tree` stays as it is. Raises NodeError."""
@@ -67,9 +75,7 @@ class SparkWriter(SparkTypeWriter):
         kind: transform
         for kind, transform in SparkGenerator.TRANSFORMS.items()
         # these would rewrite the tree after other dialects' rules, or hide a method below
-        if kind
-        not in (exp.Select, exp.Table, exp.Unnest, exp.If, exp.TryCast, exp.GroupConcat, exp.With,
-                exp.Array, exp.Map, exp.Floor, exp.Ceil)
+        if kind not in REPLACED
     } | {
         exp.CurrentDate: lambda *_: "current_date()",
         exp.CurrentTimestamp: lambda *_: "current_timestamp()",
@@ -188,6 +194,11 @@ class SparkWriter(SparkTypeWriter):
 
     def _timestampdiff(self, call: exp.Anonymous) -> str:
         unit, first, last = self._unit_call(call)
+        local = kind_of(first) == kind_of(last) == exp.DType.TIMESTAMPNTZ
+        if local and unit.name in FIXED_UNITS:
+            # timestampdiff would go through the session's zone, where an hour may be missing
+            since = f"({self._operand(last)} - {self._operand(first)})"
+            return f"CAST({since} DIV INTERVAL '{FIXED_UNITS[unit.name]} AS INT)"
         return f"CAST(timestampdiff({unit.name}, {self.sql(first)}, {self.sql(last)}) AS INT)"
 
     @staticmethod
@@ -226,6 +237,10 @@ class SparkWriter(SparkTypeWriter):
         if expression.args.get("to"):
             raise NodeError("CEIL(... TO ...) is not supported", expression)
         return self.func("CEIL", expression.this)
+
+    def strposition_sql(self, expression: exp.StrPosition) -> str:
+        """POSITION(x IN y)."""
+        return self.func("LOCATE", expression.args["substr"], expression.this)
 
     def jsonvalue_sql(self, expression: exp.JSONValue) -> str:
         """JSON_VALUE of a scalar, NULL where there is none or it is malformed."""

@@ -1,0 +1,75 @@
+-- What Flink has and Penstock has not is refused by name, and a way round is shown where there is one.
+ALTER TABLE bids ADD x INT;
+EXPLAIN SELECT 1;
+EXECUTE STATEMENT SET BEGIN
+INSERT INTO sink SELECT 1;
+END;
+CREATE TEMPORARY SYSTEM FUNCTION f AS 'x';
+SELECT TUMBLE_START(ts, INTERVAL '1' DAY) FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' DAY);
+SELECT * FROM bids JOIN auctions FOR SYSTEM_TIME AS OF bids.ts AS a ON bids.auction = a.id;
+SELECT * FROM bids, LATERAL TABLE(f(price)) AS u (x);
+SELECT "price" FROM bids;
+SHOW FUNCTIONS;
+-- ----- expected
+-- error: ALTER TABLE is not supported
+--  --> case.sql:2:1
+--   |
+-- 2 | ALTER TABLE bids ADD x INT;
+--   | ^^^^^
+--   = help: drop the table and create it again: its data stays where it is
+--
+-- error: EXPLAIN is not supported
+--  --> case.sql:3:1
+--   |
+-- 3 | EXPLAIN SELECT 1;
+--   | ^^^^^^^
+--   = help: penstock run --dry-run checks a file without running it
+--
+-- error: EXECUTE STATEMENT SET is not supported
+--  --> case.sql:4:1
+--   |
+-- 4 | EXECUTE STATEMENT SET BEGIN
+--   | ^^^^^^^
+--   = help: write the INSERTs one after the other
+--
+-- error: CREATE FUNCTION is not supported
+--  --> case.sql:7:1
+--   |
+-- 7 | CREATE TEMPORARY SYSTEM FUNCTION f AS 'x';
+--   | ^^^^^^
+--   = help: register it on the Spark session: spark.udf.register(...)
+--
+-- error: TUMBLE_START is not supported
+--  --> case.sql:8:8
+--   |
+-- 8 | SELECT TUMBLE_START(ts, INTERVAL '1' DAY) FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' DAY);
+--   |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--   = help: write a windowing table function: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), size)) GROUP BY window_start, window_end
+--
+-- error: a temporal join is not supported
+--  --> case.sql:9:56
+--   |
+-- 9 | SELECT * FROM bids JOIN auctions FOR SYSTEM_TIME AS OF bids.ts AS a ON bids.auction = a.id;
+--   |                                                        ^^^^^^^
+--   = help: a later release will run it
+--
+-- error: LATERAL TABLE(...) is not supported
+--   --> case.sql:10:29
+--    |
+-- 10 | SELECT * FROM bids, LATERAL TABLE(f(price)) AS u (x);
+--    |                             ^^^^^^^^^^^^^^^^^^^^^^^
+--
+-- error: unexpected "
+--   --> case.sql:11:8
+--    |
+-- 11 | SELECT "price" FROM bids;
+--    |        ^
+--    = help: names are quoted with `backticks`, texts with 'single quotes'
+--
+-- error: SHOW FUNCTIONS is not supported
+--   --> case.sql:12:1
+--    |
+-- 12 | SHOW FUNCTIONS;
+--    | ^^^^
+--
+-- 9 errors; nothing was started
