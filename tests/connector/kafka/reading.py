@@ -64,6 +64,13 @@ def open_transaction(kafka: KafkaServer, topic: str, values: Sequence[bytes]) ->
     producer.abort_transaction(DEADLINE_S)
 
 
+def wait_for_stable_end(kafka: KafkaServer, topic: str, end: int) -> None:
+    """Wait until the last stable offset is `end`: the marker of a decided transaction may still be on its way."""
+    deadline = time.monotonic() + DEADLINE_S
+    while (found := kafka.watermarks(topic)[1]) != end:
+        assert time.monotonic() < deadline, f"the topic is stable up to {found}, not {end}"
+
+
 @contextmanager
 def planning(source: KafkaSource, *columns: str) -> Iterator[KafkaSplitPlanner]:
     """A planner that is closed afterwards; `columns` are those of peeks."""
