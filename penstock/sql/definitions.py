@@ -36,7 +36,7 @@ from penstock.sql.dialect.access import named_tables, to_text
 from penstock.sql.expressions import columns_of, infer_type, substitute_tree, to_duckdb, to_spark
 from penstock.sql.positions import attach, source_of, span_of
 
-__all__ = ["define_table", "define_view", "has_property"]
+__all__ = ["define_table", "define_view", "has_property", "option_keys"]
 
 
 @dataclass(slots=True)
@@ -315,13 +315,17 @@ def _partition_keys(tree: exp.Create, draft: _Draft) -> tuple[str, ...]:
     return tuple(key.name for key in keys)
 
 
+def option_keys(tree: exp.Create) -> list[exp.Literal]:
+    """The keys of WITH as nodes, in order; a key may stand twice."""
+    keys = [item.this for item in _properties(tree) if type(item) is exp.Property]
+    return [key for key in keys if isinstance(key, exp.Literal)]
+
+
 def _options(tree: exp.Create, draft: _Draft) -> tuple[tuple[str, str], ...]:
     options: dict[str, str] = {}
-    for item in _properties(tree):
-        key = item.this if isinstance(item, exp.Property) else None
-        if not isinstance(key, exp.Literal) or isinstance(item, exp.SchemaCommentProperty):
-            continue
+    for key in option_keys(tree):
         if key.name in options:
             draft.add(DefinitionError(f"the option '{key.name}' is given twice"), key)
-        options[key.name] = item.args["value"].name
+        assert key.parent is not None, "a key stands in its Property"
+        options[key.name] = key.parent.args["value"].name
     return tuple(options.items())

@@ -20,7 +20,7 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import View
-from penstock.sql.definitions import define_table, define_view
+from penstock.sql.definitions import define_table, define_view, option_keys
 from penstock.sql.insertion import lower_insert
 from penstock.sql.lookup import check_query, find_object, identifier_of
 from penstock.sql.positions import LineMap, Source, attach
@@ -164,7 +164,12 @@ def _create(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statem
     statement: Statement
     if tree.args["kind"] == "TABLE":
         table = define_table(tree, identifier)
-        statement = CreateTable(table=table, if_not_exists=if_not_exists, span=text.span)
+        statement = CreateTable(
+            table=table,
+            if_not_exists=if_not_exists,
+            option_spans={key.name: text.locate(key) for key in option_keys(tree)},
+            span=text.span,
+        )
     else:
         attach(tree.expression, text.source)
         view = define_view(tree, identifier, namespace)

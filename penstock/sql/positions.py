@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Self, TypeVar
 
 from sqlglot import exp
@@ -102,7 +103,10 @@ def span_of(node: exp.Expr) -> Span | None:
     return source.span(*place) if source is not None and place is not None else None
 
 
+@lru_cache(maxsize=4)
 def _without_secrets(text: str) -> str:
+    """A whole text masked; kept, as every statement of a file asks for places in the same one."""
+
     def mask(match: re.Match[str]) -> str:
         if not is_secret(match[1].replace("''", "'")):
             return match[0]

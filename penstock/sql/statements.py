@@ -6,11 +6,12 @@ the dialect `flink` (`penstock.sql.dialect`), whose nodes `source` locates in th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from penstock.catalog.errors import Span
+from penstock.catalog.errors import InputError, Span
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.table import Table, View
 from penstock.sql.script import StatementText
@@ -38,11 +39,22 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
-    """CREATE [TEMPORARY] TABLE [IF NOT EXISTS] name (columns, watermark, key) ... WITH (options)."""
+    """CREATE [TEMPORARY] TABLE [IF NOT EXISTS] name (columns, watermark, key) ... WITH (options).
+
+    `option_spans` are the places of the option keys, for errors that connectors find in them.
+    """
 
     table: Table
     if_not_exists: bool = False
+    option_spans: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
     span: Span = field(compare=False)
+
+    def place(self, error: InputError) -> InputError:
+        """Give an error about this table the place of the option that it names, or of the statement."""
+        if error.span is None:
+            named = (span for key, span in self.option_spans.items() if f"'{key}'" in error.message)
+            error.span = next(named, self.span)
+        return error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

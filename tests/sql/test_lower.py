@@ -11,6 +11,7 @@ from penstock.catalog.errors import (
     InputError,
     InputErrors,
     ObjectExistsError,
+    OptionError,
     SqlSyntaxError,
     UnknownObjectError,
     UnsupportedError,
@@ -88,6 +89,21 @@ def test_a_table_is_read_as_a_value() -> None:
     assert table.schema.primary_key == PrimaryKey(columns=("id",))
     assert (table.partition_keys, table.comment, table.temporary) == (("raw",), "x", True)
     assert table.options == (("connector", "kafka"), ("a", ""))
+
+
+def test_an_error_about_an_option_gets_the_options_place(namespace: Namespace) -> None:
+    """Connectors know options, not files."""
+    statement = parse(
+        "CREATE TABLE t (a INT) WITH ('connector' = 'kafka',\n  'scan.mod' = 'x')", namespace
+    )
+    assert isinstance(statement, CreateTable)
+
+    unknown = statement.place(OptionError("table t: unsupported option 'scan.mod'"))
+    missing = statement.place(OptionError("table t: option 'topic' is missing"))
+
+    assert unknown.span is not None
+    assert (unknown.span.line, unknown.span.column, unknown.span.length) == (2, 3, 10)
+    assert missing.span == statement.span
 
 
 def test_layout_and_comments_do_not_change_a_definition() -> None:
