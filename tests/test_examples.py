@@ -14,7 +14,7 @@ from penstock.connector.kafka.broker_record import running_broker
 
 ROOT = Path(__file__).resolve().parents[1]
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def start_demo(folder: Path) -> subprocess.Popen[str]:

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from penstock.connector.interrupts import interrupts_deferred
+
 STOP_TIMEOUT_S = 20.0
 """From the request to stop at once to the end of Spark's JVM."""
 
@@ -83,11 +85,14 @@ def run_pipeline(
         command += ["--var", f"{name}={value}"]
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    process = None
     try:
+        with interrupts_deferred():
+            process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
         output, _ = process.communicate()
     except BaseException:
-        stop(process)
+        if process is not None:
+            stop(process)
         raise
     if process.returncode != 0:
         raise PipelineFailedError(process.returncode)

@@ -17,9 +17,10 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from penstock.catalog.errors import BrokerUnavailableError, InputError
+from penstock.connector.interrupts import interrupts_deferred
 from penstock.connector.java import find_java
 from penstock.connector.kafka import probe, warden
 from penstock.connector.kafka.broker_record import (
@@ -151,9 +152,13 @@ class EmbeddedBroker:
         for attempt in range(PORT_ATTEMPTS):
             self.port = wanted or free_port()
             self._controller_port = free_port()
-            self._launch()
-            if self._came_up(timeout_s):
-                return
+            try:
+                self._launch()
+                if self._came_up(timeout_s):
+                    return
+            except BaseException:
+                self.kill()
+                raise
             port_lost = "Address already in use" in self._log_tail(4000)
             if not port_lost or wanted or attempt == PORT_ATTEMPTS - 1:
                 break
@@ -204,21 +209,22 @@ class EmbeddedBroker:
                 arguments = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id()}"]
                 arguments += ["--config", str(properties)]
                 subprocess.run([*command, *arguments], stdout=log, stderr=log, check=False)
+            self._spawn([*command, "kafka.Kafka", str(properties)], log)
+
+    def _spawn(self, command: list[str], log: BinaryIO) -> None:
+        """Start the broker's process with its warden: both or neither, whatever comes in between."""
+        with interrupts_deferred():
             # A session of its own: Ctrl-C in a terminal is for us; we then stop the broker in our own time.
             self._process = subprocess.Popen(
-                [*command, "kafka.Kafka", str(properties)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+            self._warden = subprocess.Popen(
+                [sys.executable, "-I", "-S", warden.__file__, str(self._process.pid)],
+                stdin=subprocess.PIPE,
                 start_new_session=True,
             )
-        self._warden = subprocess.Popen(
-            [sys.executable, "-I", "-S", warden.__file__, str(self._process.pid)],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
-        atexit.register(self.stop)
-        write_record(self.data_dir, BrokerRecord(pid=self._process.pid, port=self.port))
+            atexit.register(self.stop)
+            write_record(self.data_dir, BrokerRecord(pid=self._process.pid, port=self.port))
 
     def _properties(self) -> str:
         """Text of server.properties."""
