@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import penstock
 from tests.kafka_server import KafkaServer
 
-BASE = datetime(2024, 3, 1)  # noqa: DTZ001  a TIMESTAMP has no time zone
+BASE = datetime(2024, 3, 1)
 Bounds = tuple[datetime, datetime]
 
 

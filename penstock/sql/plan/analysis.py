@@ -13,6 +13,7 @@ from penstock.catalog.table import Table
 from penstock.connector.contract import is_split_source
 from penstock.connector.registry import connector_of
 from penstock.connector.rowtime import Rowtime
+from penstock.sql.bind import annotate
 from penstock.sql.dialect import window_tables
 from penstock.sql.plan.append_only import check_append_only, is_stateful
 from penstock.sql.plan.columns import delivered_columns, mentioned_names
@@ -67,6 +68,8 @@ def analyse(
     Raises InputError subclasses: unknown tables, wrong options, updating queries.
     """
     relations = find_relations(query, namespace)
+    # views come in as text; how an expression is written for Spark depends on types
+    annotate(relations.query, namespace)
     if appends:
         check_append_only(relations.query)
     wanted = mentioned_names(relations.query)

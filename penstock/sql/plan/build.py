@@ -84,7 +84,7 @@ class FrameBuilder:
     def _leaf_frame(
         self, leaf: AnalysedLeaf, view: str, *, streaming: bool
     ) -> tuple[DataFrame, bool]:
-        computed = {name: to_spark(text) for name, text in leaf.computed.items()}
+        computed = {name: to_spark(text, leaf.table.schema) for name, text in leaf.computed.items()}
         source = connector_of(leaf.table, project=self.project).source(leaf.table)
         if not leaf.by_splits:
             return _engine_frame(self.spark, source, computed, streaming=streaming), False  # type: ignore[arg-type]

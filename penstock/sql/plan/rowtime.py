@@ -24,7 +24,7 @@ def rowtime_of(table: Table) -> Rowtime | None:
     return Rowtime(
         column=watermark.column,
         inputs=tuple(sorted(columns_of(inlined))),
-        expression=to_duckdb(inlined),
+        expression=to_duckdb(inlined, table.schema),
         instant=_is_instant(table, watermark.column),
     )
 

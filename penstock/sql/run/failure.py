@@ -6,6 +6,7 @@ Pure text work on exceptions; decides which failures a restart cannot mend. Call
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from penstock.catalog.errors import (
     InputError,
@@ -61,6 +62,10 @@ _JVM_GONE = (
 )
 
 
+DEEPEST_CAUSE = 20
+"""A chain of causes longer than this goes round in circles."""
+
+
 class PermanentFailureError(QueryFailedError):
     """A query ended for a reason that starting it again does not remove."""
 
@@ -72,7 +77,7 @@ def translate(error: BaseException) -> PenstockError:
     if isinstance(error, PenstockError):
         return error
     text = str(error)
-    ours = decode_failure(text)
+    ours = decode_failure("\n".join((text, *_causes(error))))
     if ours is not None:
         return ours
     if type(error).__name__ in _JVM_GONE or "Answer from Java side is empty" in text:
@@ -89,6 +94,20 @@ def translate(error: BaseException) -> PenstockError:
     )
     kind = PermanentFailureError if permanent else QueryFailedError
     return kind(reason, hint=_hint(conditions))
+
+
+def _causes(error: BaseException) -> Iterator[str]:
+    """Give the messages of what an error of Spark was caused by: a sink's error hides that of its task."""
+    cause = getattr(error, "_cause", None)
+    for _ in range(DEEPEST_CAUSE):
+        if cause is None:
+            return
+        yield str(cause)
+        java = getattr(cause, "_origin", None)
+        while java is not None:
+            yield str(java.toString())
+            java = java.getCause()
+        cause = getattr(cause, "_cause", None)
 
 
 def is_permanent(error: PenstockError) -> bool:

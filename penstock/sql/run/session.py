@@ -85,9 +85,7 @@ class Session:
         """
         from penstock.sql.run.script_run import run_script_in_session
 
-        return run_script_in_session(
-            self, Path(path), variables or {}, available_now=available_now
-        )
+        return run_script_in_session(self, Path(path), variables or {}, available_now=available_now)
 
     def plan_trigger(self, *, bounded: bool) -> Trigger:
         """Choose the trigger of a query: to the end where every table has one, else for ever."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,6 @@ from penstock.connector.formats.json import JsonDecoder
 from penstock.connector.formats.json_options import JsonSettings
 from penstock.connector.formats.json_records import RecordReader
 from tests.connector.formats import json_strategies as some
-import pyarrow as pa
 
 EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
