@@ -21,7 +21,7 @@ def duration_text(duration_ms: int) -> str:
     if duration_ms < _SECOND_MS:
         return f"{max(duration_ms, 0)} ms"
     if duration_ms < _MINUTE_MS:
-        return f"{duration_ms / _SECOND_MS:.1f} s"
+        return f"{duration_ms / _SECOND_MS:.1f}".removesuffix(".0") + " s"
     if duration_ms < _HOUR_MS:
         return _two_units(duration_ms, _MINUTE_MS, "min", _SECOND_MS, "s")
     if duration_ms < _DAY_MS:

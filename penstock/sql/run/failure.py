@@ -6,7 +6,6 @@ Pure text work on exceptions; decides which failures a restart cannot mend. Call
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from penstock.catalog.errors import (
     InputError,
@@ -62,6 +61,10 @@ _JVM_GONE = (
 )
 
 
+# Conditions that only say that something below them failed.
+_WRAPPING_CONDITIONS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED", "FAILED_EXECUTE_UDF"})
+_NO_REASON = "the query failed and Spark gave no reason"
+
 DEEPEST_CAUSE = 20
 """A chain of causes longer than this goes round in circles."""
 
@@ -76,8 +79,9 @@ def translate(error: BaseException) -> PenstockError:
     """Give the Penstock error that `error` is, carries in its text, or amounts to (QueryFailedError)."""
     if isinstance(error, PenstockError):
         return error
-    text = str(error)
-    ours = decode_failure("\n".join((text, *_causes(error))))
+    layers = _layers(error)
+    text = "\n".join(layers)
+    ours = decode_failure(text)
     if ours is not None:
         return ours
     if type(error).__name__ in _JVM_GONE or "Answer from Java side is empty" in text:
@@ -85,7 +89,7 @@ def translate(error: BaseException) -> PenstockError:
             "Spark's Java process ended unexpectedly",
             hint="was it out of memory? Give it more with --conf spark.driver.memory=4g",
         )
-    reason, bug = _reason(text)
+    reason, bug = _reason(_telling(layers))
     conditions = _CONDITION.findall(text)
     permanent = (
         bug
@@ -96,18 +100,26 @@ def translate(error: BaseException) -> PenstockError:
     return kind(reason, hint=_hint(conditions))
 
 
-def _causes(error: BaseException) -> Iterator[str]:
-    """Give the messages of what an error of Spark was caused by: a sink's error hides that of its task."""
-    cause = getattr(error, "_cause", None)
-    for _ in range(DEEPEST_CAUSE):
-        if cause is None:
-            return
-        yield str(cause)
-        java = getattr(cause, "_origin", None)
-        while java is not None:
-            yield str(java.toString())
-            java = java.getCause()
-        cause = getattr(cause, "_cause", None)
+def _layers(error: BaseException) -> list[str]:
+    """Give the message of an error of Spark and those of its causes, outermost first."""
+    layers: list[str] = []
+    layer: BaseException | None = error
+    while layer is not None and len(layers) < DEEPEST_CAUSE:
+        layers.append(str(layer))
+        layer = getattr(layer, "_cause", None)  # PySpark's; there is no public way to it
+    return layers
+
+
+def _telling(layers: list[str]) -> str:
+    """Choose the layer that says most: the deepest that Spark worded itself, else the deepest with any words.
+
+    A sink's "task failed while writing rows" hides the task's reason; below Spark's words there is often only the
+    name of a Java class.
+    """
+    worded = [layer for layer in layers if set(_CONDITION.findall(layer)) - _WRAPPING_CONDITIONS]
+    python = [layer for layer in layers if _TRACEBACK.search(layer)]
+    spoken = [layer for layer in layers if _reason(layer)[0] != _NO_REASON]
+    return (python or worded or spoken or layers)[-1]
 
 
 def is_permanent(error: PenstockError) -> bool:
@@ -128,7 +140,7 @@ def _reason(text: str) -> tuple[str, bool]:
     core = _JAVA_CLASS.sub("", _REPORT.split(core, maxsplit=1)[0].strip())
     core = _STATE.sub("", core)
     core = re.sub(rf"^{_CONDITION.pattern}\s*", "", core)
-    return " ".join(core.split()) or "the query failed and Spark gave no reason", False
+    return " ".join(core.split()) or _NO_REASON, False
 
 
 def _hint(conditions: list[str]) -> str | None:

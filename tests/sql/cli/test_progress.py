@@ -49,7 +49,7 @@ def test_a_line_has_every_figure_that_matters():
     assert header.split("  ")[0] == "query"
     for column in ("batch", "rows/s in", "rows out", "watermark", "lag", "behind", "dropped"):
         assert column in header
-    figures = "revenue 12 45,210 3,456 2026-01-01 00:00:55 1 min 5 s 340,000 7 2.0 s ago"
+    figures = "revenue 12 45,210 3,456 2026-01-01 00:00:55 1 min 5 s 340,000 7 2 s ago"
     assert " ".join(line.split()) == figures
 
 
@@ -72,7 +72,7 @@ def test_each_query_has_one_line_at_any_width():
                 "last_commit_ms": None,
                 "started_ms": NOW - 12_000,
             },
-            "batch 0 running for 12.0 s",
+            "batch 0 running for 12 s",
         ),
         ({"last_commit_ms": NOW - 75_000}, "batch 13 running for 1 min 15 s"),
         (
@@ -95,7 +95,7 @@ def test_a_log_line_says_the_same_in_a_sentence():
     """For files and build logs."""
     assert log_line(progress(bad_records=2), NOW) == (
         "revenue: batch 12, 45,210 rows/s in, 1,200,000 in, 3,456 out, watermark 2026-01-01 00:00:55, "
-        "lag 1 min 5 s, 340,000 behind, 0 dropped, last commit 2.0 s ago, 2 bad records"
+        "lag 1 min 5 s, 340,000 behind, 0 dropped, last commit 2 s ago, 2 bad records"
     )
 
 

@@ -103,6 +103,41 @@ def test_an_error_of_ours_is_found_inside_any_text():
     )
 
 
+class Layered(Exception):
+    """As PySpark's exceptions: with the one that caused it."""
+
+    def __init__(self, text, cause=None):
+        super().__init__(text)
+        self._cause = cause
+
+
+WRITING = "[TASK_WRITE_FAILED] Task failed while writing rows to file:/x. SQLSTATE: 58030"
+
+
+def test_what_a_sinks_error_hides_is_found_below_it():
+    """Spark says that a task failed while writing; the task's own error is its cause."""
+    carried = encode_failure(BadRecordError("offset 7 is no JSON"))
+    inner = Layered(f"An exception was thrown from the Python worker: {carried}")
+
+    assert isinstance(translate(Layered(STREAM + WRITING, Layered(WRITING, inner))), BadRecordError)
+
+
+@pytest.mark.parametrize(
+    ("inner", "message", "permanent"),
+    [
+        (Layered(DIVISION, Layered("java.lang.ArithmeticException")), "Division by zero.", True),
+        (Layered("java.io.IOException: No space left on device"), "No space left on device", False),
+        (None, "Task failed while writing rows to file:/x.", False),
+    ],
+)
+def test_the_deepest_layer_that_says_something_is_the_reason(inner, message, permanent):
+    """Not the wrapper, and not a bare class name below it."""
+    error = translate(Layered(STREAM + WRITING + REPORT, Layered(WRITING, inner)))
+
+    assert error.message.startswith(message)
+    assert is_permanent(error) is permanent
+
+
 def test_an_error_of_ours_stays_itself():
     """Nothing is wrapped twice."""
     error = UnknownObjectError("there is no table t")
