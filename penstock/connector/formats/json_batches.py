@@ -26,7 +26,14 @@ from penstock.connector.formats.json_columns import (
     wire_type,
 )
 from penstock.connector.formats.json_kinds import INTEGER, NUMBER, is_json, kinds_at
-from penstock.connector.formats.json_lines import Lines, Mask, UnreadableError, read_lines
+from penstock.connector.formats.json_lines import (
+    Lines,
+    Mask,
+    UnreadableError,
+    has_long_decimal,
+    has_minus_zero,
+    read_lines,
+)
 from penstock.connector.formats.json_maps import VALUE, read_map
 from penstock.connector.formats.json_options import JsonSettings
 
@@ -75,18 +82,22 @@ class BatchReader:
 
         The lines must look like objects. A line that does not fit is not wrong yet: it needs Flink's own rules.
         """
-        table, fits = self._parse(lines)
+        fits = ~self._unreliable(lines)
         if not fits.all():
             lines = lines.filter(pa.array(fits))
+        table, parsed = self._parse(lines)
+        if not parsed.all():
+            lines = lines.filter(pa.array(parsed))
+            fits[fits] = parsed
         wire = Wire(
             settings=self._settings, swapped=self._swapped, map_at=partial(self._map_at, lines)
         )
         columns = []
         marked = np.zeros(len(lines), np.bool_)
-        for (name, logical), parsed in zip(self._fields, table.columns, strict=True):
-            column, unusual = to_column(_one_array(parsed), logical, (name,), wire)
-            if self._settings.fail_on_missing_field and parsed.null_count:
-                unusual = unusual | np.asarray(parsed.is_null())
+        for (name, logical), values in zip(self._fields, table.columns, strict=True):
+            column, unusual = to_column(_one_array(values), logical, (name,), wire)
+            if self._settings.fail_on_missing_field and values.null_count:
+                unusual = unusual | np.asarray(values.is_null())
             marked |= unusual
             columns.append(column)
         if marked.any():
@@ -94,6 +105,19 @@ class BatchReader:
             columns = [column.filter(usual) for column in columns]
             fits[fits] = ~marked
         return columns, fits
+
+    def _unreliable(self, lines: Lines) -> Mask:
+        """Tell which lines may hold numbers that one of the libraries gets wrong."""
+        unreliable = np.zeros(len(lines), np.bool_)
+        if any(_holds(logical, t.DecimalType) for _, logical in self._fields):
+            unreliable |= has_long_decimal(lines)
+        if any(
+            _holds(_value_type(logical), t.FloatType, t.DoubleType)
+            for _, logical in self._nodes
+            if is_map(logical)
+        ):
+            unreliable |= has_minus_zero(lines)
+        return unreliable
 
     def _parse(self, lines: Lines) -> tuple[pa.Table, Mask]:
         """Parse the lines that can be parsed; gives the table and which they are."""

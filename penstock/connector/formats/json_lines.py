@@ -15,7 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as pa_json
 
-__all__ = ["Lines", "Mask", "UnreadableError", "looks_like_object", "read_lines", "to_lines"]
+__all__ = [
+    "Lines",
+    "Mask",
+    "UnreadableError",
+    "has_long_decimal",
+    "has_minus_zero",
+    "looks_like_object",
+    "read_lines",
+    "to_lines",
+]
 
 Lines: TypeAlias = pa.BinaryArray
 """JSON texts, each with a newline behind it, in one buffer; slices share the buffer."""
@@ -31,6 +40,15 @@ _SPACES = np.frombuffer(b" \t\r\n", np.uint8)
 # In pyarrow's messages. Should they change, bad lines are found all the same, only more slowly.
 _ROW = re.compile(r" in row (\d+)")
 _MISTYPED = re.compile(r"changed from|couldn't parse|not a valid decimal|requires scale|data loss")
+
+
+# pyarrow 26 reads decimals wrongly, or outside of its tables, where they do not fit decimal256(76, 38): it gives
+# other numbers, or crashes. Safe are 38 digits on each side, or 20 with an exponent of at most 18. In the way are
+# also the characters of a number written as escapes.
+_LONG_DECIMAL = (
+    r'[:\[,"][ \t\r\n]*[+-]?([0-9.]{21,}[eE]|[0-9.]*[eE][+-]?0*(19|[2-9][0-9]|[0-9]{3}))'
+    r"|[0-9]{39}|\\u00(2[bBdDeE]|3[0-9]|45|65)"
+)
 
 
 class UnreadableError(Exception):
@@ -74,12 +92,23 @@ def looks_like_object(lines: Lines) -> Mask:
     return candidate & _is_utf8(lines)
 
 
+def has_long_decimal(lines: Lines) -> Mask:
+    """Tell which lines may hold a decimal that the parser must not see; some hold nothing of the kind."""
+    return np.asarray(pc.match_substring_regex(lines, _LONG_DECIMAL))
+
+
+def has_minus_zero(lines: Lines) -> Mask:
+    """Tell which lines may hold the whole number -0, of which DuckDB makes 0."""
+    return np.asarray(pc.match_substring_regex(lines, r"-0[ \t\r\n]*[,}\]]"))
+
+
 def read_lines(lines: Lines, schema: pa.Schema) -> pa.Table:
     """Parse lines that look like objects: exactly one row for each, or UnreadableError.
 
     The proof: the parser takes no newline inside a string, and nowhere takes `}` newline `{` but between two
     whole values. So a line that begins with `{` and ends with `}` is one or more whole objects; as many rows as
-    lines means one each. pyarrow must never see anything else: a batch that begins with `null` crashes it.
+    lines means one each. pyarrow must never see anything else: a batch that begins with `null` crashes it. Nor
+    may it see what `has_long_decimal` tells, where `schema` has decimals.
     """
     if len(lines) == 0:
         return schema.empty_table()

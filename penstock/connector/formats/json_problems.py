@@ -60,5 +60,5 @@ def _shown(value: Any) -> str:
     if isinstance(value, Integer | Float):
         text = str(value)
     else:
-        text = tree_text(value, decimals=True)
+        text = tree_text(value, decimals=False)
     return excerpt(text.encode("utf-8", "backslashreplace"), VALUE_EXCERPT)

@@ -27,6 +27,9 @@ _INTEGER_BITS = {t.TinyIntType: 8, t.SmallIntType: 16, t.IntType: 32, t.BigIntTy
 MAX_DIGITS = 20
 """More than any BIGINT has."""
 
+MAX_EXPONENT = (1 << 31) - 1
+"""Of a BigDecimal."""
+
 _TRIMMED = "".join(map(chr, range(0x21)))
 """What Java's String.trim takes off."""
 
@@ -36,7 +39,7 @@ _FLOATING = re.compile(
     r"|(?P<decimal>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?"
     r"|(?P<hex>0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?)"
 )
-_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,10})?")
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?0*(\d{1,10}))?")
 _BASE64 = re.compile(
     r"(?:[\x00-\x20]*[A-Za-z0-9+/]{2}(?:[A-Za-z0-9+/]{2}|[A-Za-z0-9+/]=|==))*[\x00-\x20]*"
 )
@@ -168,7 +171,8 @@ def _decimal(logical: t.DecimalType, node: Any) -> Decimal | None:
     if isinstance(node, bool):
         raise Misfit(f"not {_article(logical)}", node)
     text = _text(logical, node).strip(_TRIMMED)
-    if not _DECIMAL.fullmatch(text):
+    found = _DECIMAL.fullmatch(text)
+    if found is None or int(found.group(1) or 0) > MAX_EXPONENT:
         raise Misfit(f"not {_article(logical)}", node)
     number = Decimal(text)
     if not number:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 __all__ = ["Float", "Integer", "MalformedError", "NotJson", "parse", "tree_text"]
@@ -96,7 +96,7 @@ def _write(value: Any, pieces: list[str], decimals: bool) -> None:
         case Integer():
             pieces.append("0" if value == "-0" else value)
         case Float():
-            pieces.append(_java_decimal(Decimal(value)) if decimals else _java_double(float(value)))
+            pieces.append(_java_decimal(value) if decimals else _java_double(float(value)))
         case str():
             pieces.append(_quoted(value))
         case None:
@@ -140,8 +140,12 @@ def _java_double(number: float) -> str:
     return "-" * sign + plain
 
 
-def _java_decimal(number: Decimal) -> str:
-    """Write a decimal as BigDecimal.toString without trailing zeros; Python's own form agrees but for 0E-7."""
+def _java_decimal(value: str) -> str:
+    """Write a decimal as BigDecimal.toString, without trailing zeros."""
+    try:
+        number = Decimal(value)
+    except InvalidOperation as error:
+        raise MalformedError("a number's exponent is out of range") from error
     if number == 0:
         return "0"
     sign, digits, exponent = number.as_tuple()

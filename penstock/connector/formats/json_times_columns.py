@@ -5,8 +5,6 @@ Marked values are read again one by one, by `json_times`: this takes only what t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -18,7 +16,6 @@ from penstock.connector.formats.json_options import TimestampStandard
 __all__ = ["read_dates", "read_times", "read_timestamps"]
 
 SECONDS = len("yyyy-MM-dd HH:mm:ss")
-MICROSECONDS = SECONDS + len(".ssssss")
 MAX_OFFSET_HOURS = 18
 # What Arrow's cast takes, but for the lengths of months: keeps the search by halves to those
 _POSSIBLE = (
@@ -43,27 +40,22 @@ def read_timestamps(
         usual &= shape.ends_with("Z")
     else:
         usual &= shape.ends_with_digit()
-    usual &= shape.lengths >= SECONDS + zoned
-    values, marked = _cast(texts, kind, usual, lambda some: _cut(some, zoned=zoned))
+    usual &= shape.has_length(SECONDS + zoned)
+    values, marked = _cast(texts, kind, usual)
     return (values if instant else values.cast(pa.timestamp("us"))), marked
 
 
 def read_dates(texts: pa.StringArray) -> tuple[pa.Array, Mask]:
     """Read a column of DATE; gives it and which values are marked."""
-    return _cast(texts, pa.date32(), _Characters(texts).lengths == len("yyyy-MM-dd"))
+    return _cast(texts, pa.date32(), _Characters(texts).has_length(len("yyyy-MM-dd"), longer=False))
 
 
 def read_times(texts: pa.StringArray) -> tuple[pa.Array, Mask]:
     """Read a column of TIME, to the millisecond; gives it and which values are marked."""
     shape = _Characters(texts)
-    usual = (shape.lengths >= len("HH:mm:ss")) & shape.equal(5, ":") & shape.ends_with_digit()
+    usual = shape.has_length(len("HH:mm:ss")) & shape.equal(5, ":") & shape.ends_with_digit()
     dated = pc.binary_join_element_wise(_DAY, texts, "")
-    moments, marked = _cast(
-        dated,
-        pa.timestamp("us"),
-        usual,
-        lambda some: pc.utf8_slice_codeunits(some, 0, MICROSECONDS),
-    )
+    moments, marked = _cast(dated, pa.timestamp("us"), usual)
     milliseconds = pc.divide(moments.cast(pa.int64()), 1000)
     return pc.multiply(milliseconds, _NS_IN_MS).cast(pa.time64("ns")), marked
 
@@ -79,17 +71,21 @@ class _Characters:
         # one byte more, so that there is something to look at behind an empty text at the end
         data = texts.buffers()[2]
         self._data = np.append(np.frombuffer(data or b"", np.uint8), np.uint8(0))
-        self.lengths = np.where(self._null, 1 << 30, self._end - self._begin)
+
+    def has_length(self, length: int, *, longer: bool = True) -> Mask:
+        lengths = self._end - self._begin
+        return np.asarray(self._null | (lengths == length) | (longer & (lengths > length)))
 
     def _at(self, position: int) -> npt.NDArray[np.uint8]:
         """Give the byte at `position` of each text, from the end where negative; 0 where the text is shorter."""
         where = (self._begin if position >= 0 else self._end) + position
         inside = (where >= self._begin) & (where < self._end)
-        return np.where(inside, self._data[np.where(inside, where, len(self._data) - 1)], 0)
+        return np.asarray(
+            np.where(inside, self._data[np.where(inside, where, len(self._data) - 1)], 0)
+        )
 
     def equal(self, position: int, character: str) -> Mask:
-        found: Mask = self._null | (self._at(position) == ord(character))
-        return found
+        return np.asarray(self._null | (self._at(position) == ord(character)))
 
     def ends_with(self, character: str) -> Mask:
         return self.equal(-1, character)
@@ -110,18 +106,15 @@ def _usual_offset(shape: _Characters) -> Mask:
     return signed & shape.equal(-3, ":") & shape.ends_with_digit() & (hours < MAX_OFFSET_HOURS)
 
 
-def _cut(texts: pa.StringArray, *, zoned: bool) -> pa.StringArray:
-    """Cut fractions of more than six digits, which Arrow does not take."""
-    if not zoned:
-        return pc.utf8_slice_codeunits(texts, 0, MICROSECONDS)
-    return pc.replace_substring_regex(texts, r"(\.[0-9]{6})[0-9]{1,3}([Z+-])", r"\1\2")
+def _cut(texts: pa.StringArray) -> pa.StringArray:
+    """Cut fractions of seven to nine digits, which Arrow does not take, to six."""
+    return pc.replace_substring_regex(texts, r"(\.[0-9]{6})[0-9]{1,3}(Z|[+-].*)?$", r"\1\2")
 
 
 def _cast(
     texts: pa.StringArray,
     kind: pa.DataType,
     usual: Mask,
-    cut: Callable[[pa.StringArray], pa.StringArray] | None = None,
 ) -> tuple[pa.Array, Mask]:
     """Cast the usual values; those that Arrow refuses are marked too."""
     if not usual.all():
@@ -129,7 +122,7 @@ def _cast(
     try:
         return texts.cast(kind), ~usual
     except pa.ArrowInvalid:
-        texts = texts if cut is None else cut(texts)
+        texts = _cut(texts)
     possible = pc.match_substring_regex(texts, _POSSIBLE)
     usual = usual & np.asarray(possible.fill_null(True))
     values, refused = _cast_by_halves(pc.if_else(possible, texts, None), kind)

@@ -50,7 +50,7 @@ class RawFormat:
         option = _charset(prefix)
         charset = resolved.get(option)
         try:
-            b"".decode(charset)
+            "?".encode(charset)  # refuses codecs that are no charsets, too
         except LookupError:
             raise OptionError(
                 f"unsupported '{option.key}' name: {charset}",

@@ -102,7 +102,9 @@ def json_values(depth: int = 2) -> st.SearchStrategy[Any]:
     )
 
 
-def fitting(logical: t.LogicalType) -> st.SearchStrategy[Any]:
+def fitting(
+    logical: t.LogicalType,
+) -> st.SearchStrategy[Any]:
     """Values as a well-behaved producer writes them."""
     match logical:
         case t.BooleanType():

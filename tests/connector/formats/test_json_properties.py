@@ -15,7 +15,7 @@ from penstock.connector.formats.json_options import JsonSettings
 from penstock.connector.formats.json_records import RecordReader
 from tests.connector.formats import json_strategies as some
 
-EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 
 
 def one_by_one(
@@ -42,6 +42,39 @@ def batches(draw: st.DrawFn) -> tuple[Fields, list[list[bytes | None]]]:
     )
 
 
+@st.composite
+def mixtures(draw: st.DrawFn) -> tuple[Fields, list[tuple[bytes | None, bool]]]:
+    """A table, and records that are as they should be or broken, with which they are."""
+    columns = draw(some.fields())
+    good = some.objects(columns).map(
+        lambda value: (some.written(value).encode("utf-8", "replace"), True)
+    )
+    bad = st.sampled_from([None, b"", b" ", b"null", b"5", b'{"a":', b"{]", b'{"a":NaN', b"\xff{}"])
+    return columns, draw(
+        st.lists(st.one_of(good, bad.map(lambda value: (value, False))), max_size=30)
+    )
+
+
+@given(mixtures())
+@EXAMPLES
+def test_good_records_among_bad_ones_are_kept_in_order(case):
+    """Exactly the good ones, each as it would be alone."""
+    columns, mixture = case
+    decoder = JsonDecoder(columns, JsonSettings(ignore_parse_errors=True))
+    decoded = decoder.decode([value for value, _ in mixture], str)
+
+    kept = list(range(len(mixture))) if decoded.kept is None else decoded.kept.tolist()
+    assert kept == [index for index, (_, good) in enumerate(mixture) if good]
+    assert decoded.skipped == len(mixture) - len(kept)
+    alone = [
+        row
+        for value, good in mixture
+        if good
+        for row in decoder.decode([value], str).batch.to_pylist()
+    ]
+    assert repr(decoded.batch.to_pylist()) == repr(alone)
+
+
 @given(batches(), st.booleans())
 @EXAMPLES
 def test_a_batch_gives_what_its_records_give_one_by_one(case, fail_on_missing):
@@ -50,10 +83,11 @@ def test_a_batch_gives_what_its_records_give_one_by_one(case, fail_on_missing):
     ignore = not fail_on_missing
     options = JsonSettings(ignore_parse_errors=ignore, fail_on_missing_field=fail_on_missing)
     decoder = JsonDecoder(columns, options)
-    for values in several:
+    reader = RecordReader(columns, options)
+    for batch in several:
+        values = batch
         if not ignore:
-            reader = RecordReader(columns, options)
-            values = [v for v in values if v and reader.read(v).problem is None]
+            values = [v for v in batch if v and reader.read(v).problem is None]
         expected, sources = one_by_one(columns, options, values)
 
         decoded = decoder.decode(values, str)

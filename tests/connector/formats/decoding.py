@@ -1,0 +1,50 @@
+"""How tests of formats decode: a table in Flink's spelling of types, values in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.catalog.options import resolve
+from penstock.catalog.types import parse_type
+from penstock.connector.formats import Decoder, find_format
+
+__all__ = ["Result", "decode", "make_decoder", "where"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """Rows as dicts; `kept` written out."""
+
+    rows: list[dict[str, Any]]
+    kept: list[int]
+    skipped: int
+
+
+def where(index: int) -> str:
+    """Name a record."""
+    return f"topic t, partition 0, offset {100 + index}"
+
+
+def make_decoder(
+    columns: Mapping[str, str], options: Mapping[str, str] | None = None, name: str = "json"
+) -> Decoder:
+    """A decoder of `columns`, name to type."""
+    chosen = find_format(name)
+    fields = [(column, parse_type(text)) for column, text in columns.items()]
+    return chosen.decoder(fields, resolve(options or {}, chosen.options(), owner="table t"))
+
+
+def decode(
+    columns: Mapping[str, str],
+    values: Sequence[bytes | str | None],
+    options: Mapping[str, str] | None = None,
+    name: str = "json",
+) -> Result:
+    """Decode one batch."""
+    raw = [value.encode() if isinstance(value, str) else value for value in values]
+    decoded = make_decoder(columns, options, name).decode(raw, where)
+    decoded.batch.validate(full=True)
+    kept = range(len(values)) if decoded.kept is None else decoded.kept.tolist()
+    return Result(rows=decoded.batch.to_pylist(), kept=list(kept), skipped=decoded.skipped)

@@ -1,0 +1,67 @@
+"""The watermark of raw records, evaluated before Spark runs. That Spark says the same: tests/sql/test_duckdb.py."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.rowtime import Rowtime, evaluate
+
+
+def rowtime(expression: str, *, instant: bool = False) -> Rowtime:
+    """A rowtime of an expression in DuckDB's SQL."""
+    return Rowtime(column="at", inputs=("at",), expression=expression, instant=instant)
+
+
+def test_the_watermark_is_epoch_milliseconds_rounded_down():
+    """Also before 1970; NULL stays NULL."""
+    batch = pa.record_batch({"at": pa.array([0, 1_999, -1, None, -1_000], pa.timestamp("us"))})
+
+    assert evaluate(rowtime('"at"'), batch, "UTC") == [0, 1, -1, None, -1]
+
+
+def test_a_local_time_counts_as_utc_and_an_instant_is_one():
+    """Only conversions between the two look at the session's time zone."""
+    at, on = pa.timestamp("us"), pa.timestamp("us", "UTC")
+    batch = pa.record_batch({"at": pa.array([0], at), "on": pa.array([0], on)})
+
+    assert evaluate(rowtime('"at"'), batch, "Asia/Tokyo") == [0]
+    assert evaluate(rowtime('"on"', instant=True), batch, "Asia/Tokyo") == [0]
+    assert evaluate(rowtime('CAST("at" AS TIMESTAMPTZ)', instant=True), batch, "Asia/Tokyo") == [
+        -9 * 3_600_000
+    ]
+
+
+def test_a_record_that_fails_costs_no_other_its_watermark():
+    """It has none: a watermark that is too low closes windows late, one too high would lose rows."""
+    batch = pa.record_batch({"s": ["2024-01-01 00:00:00", "never", None, "2024-01-02 00:00:00"]})
+
+    assert evaluate(rowtime('CAST("s" AS TIMESTAMP)'), batch, "UTC") == [
+        1_704_067_200_000,
+        None,
+        None,
+        1_704_153_600_000,
+    ]
+
+
+def test_infinity_is_no_time():
+    """DuckDB reads it, Spark does not."""
+    batch = pa.record_batch({"s": ["infinity", "-infinity"]})
+
+    assert evaluate(rowtime('CAST("s" AS TIMESTAMP)'), batch, "UTC") == [None, None]
+
+
+def test_a_batch_of_nothing_has_no_watermarks():
+    """No rows in, none out."""
+    batch = pa.record_batch({"at": pa.array([], pa.timestamp("us"))})
+
+    assert evaluate(rowtime('"at"'), batch, "UTC") == []
+
+
+def test_an_unknown_time_zone_is_refused():
+    """With a hint of what would do."""
+    batch = pa.record_batch({"at": pa.array([0], pa.timestamp("us"))})
+
+    with pytest.raises(UnsupportedError, match="Mars/Olympus"):
+        evaluate(rowtime('"at"'), batch, "Mars/Olympus")
