@@ -67,7 +67,11 @@ class Cluster:
 
     def _launch(self, name: str, main: str, *arguments: str) -> None:
         home = Path(pyspark.__file__).parent
-        environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+        environment = os.environ | {
+            "SPARK_HOME": str(home),
+            "SPARK_SCALA_VERSION": "2.13",  # bin/load-spark-env.sh sets it for the scripts
+            "PYSPARK_PYTHON": sys.executable,
+        }
         command = [str(find_java().executable), "-Xmx512m", "-cp", f"{home}/jars/*"]
         # outside of bin/spark-class nobody opens these packages for Spark
         command += [
@@ -100,7 +104,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1500)
 def test_a_file_runs_on_a_cluster(kafka: KafkaServer, cluster: Cluster, project: Path) -> None:
     """Windows and a plain copy, read and written by executors of two workers."""
     topic = kafka.create_topic(partitions=2)
@@ -118,7 +122,7 @@ def test_a_file_runs_on_a_cluster(kafka: KafkaServer, cluster: Cluster, project:
     script.write_text(SCRIPT.format(topic=topic, bootstrap=kafka.bootstrap), encoding="utf-8")
     pipeline = Pipeline(project, script, ("--master", cluster.url))
     pipeline.start()
-    summary = pipeline.finish(240)
+    summary = pipeline.finish(600)
 
     windows, copy = [s for s in summary["statements"] if s["kind"] == "INSERT"]
     assert (windows["rows_in"], windows["rows_out"], windows["rows_dropped"]) == (1200, 20, 0)

@@ -80,7 +80,7 @@ def run_penstock(
         session.sql(WINDOWS.format(time_type=time_type))
         job = session.sql(INSERT)
         assert job is not None
-        assert job.await_termination(120)
+        assert job.await_termination(240)
         rows = spark.read.format("delta").load(str(Path.cwd() / "counts")).collect()
     return {row.window_start: row.n for row in rows}, job.progress
 

@@ -72,7 +72,7 @@ def test_the_group_is_at_the_end_when_the_run_is(
 
     wait_until(
         lambda: kafka.committed(f"group-of-{topic}", topic, range(2)) == {0: 50, 1: 50},
-        seconds=10,
+        seconds=60,
         what="committed group offsets",
     )
 
@@ -103,10 +103,10 @@ def test_new_partitions_are_found_while_running(
     define(session, kafka, topic, ", 'scan.topic-partition-discovery.interval' = '200 ms'")
     job = session.sql(INSERT)
     assert isinstance(job, Job)
-    wait_until(lambda: job.progress.rows_in == 1, seconds=60, what="the first row")
+    wait_until(lambda: job.progress.rows_in == 1, seconds=180, what="the first row")
     kafka.add_partitions(topic, 3)
     kafka.produce_json(topic, [{"id": 1}], partition=2)
-    wait_until(lambda: job.progress.rows_in == 2, seconds=60, what="the row of the new partition")
+    wait_until(lambda: job.progress.rows_in == 2, seconds=180, what="the row of the new partition")
     job.stop()
 
     assert job.exception is None
