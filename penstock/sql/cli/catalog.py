@@ -9,6 +9,7 @@ import typer
 
 from penstock.sql.cli.report import OutputFormat, VerboseOption, print_json, reporting, say
 from penstock.sql.config import find_project
+from penstock.sql.run.progress import short_name
 
 if TYPE_CHECKING:
     from penstock.catalog.identifier import Identifier
@@ -63,7 +64,7 @@ def ls(
         if output is OutputFormat.JSON:
             print_json({"objects": [_row(item) for item in objects]})
         elif objects:
-            _print_listing([_row(item) for item in objects])
+            _print_listing([_row(item) | {"name": short_name(item.identifier)} for item in objects])
         else:
             say("the catalog is empty; CREATE TABLE in a file, then `penstock run FILE`")
 

@@ -23,7 +23,7 @@ from penstock.sql.cli.report import (
 from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.summary import summary_lines
 from penstock.sql.run.environment import Environment, RunMode, StopRequest
-from penstock.sql.run.jvm import end_jvm, launch_jvm, log_files
+from penstock.sql.run.jvm import LogFiles, end_jvm, launch_jvm, log_files
 from penstock.sql.run.script_check import CheckedScript, check_scripts, plan_scripts
 from penstock.sql.run.script_run import ScriptRun
 from penstock.sql.run.spark_session import DEFAULT_MASTER, start_spark
@@ -52,8 +52,12 @@ def run_scripts(options: RunOptions, project: Project) -> int:
             variables=options.variables,
             env=os.environ,
         )
+        if not any(script.statements for script in checked):
+            say("nothing to run: there is no statement in what was given")
+            return 0
         try:
-            spark = _start_spark(options, project)
+            files = None if options.verbose else log_files(project.data_directory / "logs")
+            spark = _start_spark(options, files)
             planned = plan_scripts(
                 checked,
                 spark,
@@ -72,7 +76,10 @@ def run_scripts(options: RunOptions, project: Project) -> int:
                 project=project.root,
                 settings=dict(options.settings),
             )
-            return _run(planned, environment, options, request)
+            status = _run(planned, environment, options, request)
+            if status == EXIT_FAILED and files is not None:
+                say(f"Spark's log of this run is {files.log}")
+            return status
         finally:
             end_jvm()
 
@@ -83,11 +90,10 @@ def _mode(options: RunOptions) -> RunMode:
     return RunMode.AVAILABLE_NOW if options.available_now else RunMode.CONTINUOUS
 
 
-def _start_spark(options: RunOptions, project: Project) -> SparkSession:
+def _start_spark(options: RunOptions, files: LogFiles | None) -> SparkSession:
     master = options.master or DEFAULT_MASTER
     if options.progress is not ProgressMode.NONE:
         say(f"starting Spark on {master}")
-    files = None if options.verbose else log_files(project.data_directory / "logs")
     return start_spark(
         master, options.spark_conf, launch=lambda settings: launch_jvm(settings, files)
     )
