@@ -114,10 +114,11 @@ def _row(item: Table | View) -> dict[str, str | None]:
 def _print_listing(rows: list[dict[str, str | None]]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     listing = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("name", "kind", "connector", "comment"):
         listing.add_column(column, overflow="fold")
     for row in rows:
-        listing.add_row(*(value or "" for value in row.values()))
+        listing.add_row(*(Text(value or "") for value in row.values()))
     Console(soft_wrap=True).print(listing)

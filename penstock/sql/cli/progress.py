@@ -79,6 +79,7 @@ def showing(
 def progress_table(jobs: list[JobProgress], now_ms: int) -> Table:
     """Draw one line a query."""
     from rich.table import Table
+    from rich.text import Text  # names and messages may hold brackets, which are not markup
 
     table = Table(box=None, pad_edge=False, header_style="dim", expand=False)
     table.add_column("query", no_wrap=True, overflow="ellipsis", min_width=8)
@@ -97,16 +98,16 @@ def progress_table(jobs: list[JobProgress], now_ms: int) -> Table:
     for job in jobs:
         dropped = count_text(job.rows_dropped)
         table.add_row(
-            job.sink,
+            Text(job.sink),
             count_text(job.batch_id),
             count_text(job.rows_per_second),
             count_text(job.rows_out),
             watermark_text(job.watermark_ms),
             lag_text(job.watermark_ms, now_ms),
             count_text(job.lag_records),
-            f"[red]{dropped}[/]" if job.rows_dropped else dropped,
+            Text(dropped, style="red" if job.rows_dropped else ""),
             _commit_text(job, now_ms),
-            _activity_text(job, now_ms),
+            Text(_activity_text(job, now_ms)),
         )
     return table
 

@@ -122,7 +122,7 @@ def print_rows(rows: ResultRows) -> None:
 
     table = Table()
     for column in rows.columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(Text(column), overflow="fold")
     for row in rows.rows:
         table.add_row(*("NULL" if value is None else Text(str(plain(value))) for value in row))
     width = None if sys.stdout.isatty() else UNLIMITED_WIDTH

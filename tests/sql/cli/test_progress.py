@@ -76,8 +76,8 @@ def test_each_query_has_one_line_at_any_width():
         ),
         ({"last_commit_ms": NOW - 75_000}, "batch 13 running for 1 min 15 s"),
         (
-            {"status": JobStatus.RESTARTING, "activity": "restarting in 8 s: the broker is gone"},
-            "restarting in 8 s: the broker is gone",
+            {"status": JobStatus.RESTARTING, "activity": "restarting in 8 s: [/x] is gone"},
+            "restarting in 8 s: [/x] is gone",
         ),
         ({"activity": "stopping after the batch in flight"}, "stopping after the batch in flight"),
     ],
