@@ -199,6 +199,8 @@ class EmbeddedBroker:
         command = [
             java,
             f"-Xmx{self.heap_mb}m",
+            # It moves bytes and lives for minutes: the second compiler would take more than it gives.
+            "-XX:TieredStopAtLevel=1",
             "-Djava.awt.headless=true",
             log4j,
             "-cp",
