@@ -26,11 +26,12 @@ _COMMON = {
 # librdkafka wants a group id of every consumer, though one that only assigns never joins
 _GROUP = {"group.id": "penstock"}
 _READ = {
-    # the client fetches while a batch is decoded; it must not run dry in that time
+    # the client fetches while a batch is decoded; it must not run dry in that time. More than this is read no
+    # faster, and what lies fetched behind the end of a range is thrown away
     "queued.min.messages": "200000",
-    "queued.max.messages.kbytes": "65536",
+    "queued.max.messages.kbytes": "32768",
     "fetch.max.bytes": str(16 << 20),
-    "max.partition.fetch.bytes": str(8 << 20),
+    "max.partition.fetch.bytes": str(4 << 20),
     # a fetch that waits for data at the end of a range would hold up the next range by its whole wait
     "fetch.wait.max.ms": "10",
     # the default of a second is longer than a full queue lasts
