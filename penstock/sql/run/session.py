@@ -20,6 +20,7 @@ from penstock.sql.lower import parse_statement
 from penstock.sql.plan.planner import Planner
 from penstock.sql.run.ddl import Listing, define, is_definition, listing, set_option
 from penstock.sql.run.job import Job, start_job
+from penstock.sql.run.session_settings import check_settings, restart_strategy
 from penstock.sql.run.spark_session import DEFAULT_MASTER, check_spark, start_spark
 from penstock.sql.script import split
 from penstock.sql.statements import InsertInto, ResetOption, Select, SetOption, Statement
@@ -85,7 +86,9 @@ class Session:
         """
         from penstock.sql.run.script_run import run_script_in_session
 
-        return run_script_in_session(self, Path(path), variables or {}, available_now=available_now)
+        jobs = run_script_in_session(self, Path(path), variables or {}, available_now=available_now)
+        self._jobs.extend(jobs)
+        return jobs
 
     def plan_trigger(self, *, bounded: bool) -> Trigger:
         """Choose the trigger of a query: to the end where every table has one, else for ever."""
@@ -107,6 +110,9 @@ class Session:
             return None
         match statement:
             case SetOption() | ResetOption():
+                changed = dict(self.settings)
+                set_option(statement, changed)
+                check_settings(changed)
                 set_option(statement, self.settings)
                 return None
             case InsertInto():
@@ -122,7 +128,8 @@ class Session:
             planned.write()
             return None
         trigger = self.plan_trigger(bounded=planned.bounded)
-        job = start_job(planned, trigger=trigger, catalog=self.catalog)
+        restarts = restart_strategy(self.settings)
+        job = start_job(planned, trigger=trigger, catalog=self.catalog, restarts=restarts)
         self._jobs.append(job)
         return job
 
