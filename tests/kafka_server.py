@@ -81,7 +81,9 @@ class KafkaServer:
         **settings: Any,
     ) -> None:
         """Write records to one partition in this order and wait until the broker has them all."""
-        producer = Producer(self.client_settings(linger_ms=1, **settings))
+        # without idempotence a retry may put records in another order
+        ordered = {"enable_idempotence": True, "linger_ms": 1, **settings}
+        producer = Producer(self.client_settings(**ordered))
         self._produce(producer, topic, values, partition, keys, timestamps_ms, headers)
         assert producer.flush(TIMEOUT_S) == 0, "the broker did not take every record"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -24,6 +25,19 @@ def wait_until(condition: Callable[[], bool], *, seconds: float, what: str) -> N
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(0.02)
+
+
+def descendants(pid: int) -> list[int]:
+    """Give the processes that a process started, and those that they started (Linux)."""
+    parents: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = status.read_text().rpartition(")")[2].split()
+            parents.setdefault(int(fields[1]), []).append(int(status.parent.name))
+    found = list(parents.get(pid, ()))
+    for child in found:
+        found += parents.get(child, ())
+    return found
 
 
 @dataclass
@@ -58,12 +72,14 @@ class Pipeline:
         return self.process
 
     def kill(self, *, everything: bool = True) -> None:
-        """Kill -9: the driver with its JVM and workers, or the driver alone."""
+        """Kill -9: the driver with its JVM and workers, or its Python process alone."""
         assert self.process is not None
-        if everything:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        else:
-            self.process.kill()
+        # the JVM has a session of its own, so that a terminal's Ctrl-C does not reach it
+        victims = descendants(self.process.pid) if everything else []
+        self.process.kill()
+        for pid in victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait(30)
 
     def finish(self, seconds: float) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class SplitBatchReader(DataSourceReader):
                 planned, executor.planner, tasks=self._source.parallelism, tracks_event_time=False
             )
         finally:
-            executor.planner.close()
+            executor.close()
         # Spark reads an empty list as one partition of nothing in particular
         return tasks or [TaskPartition(splits=(), watermarks=None, heartbeat=False)]
 

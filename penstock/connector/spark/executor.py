@@ -51,6 +51,12 @@ class PlanningExecutor:
             self._planner = self._source.open_planner(ReadRequest(columns=peeked))
         return self._planner
 
+    def close(self) -> None:
+        """Close the planner, its last commit sent; another is opened when it is needed again."""
+        planner, self._planner = self._planner, None
+        if planner is not None:
+            planner.close()
+
     def freeze_ends(self) -> None:
         """Plan nothing beyond what is there now (Trigger.AvailableNow). A bounded scan has its stops already."""
         if self._source.bounded:

@@ -82,7 +82,10 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planned = self._planning.plan(after, rows)
         if planned is not None:
             return encode_state(planned)
-        if not self._available_now:
+        if self._available_now:
+            # the run ends here and Spark kills this process: the last commit has to be out by then
+            self._planning.close()
+        else:
             threading.Event().wait(IDLE_WAIT_S)
         return start
 
@@ -119,7 +122,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Close the planner; Spark may also end the process without this call, nothing depends on it."""
         if self._executor is not None:
-            self._executor.planner.close()
+            self._executor.close()
 
     def _publish(self, state: SourceState) -> None:
         positions = state.positions
