@@ -51,9 +51,7 @@ def draw(
         color="#d94801",
         label=f"Spark alone: {sum(theirs):,} rows kept, the latest event time's watermark",
     )
-    axes.set_title(
-        "One topic, partitions hours apart, read at the same pace: orders counted per ten-minute window"
-    )
+    axes.set_title("One topic, partitions hours apart: orders counted per ten-minute window")
     axes.set_xlabel("event time")
     axes.set_ylabel("orders counted")
     axes.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M"))
