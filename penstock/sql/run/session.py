@@ -14,6 +14,7 @@ from penstock.catalog.errors import SqlSyntaxError
 from penstock.catalog.names import Namespace
 from penstock.catalog.store import SqlCatalog
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
+from penstock.connector.registry import connector_of
 from penstock.connector.spark.datasource import bind_table_source
 from penstock.sql.config import Project, find_project
 from penstock.sql.lower import parse_statement
@@ -23,7 +24,14 @@ from penstock.sql.run.job import Job, start_job
 from penstock.sql.run.session_settings import check_settings, restart_strategy
 from penstock.sql.run.spark_session import DEFAULT_MASTER, check_spark, start_spark
 from penstock.sql.script import split
-from penstock.sql.statements import InsertInto, ResetOption, Select, SetOption, Statement
+from penstock.sql.statements import (
+    CreateTable,
+    InsertInto,
+    ResetOption,
+    Select,
+    SetOption,
+    Statement,
+)
 
 __all__ = ["Session", "connect"]
 
@@ -105,6 +113,8 @@ class Session:
         self._planner.close()
 
     def _run(self, statement: Statement) -> DataFrame | Job | None:
+        if isinstance(statement, CreateTable):
+            connector_of(statement.table, project=self.project.root).check(statement.table)
         if is_definition(statement):
             define(statement, self.namespace)
             return None
