@@ -6,8 +6,9 @@ column comes as texts where it should be numbers; what neither explains is found
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import TypeAlias
 
 import duckdb
 import numpy as np
@@ -39,6 +40,9 @@ from penstock.connector.formats.json_options import JsonSettings
 
 __all__ = ["BatchReader", "is_batchable"]
 
+Node: TypeAlias = tuple[Path, t.LogicalType]
+"""A column, or a field of a row in one."""
+
 _TEXT = frozenset({"VARCHAR"})
 
 
@@ -69,6 +73,10 @@ class BatchReader:
         self._fields = tuple(fields)
         self._settings = settings
         self._nodes = tuple(_nodes(fields, ()))
+        # as the parser names them; a name with a slash may be mistaken, and then only costs time
+        self._node_at: dict[str | None, Node] = {
+            "/" + "/".join(node[0]): node for node in self._nodes
+        }
         self._swapped: frozenset[Path] = frozenset()
         self._schema = self._wire_schema()
         self._maps = {
@@ -122,25 +130,39 @@ class BatchReader:
     def _parse(self, lines: Lines) -> tuple[pa.Table, Mask]:
         """Parse the lines that can be parsed; gives the table and which they are."""
         fits = np.ones(len(lines), np.bool_)
-        tests = [self._fits_by_trial, self._fits_by_kind, _fits_by_syntax]
+        done: set[object] = set()
         while True:
             try:
                 return read_lines(lines, self._schema), fits
             except UnreadableError as error:
-                assert tests, "trial leaves only lines that can be read"
-                if error.mistyped and len(tests) == 3:
-                    tests.pop()
-            fit = tests.pop()(lines)
+                fit = self._next_test(error, done)(lines)
             fits[fits] = fit
             lines = lines.filter(pa.array(fit))
 
-    def _fits_by_kind(self, lines: Lines) -> Mask:
-        """Tell which lines hold the kinds of values that the columns take; turn columns round where most do not."""
+    def _next_test(self, error: UnreadableError, done: set[object]) -> Callable[[Lines], Mask]:
+        """Choose how to find the lines that the parser refused: the cheapest way that was not tried."""
+        node = self._node_at.get(error.column)
+        if node is not None and node not in done:
+            done.add(node)
+            return partial(self._fits_by_kind, (node,))
+        if not error.mistyped and "syntax" not in done:
+            done.add("syntax")
+            return _fits_by_syntax
+        # what is inside of arrays, kinds do not tell
+        if "kinds" not in done and (error.column is None or node is not None):
+            done.add("kinds")
+            return partial(self._fits_by_kind, self._nodes)
+        assert "trial" not in done, "it leaves only lines that can be read"
+        done.add("trial")
+        return self._fits_by_trial
+
+    def _fits_by_kind(self, nodes: Sequence[Node], lines: Lines) -> Mask:
+        """Tell which lines hold the kinds of values that columns take; turn columns round where most do not."""
         try:
-            fits, kinds = kinds_at(lines, [path for path, _ in self._nodes])
+            fits, kinds = kinds_at(lines, [path for path, _ in nodes])
         except duckdb.Error:  # such as out of memory: it is a help, not a need
             return np.ones(len(lines), np.bool_)
-        for (path, logical), found in zip(self._nodes, kinds, strict=True):
+        for (path, logical), found in zip(nodes, kinds, strict=True):
             usual = _is_one_of(found, _expected(logical, swapped=path in self._swapped))
             if usual.all():
                 continue

@@ -39,6 +39,7 @@ _NEWLINE = pa.scalar(b"\n", pa.binary())
 _SPACES = np.frombuffer(b" \t\r\n", np.uint8)
 # In pyarrow's messages. Should they change, bad lines are found all the same, only more slowly.
 _ROW = re.compile(r" in row (\d+)")
+_COLUMN = re.compile(r"Column\((.*)\) changed from", re.DOTALL)
 _MISTYPED = re.compile(r"changed from|couldn't parse|not a valid decimal|requires scale|data loss")
 
 
@@ -54,13 +55,17 @@ _LONG_DECIMAL = (
 class UnreadableError(Exception):
     """A line, or more, cannot be read into the types asked for.
 
-    `line` is the first such, where it is known; `mistyped` says that it is JSON, but not of those types.
+    Where they are known: `line` is the first such; `mistyped` says that it is JSON, but not of those types, and
+    `column` is where, as in "/name/field".
     """
 
-    def __init__(self, line: int | None = None, *, mistyped: bool = False) -> None:
+    def __init__(
+        self, line: int | None = None, *, mistyped: bool = False, column: str | None = None
+    ) -> None:
         super().__init__(line)
         self.line = line
         self.mistyped = mistyped
+        self.column = column
 
 
 def to_lines(values: Sequence[bytes | None]) -> Lines:
@@ -123,11 +128,13 @@ def read_lines(lines: Lines, schema: pa.Schema) -> pa.Table:
             ),
         )
     except pa.ArrowInvalid as error:
-        found = _ROW.search(str(error))
-        line = int(found.group(1)) if found else None
+        message = str(error)
+        row, column = _ROW.search(message), _COLUMN.search(message)
+        line = int(row.group(1)) if row else None
         raise UnreadableError(
             line if line is not None and line < len(lines) else None,
-            mistyped=_MISTYPED.search(str(error)) is not None,
+            mistyped=_MISTYPED.search(message) is not None,
+            column=column.group(1) if column else None,
         ) from error
     if table.num_rows != len(lines):
         raise UnreadableError

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -40,25 +41,46 @@ def read_map(
 
     `objects` tells where there is one at all.
     """
-    keys, values = map_entries(lines, path)
+    try:
+        keys, values = map_entries(lines, path)
+    except duckdb.Error:  # such as out of memory
+        return _read_halves(lines, path, objects, kind, reader)
     sizes = _sizes(keys)
     if not np.array_equal(sizes, _sizes(values)):
         return pa.nulls(len(lines), kind), np.ones(len(lines), np.bool_)
-    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
     names = keys.flatten()
     column, fits = _read_values(values.flatten(), reader)
-    entries = pa.StructArray.from_arrays([names, column], fields=[kind.key_field, kind.item_field])
-    null = np.asarray(objects.is_null())
-    maps = pa.Array.from_buffers(
-        kind,
-        len(lines),
-        [
-            pa.py_buffer(np.packbits(~null, bitorder="little").tobytes()) if null.any() else None,
-            pa.py_buffer(offsets.tobytes()),
-        ],
-        children=[entries],
-    )
+    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
+    maps = _map_array(kind, objects, offsets, [names, column])
     return maps, any_between(~fits, offsets) | _repeated(names, sizes)
+
+
+def _read_halves(
+    lines: Lines,
+    path: tuple[str, ...],
+    objects: pa.StructArray,
+    kind: pa.MapType,
+    reader: LineReader,
+) -> tuple[pa.Array, Mask]:
+    if len(lines) <= 1:
+        return pa.nulls(len(lines), kind), np.ones(len(lines), np.bool_)
+    middle = len(lines) // 2
+    first, marked = read_map(lines.slice(0, middle), path, objects.slice(0, middle), kind, reader)
+    second, more = read_map(lines.slice(middle), path, objects.slice(middle), kind, reader)
+    return pa.concat_arrays([first, second]), np.concatenate([marked, more])
+
+
+def _map_array(
+    kind: pa.MapType,
+    objects: pa.StructArray,
+    offsets: npt.NDArray[np.int32],
+    entries: list[pa.Array],
+) -> pa.Array:
+    null = np.asarray(objects.is_null())
+    valid = pa.py_buffer(np.packbits(~null, bitorder="little").tobytes()) if null.any() else None
+    pairs = pa.StructArray.from_arrays(entries, fields=[kind.key_field, kind.item_field])
+    buffers = [valid, pa.py_buffer(offsets.tobytes())]
+    return pa.Array.from_buffers(kind, len(objects), buffers, children=[pairs])
 
 
 def _sizes(lists: pa.ListArray) -> npt.NDArray[np.int64]:

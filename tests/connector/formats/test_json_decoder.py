@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import pickle
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.formats import json as json_format
+from penstock.connector.formats import json_kinds
 from penstock.connector.formats.json_records import RecordReader
 from tests.connector.formats.decoding import decode, make_decoder, where
 
@@ -309,6 +311,22 @@ def test_many_bad_records_of_many_kinds_are_sorted_out():
     assert [row["id"] for row in result.rows] == sound
     assert result.kept == sound
     assert result.skipped == 3000 - len(sound)
+
+
+def test_nothing_depends_on_duckdb(monkeypatch):
+    """It only finds bad lines sooner, and reads maps sooner: out of memory, it costs time but no row."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise duckdb.OutOfMemoryException("none left")
+
+    monkeypatch.setattr(json_kinds, "query", refuse)
+    columns = {"id": "INT", "m": "MAP<STRING, INT>"}
+    fine = [f'{{"id":{i},"m":{{"k":{i}}}}}' for i in range(20)]
+    result = decode(columns, [*fine, '{"id":"20"}', '{"id":1,}', '{"id":21,"m":{"k":"x"}}'], IGNORE)
+
+    assert [row["id"] for row in result.rows] == list(range(22))
+    assert [row["m"] for row in result.rows][18:] == [[("k", 18)], [("k", 19)], None, [("k", None)]]
+    assert result.skipped == 1
 
 
 def test_batches_carry_the_exact_schema():

@@ -94,6 +94,7 @@ def test_the_parser_says_which_line_it_refused():
         read_lines(to_lines([b'{"a":1}', b'{"a":1,}']), SCHEMA)
 
     assert (mistyped.value.line, mistyped.value.mistyped) == (1, True)
+    assert mistyped.value.column == "/a"
     assert (malformed.value.line, malformed.value.mistyped) == (1, False)
 
 
