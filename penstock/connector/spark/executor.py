@@ -122,7 +122,9 @@ class PlanningExecutor:
         assert self._scan.rowtime is not None, "a scan without rowtime peeks at nothing"
         watermarks: dict[str, int] = {}
         for split_id, record in self.planner.peek(ranges).items():
-            (watermark_ms,) = evaluate(self._scan.rowtime, record, self._scan.time_zone)
-            if watermark_ms is not None:
-                watermarks[split_id] = watermark_ms
+            # one record may hold several rows (a JSON array)
+            found = evaluate(self._scan.rowtime, record, self._scan.time_zone)
+            known = [watermark_ms for watermark_ms in found if watermark_ms is not None]
+            if known:
+                watermarks[split_id] = max(known)
         return watermarks
