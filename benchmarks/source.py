@@ -84,7 +84,7 @@ class Measured:
 def main() -> int:
     """Exit status 0 when Penstock reaches its goal on both sinks, else 1."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
