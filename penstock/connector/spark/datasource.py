@@ -10,7 +10,6 @@ from pyspark.sql.types import StructType
 from penstock.catalog.contract import DEFAULT_CATALOG, DEFAULT_DATABASE
 from penstock.catalog.errors import OptionError
 from penstock.catalog.identifier import Identifier, parse_identifier
-from penstock.catalog.store import SqlCatalog
 from penstock.catalog.table import Table
 from penstock.connector.scan import Scan, read_scan
 from penstock.connector.spark.batch import SplitBatchReader
@@ -94,6 +93,9 @@ class TableDataSource(ScanDataSource):
                 "the data source 'penstock' needs the option 'table', and 'catalog' outside of a session",
                 hint='.option("table", "orders").option("catalog", "sqlite:///.penstock/catalog.db")',
             )
+        # loaded here, as every Python process of a query imports this module and few look tables up
+        from penstock.catalog.store import SqlCatalog
+
         parts = parse_identifier(name)
         catalog, database, table = (DEFAULT_CATALOG, DEFAULT_DATABASE)[: 3 - len(parts)] + parts
         found = SqlCatalog(url).get(Identifier(catalog=catalog, database=database, name=table))
