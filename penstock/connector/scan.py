@@ -24,7 +24,7 @@ class Scan:
 
     `columns` are names of physical and metadata columns, in table order. `rowtime` is set when the query has
     an operator that waits for the watermark: only then do peeks and the watermark columns happen.
-    `default_limit` is the read limit of a batch where the table sets none, in records; None is no limit.
+    `default_limit` is the read limit of a batch where the table sets none and the run has no end, in records.
     """
 
     table: Table

@@ -59,8 +59,12 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return INITIAL_OFFSET
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Give the read limit of a batch, in records."""
-        limit = self._source.max_records_per_batch or self._scan.default_limit
+        """Give the read limit of a batch, in records: the table's, else the scan's unless the run has an end.
+
+        Spark asks after `prepareForTriggerAvailableNow` (MicroBatchExecution, the plan's sources).
+        """
+        default = None if self._available_now else self._scan.default_limit
+        limit = self._source.max_records_per_batch or default
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     @spark_readable

@@ -18,7 +18,7 @@ from penstock.catalog.names import Namespace
 from penstock.catalog.options import resolve
 from penstock.catalog.schema import MetadataColumn, PhysicalColumn
 from penstock.catalog.table import Table
-from penstock.connector.contract import AvailableNow, Sink, SinkSettings, Trigger
+from penstock.connector.contract import Sink, SinkSettings, Trigger
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.types import spark_type
 from penstock.sql.plan.analysis import AnalysedQuery, analyse
@@ -56,7 +56,8 @@ class AnalysedInsert:
 class PlannedInsert:
     """An INSERT as a Spark query that may be started, and started again after a failure.
 
-    `pipeline` is the name that one runner at a time may hold; `checkpoint` its directory.
+    `pipeline` is the name that one runner at a time may hold; `checkpoint` its directory. `unused` are frames
+    that were built for a check and not started yet.
     """
 
     spark: SparkSession
@@ -71,6 +72,7 @@ class PlannedInsert:
     columns: tuple[tuple[str, str], ...]
     shape: QueryShape
     kind: str = "INSERT"
+    unused: list[DataFrame] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def is_stream(self) -> bool:
@@ -79,13 +81,16 @@ class PlannedInsert:
 
     def check(self) -> None:
         """Let Spark analyse the query, and check that the checkpoint fits. Raises InputError."""
-        self._frame(checking=True)
+        frame = self._frame(checking=True)
+        if all(leaf.by_splits for leaf in self.analysed.leaves):
+            self.unused.append(frame)
         if self.is_stream:
             check_checkpoint(self.spark, self.checkpoint, self.shape)
 
     def prepare(self) -> None:
         """Create or check the sink's target. Raises InputError."""
-        self.target.prepare(self.spark, self._frame(checking=True).schema)
+        frame = self.unused[-1] if self.unused else self._frame(checking=True)
+        self.target.prepare(self.spark, frame.schema)
 
     def write(self) -> None:
         """Write the rows of INSERT .. VALUES, all or none."""
@@ -94,8 +99,9 @@ class PlannedInsert:
     def start(self, trigger: Trigger) -> StreamingQuery:
         """Start the streaming query from its checkpoint."""
         record_shape(self.spark, self.checkpoint, self.shape)
-        limit = None if isinstance(trigger, AvailableNow) else CONTINUOUS_LIMIT
-        frame = self._frame(limit=limit).observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
+        # building a frame starts Python processes: the first start takes the one that was checked
+        frame = self.unused.pop() if self.unused else self._frame()
+        frame = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
         settings = SinkSettings(
             checkpoint=self.checkpoint, query_name=self.pipeline, trigger=trigger
         )
@@ -105,14 +111,13 @@ class PlannedInsert:
         """Read what a batch did from its progress event."""
         return read_batch_metrics(progress, rows_out_metric=ROWS_OUT)
 
-    def _frame(self, *, limit: int | None = None, checking: bool = False) -> DataFrame:
+    def _frame(self, *, checking: bool = False) -> DataFrame:
         """Build the frame, its columns named and typed as the target's.
 
         Anew for each start: a failed query's streaming relations are not used again.
         """
-        builder = replace(self.builder, default_limit=limit)
         try:
-            frame = builder.build(
+            frame = self.builder.build(
                 self.analysed,
                 streaming=self.is_stream,
                 engine_streaming=self.is_stream and not checking,
