@@ -12,6 +12,7 @@ import penstock
 from penstock.catalog.errors import (
     BadRecordError,
     DataLossError,
+    OptionError,
     StateMismatchError,
     TopicChangedError,
 )
@@ -232,3 +233,17 @@ def test_a_bounded_table_is_a_plain_frame(
     assert not frame.isStreaming
     assert sorted(map(tuple, frame.collect())) == [(1, 1, 2), (2, 2, 4)]
     assert count.collect()[0].n == 3
+
+
+def test_wrong_options_are_refused_at_create(session: Session, project: Path) -> None:
+    """Before anything is kept: the table is not there afterwards, and the near name is told."""
+    with pytest.raises(OptionError) as caught:
+        session.sql("""
+            CREATE TABLE wrong (id BIGINT) WITH ('connector' = 'kafka', 'topic' = 't',
+              'properties.bootstrap.servers' = 'localhost:1', 'format' = 'json',
+              'scan.startup.moode' = 'earliest-offset')""")
+    listed = session.sql("SHOW TABLES")
+
+    assert "scan.startup.mode" in (caught.value.hint or "")
+    assert listed is not None
+    assert listed.collect() == []
