@@ -64,7 +64,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--orders", type=int, default=1_000_000)
     parser.add_argument(
-        "--batch", type=int, default=100_000, help="records a micro-batch, for both"
+        "--batch", type=int, default=125_000, help="records a micro-batch, for both"
     )
     default = ROOT / ".penstock" / "demo"
     parser.add_argument(
