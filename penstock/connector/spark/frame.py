@@ -28,7 +28,6 @@ class ScanFrame:
 
     frame: DataFrame
     late_bound: bool
-    counts_skipped: bool
 
 
 def read_scan_frame(
@@ -61,7 +60,6 @@ def read_scan_frame(
     return ScanFrame(
         frame=_with_computed(frame, scan, computed),
         late_bound=WATERMARK_BEFORE in frame.columns,
-        counts_skipped=counts_skipped,
     )
 
 

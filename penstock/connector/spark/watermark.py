@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name that all of Spark
 
 from penstock.connector.spark.columns import WATERMARK, WATERMARK_BEFORE
 
-__all__ = ["carry_watermark", "is_marked", "mark", "unmark"]
+__all__ = ["carry_watermark", "mark", "unmark"]
 
 # org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark.delayKey
 DELAY_KEY = "spark.watermarkDelayMs"
@@ -38,8 +38,3 @@ def mark(column: Column, name: str) -> Column:
 def unmark(column: Column, name: str) -> Column:
     """Name `column` as an ordinary column; an operator takes at most one event-time column."""
     return column.alias(name, metadata={"penstock.rowtime": False})
-
-
-def is_marked(frame: DataFrame, name: str) -> bool:
-    """Tell whether a column of a frame is an event-time column."""
-    return any(field.name == name and DELAY_KEY in field.metadata for field in frame.schema.fields)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, decode_state
+from penstock.connector.source.state import SourceState, decode_state
 
 __all__ = ["BatchMetrics", "read_batch_metrics"]
 
@@ -18,7 +18,7 @@ class BatchMetrics:
     """Counts of one batch. `rows_dropped` are late rows; `watermark_ms` is None before there is one.
 
     `lag_records` are the positions left behind the ends seen at planning; `committed_at_ms` is when the batch's
-    results became visible, epoch ms; `bounded_end` says that every split was read to its stop.
+    results became visible, epoch ms.
     """
 
     batch_id: int
@@ -30,11 +30,6 @@ class BatchMetrics:
     lag_records: int
     duration_ms: int
     committed_at_ms: int
-
-    @property
-    def bounded_end(self) -> bool:
-        """Whether the watermark is at its maximum: every bounded source was read to its end."""
-        return self.watermark_ms is not None and self.watermark_ms >= MAX_WATERMARK_MS
 
 
 def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str) -> BatchMetrics:
