@@ -37,7 +37,6 @@ from penstock.sql.statements import (
     ShowCreate,
     ShowOptions,
     ShowTables,
-    ShowViews,
     Statement,
     Use,
 )
@@ -223,8 +222,8 @@ def _show(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statemen
     if place := tree.args.get("db"):
         catalog, database = (catalog, *(part.name for part in place.parts))[-2:]
     word, like = tree.text("scope_kind"), tree.args.get("like")
-    make = ShowTables if tree.name == "TABLES" else ShowViews
-    return make(
+    return ShowTables(
+        views_only=tree.name == "VIEWS",
         catalog=catalog,
         database=database,
         pattern=like.name if like else None,

@@ -30,7 +30,6 @@ __all__ = [
     "ShowCreate",
     "ShowOptions",
     "ShowTables",
-    "ShowViews",
     "Statement",
     "Unsupported",
     "Use",
@@ -140,20 +139,12 @@ class ResetOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowTables:
-    """SHOW TABLES [FROM database] [[NOT] LIKE | ILIKE 'pattern'] (% and _ as in LIKE)."""
+    """SHOW TABLES | VIEWS [FROM database] [[NOT] LIKE | ILIKE 'pattern'] (% and _ as in LIKE).
 
-    catalog: str
-    database: str
-    pattern: str | None = None
-    negated: bool = False
-    ignore_case: bool = False
-    span: Span = field(compare=False)
+    As in Flink, views are among the tables; `views_only` is SHOW VIEWS.
+    """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowViews:
-    """SHOW VIEWS, as SHOW TABLES."""
-
+    views_only: bool
     catalog: str
     database: str
     pattern: str | None = None
@@ -198,7 +189,6 @@ Statement = (
     | ShowOptions
     | ResetOption
     | ShowTables
-    | ShowViews
     | ShowCreate
     | Describe
     | Use

@@ -142,6 +142,7 @@ def test_bad_records_are_skipped_and_counted(
     # of two objects in one record Flink reads the first
     assert read_copied(session, project) == [1, 2, 3, 5]
     assert job.progress.bad_records == 2
+    assert job.progress.rows_in == job.progress.rows_out == 4
 
 
 def test_deleted_records_fail_the_query(

@@ -38,7 +38,6 @@ from penstock.sql.statements import (
     ShowCreate,
     ShowOptions,
     ShowTables,
-    ShowViews,
     Statement,
     Use,
 )
@@ -194,14 +193,23 @@ def test_nodes_of_a_query_can_be_placed_later(namespace: Namespace) -> None:
         (
             "SHOW TABLES",
             ShowTables,
-            {"database": "default_database", "pattern": None, "negated": False},
+            {
+                "views_only": False,
+                "database": "default_database",
+                "pattern": None,
+                "negated": False,
+            },
         ),
         (
             "SHOW TABLES FROM a.b NOT LIKE 'x%'",
             ShowTables,
             {"catalog": "a", "database": "b", "negated": True},
         ),
-        ("SHOW VIEWS ILIKE 'x'", ShowViews, {"pattern": "x", "ignore_case": True}),
+        (
+            "SHOW VIEWS ILIKE 'x'",
+            ShowTables,
+            {"views_only": True, "pattern": "x", "ignore_case": True},
+        ),
         ("SHOW CREATE TABLE bids", ShowCreate, {"identifier": named("bids")}),
         ("SHOW CREATE VIEW halves", ShowCreate, {"identifier": named("halves")}),
         ("DESC EXTENDED halves", Describe, {"identifier": named("halves"), "extended": True}),

@@ -52,7 +52,9 @@ def read_scan_frame(
     if counts_skipped:
         if streaming:
             frame = frame.observe(
-                skipped_metric(view), F.coalesce(F.sum(SKIPPED), F.lit(0)).alias("skipped")
+                skipped_metric(view),
+                F.coalesce(F.sum(SKIPPED), F.lit(0)).alias("skipped"),
+                F.count(SKIPPED).alias("markers"),
             )
         frame = frame.filter(F.col(SKIPPED).isNull()).drop(SKIPPED)
     if scan.rowtime is not None:

@@ -20,6 +20,7 @@ from penstock.connector.spark.windows import Cumulate, Hop, Tumble, WindowFuncti
 from penstock.sql.dialect import WindowKind, WindowTable, to_spark_query, window_tables
 from penstock.sql.expressions import to_spark
 from penstock.sql.plan.analysis import LEAF, WINDOWED, AnalysedLeaf, AnalysedQuery
+from penstock.sql.plan.engine import TIME_ZONE, configured
 from penstock.sql.plan.session_windows import rewrite_session_windows
 
 __all__ = ["FrameBuilder"]
@@ -29,13 +30,14 @@ __all__ = ["FrameBuilder"]
 class FrameBuilder:
     """Makes frames in one Spark session; its temporary views have names that no user's have.
 
-    `workdir` is private to this process, for the files that tell a data source what to read.
+    `conf` are the Spark settings that the session's ask for. `workdir` is private to this process, for the files
+    that tell a data source what to read.
     """
 
     spark: SparkSession
     workdir: Path
     project: Path
-    time_zone: str
+    conf: Mapping[str, str]
     default_limit: int | None
 
     def build(
@@ -48,6 +50,12 @@ class FrameBuilder:
         """
         if engine_streaming is None:
             engine_streaming = streaming
+        with configured(self.spark, self.conf):
+            return self._build(analysed, streaming=streaming, engine_streaming=engine_streaming)
+
+    def _build(
+        self, analysed: AnalysedQuery, *, streaming: bool, engine_streaming: bool
+    ) -> DataFrame:
         tag = uuid4().hex[:8]
         query = analysed.query.copy()
         for index, leaf in enumerate(analysed.leaves):
@@ -92,7 +100,7 @@ class FrameBuilder:
             table=leaf.table,
             columns=leaf.columns,
             rowtime=leaf.rowtime if streaming else None,
-            time_zone=self.time_zone,
+            time_zone=self.spark.conf.get(TIME_ZONE) or "UTC",
             project=str(self.project),
             default_limit=self.default_limit,
         )

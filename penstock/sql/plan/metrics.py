@@ -32,8 +32,11 @@ class BatchMetrics:
     committed_at_ms: int
 
 
-def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str) -> BatchMetrics:
-    """Read a progress event, as a dict of its JSON."""
+def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | None) -> BatchMetrics:
+    """Read a progress event, as a dict of its JSON.
+
+    `rows_out_metric` names the observed metric that counts the rows sent; None where each row in is one row out.
+    """
     observed: Mapping[str, Mapping[str, Any]] = progress.get("observedMetrics") or {}
     sources = progress.get("sources") or ()
     states = [state for state in map(_state, sources) if state is not None]
@@ -44,10 +47,13 @@ def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str) -> 
         o.get("numRowsDroppedByWatermark", 0) for o in progress.get("stateOperators") or ()
     )
     duration = int(progress.get("batchDuration") or 0)
+    rows_in = max(0, int(progress.get("numInputRows") or 0) - extra)
     return BatchMetrics(
         batch_id=int(progress["batchId"]),
-        rows_in=max(0, int(progress.get("numInputRows") or 0) - extra),
-        rows_out=int((observed.get(rows_out_metric) or {}).get("rows", 0)),
+        rows_in=rows_in,
+        rows_out=rows_in
+        if rows_out_metric is None
+        else int((observed.get(rows_out_metric) or {}).get("rows", 0)),
         rows_dropped=_sum(observed, "late") + dropped_by_spark,
         bad_records=_sum(observed, "skipped"),
         watermark_ms=min(known) if known and len(known) == len(watermarks) else None,

@@ -24,11 +24,12 @@ from penstock.connector.spark.types import spark_type
 from penstock.sql.plan.analysis import AnalysedQuery, analyse
 from penstock.sql.plan.build import FrameBuilder
 from penstock.sql.plan.checkpoint import check_checkpoint, checkpoint_location, record_shape
+from penstock.sql.plan.engine import configured, engine_conf
 from penstock.sql.plan.metrics import BatchMetrics, read_batch_metrics
+from penstock.sql.plan.projection import is_plain_projection
 from penstock.sql.plan.settings import (
     CHECKPOINT_DIR,
     CHECKPOINT_INTERVAL,
-    LOCAL_TIME_ZONE,
     PIPELINE_NAME,
     SETTINGS,
 )
@@ -79,6 +80,11 @@ class PlannedInsert:
         """Whether the query reads tables; INSERT .. VALUES writes one batch and has no checkpoint."""
         return bool(self.sources)
 
+    @property
+    def sends_on_each_row(self) -> bool:
+        """Whether rows out are as many as rows in: counting them would be an operator of its own in each task."""
+        return is_plain_projection(self.analysed.query)
+
     def check(self) -> None:
         """Let Spark analyse the query, and check that the checkpoint fits. Raises InputError."""
         frame = self._frame(checking=True)
@@ -101,15 +107,18 @@ class PlannedInsert:
         record_shape(self.spark, self.checkpoint, self.shape)
         # building a frame starts Python processes: the first start takes the one that was checked
         frame = self.unused.pop() if self.unused else self._frame()
-        frame = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
+        if not self.sends_on_each_row:
+            frame = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
         settings = SinkSettings(
             checkpoint=self.checkpoint, query_name=self.pipeline, trigger=trigger
         )
-        return self.target.start(frame, settings)
+        with configured(self.spark, self.builder.conf):
+            return self.target.start(frame, settings)
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event."""
-        return read_batch_metrics(progress, rows_out_metric=ROWS_OUT)
+        metric = None if self.sends_on_each_row else ROWS_OUT
+        return read_batch_metrics(progress, rows_out_metric=metric)
 
     def _frame(self, *, checking: bool = False) -> DataFrame:
         """Build the frame, its columns named and typed as the target's.
@@ -202,14 +211,18 @@ class Planner:
         """Make a frame builder with the present settings."""
         if self._workdir is None:
             self._workdir = tempfile.TemporaryDirectory(prefix="penstock-")
-        settings = resolve(self._known_settings(), SETTINGS, owner="SET")
         return FrameBuilder(
             spark=spark,
             workdir=Path(self._workdir.name),
             project=self.project,
-            time_zone=settings.get(LOCAL_TIME_ZONE),
+            conf=self.engine_conf,
             default_limit=CONTINUOUS_LIMIT,
         )
+
+    @property
+    def engine_conf(self) -> dict[str, str]:
+        """Spark settings that the present settings ask for."""
+        return engine_conf(resolve(self._known_settings(), SETTINGS, owner="SET"))
 
     @property
     def checkpoint_interval_ms(self) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.catalog.options import DURATION, INT, STRING, Option
+import re
+from zoneinfo import ZoneInfo
+
+from penstock.catalog.options import DURATION, STRING, Option, OptionType
 
 __all__ = [
     "CHECKPOINT_DIR",
@@ -12,6 +15,24 @@ __all__ = [
     "SETTINGS",
     "STATE_PARTITIONS",
 ]
+
+_OFFSET = re.compile(r"Z|(?:UTC|GMT|UT)?[+-](?:0?\d|1[0-8])(?::[0-5]\d)?")
+
+
+def _zone(text: str) -> str:
+    if _OFFSET.fullmatch(text) is None:
+        try:
+            ZoneInfo(text)
+        except (KeyError, OSError) as error:
+            raise ValueError(text) from error
+    return text
+
+
+def _count(text: str) -> int:
+    if not 1 <= (number := int(text)) <= 1 << 15:
+        raise ValueError(text)
+    return number
+
 
 PIPELINE_NAME = Option(
     key="pipeline.name",
@@ -33,13 +54,14 @@ CHECKPOINT_INTERVAL = Option(
 )
 LOCAL_TIME_ZONE = Option(
     key="table.local-time-zone",
-    type=STRING,
-    default="UTC",
-    doc="The session's time zone, for TIMESTAMP_LTZ and conversions. (Flink: default is the machine's.)",
+    type=OptionType(name="a time zone such as 'Europe/Berlin' or '+02:00'", parse=_zone),
+    default=None,
+    doc="The session's time zone, for TIMESTAMP_LTZ and conversions. Default: Spark's, which is UTC where "
+    "Penstock starts it. (Flink: the machine's.)",
 )
 STATE_PARTITIONS = Option(
     key="parallelism.default",
-    type=INT,
+    type=OptionType(name="a whole number above 0", parse=_count),
     default=None,
     doc="Number of partitions of an operator with state; fixed when a pipeline first starts.",
 )

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.schema import Column, ComputedColumn, MetadataColumn, Schema
 from penstock.catalog.table import Table, View
@@ -23,7 +21,6 @@ from penstock.sql.statements import (
     ShowCreate,
     ShowOptions,
     ShowTables,
-    ShowViews,
     Statement,
     Use,
 )
@@ -40,7 +37,7 @@ class Listing:
 
 
 Definition = CreateTable | CreateView | DropTable | DropView | Use
-Question = ShowTables | ShowViews | ShowCreate | ShowOptions | Describe
+Question = ShowTables | ShowCreate | ShowOptions | Describe
 
 
 def is_definition(statement: Statement) -> bool:
@@ -90,11 +87,7 @@ def listing(statement: Statement, namespace: Namespace, settings: dict[str, str]
     """Answer SHOW and DESCRIBE."""
     match statement:
         case ShowTables():
-            # as in Flink, views are tables here
-            both = {*namespace.tables(statement.database), *namespace.views(statement.database)}
-            return _names("table name", both, statement)
-        case ShowViews():
-            return _names("view name", namespace.views(statement.database), statement)
+            return _names(statement, namespace)
         case ShowCreate():
             return Listing(
                 columns=("result",), rows=((show_create(namespace.lookup(statement.identifier)),),)
@@ -151,12 +144,16 @@ def _describe(column: Column, schema: Schema) -> tuple[str | None, ...]:
     )
 
 
-def _names(title: str, found: Iterable[Identifier], asked: ShowTables | ShowViews) -> Listing:
+def _names(asked: ShowTables, namespace: Namespace) -> Listing:
+    found = set(namespace.views(asked.database))
+    if not asked.views_only:
+        found |= set(namespace.tables(asked.database))
     names = sorted(identifier.name for identifier in found)
     if asked.pattern is not None:
         flags = re.IGNORECASE if asked.ignore_case else 0
         like = re.compile(_like(asked.pattern), flags | re.DOTALL)
         names = [name for name in names if bool(like.fullmatch(name)) != asked.negated]
+    title = "view name" if asked.views_only else "table name"
     return Listing(columns=(title,), rows=tuple((name,) for name in names))
 
 

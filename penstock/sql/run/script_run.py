@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.catalog.errors import PenstockError
 from penstock.catalog.options import resolve
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
+from penstock.sql.plan.engine import configured
 from penstock.sql.plan.planner import PlannedInsert, Planner
 from penstock.sql.plan.settings import CHECKPOINT_INTERVAL
 from penstock.sql.run.clock import Clock, SystemClock
@@ -151,11 +152,13 @@ class ScriptRun:
             settings=environment.settings,
             default_pipeline=script.file.pipeline,
         )
-        frame = planner.select(statement, environment.spark)
         try:
-            return collect_rows(
-                frame, limit=MAX_ROWS, cancelled=lambda: self._stop.count > 0, clock=self._clock
-            )
+            # instants come back in the session's time zone
+            with configured(environment.spark, planner.engine_conf):
+                frame = planner.select(statement, environment.spark)
+                return collect_rows(
+                    frame, limit=MAX_ROWS, cancelled=lambda: self._stop.count > 0, clock=self._clock
+                )
         finally:
             planner.close()
 

@@ -18,6 +18,7 @@ from penstock.connector.registry import connector_of
 from penstock.connector.spark.datasource import bind_table_source
 from penstock.sql.config import Project, find_project
 from penstock.sql.lower import parse_statement
+from penstock.sql.plan.engine import CARRIED
 from penstock.sql.plan.planner import Planner
 from penstock.sql.run.ddl import Listing, define, is_definition, listing, set_option
 from penstock.sql.run.job import Job, start_job
@@ -63,6 +64,8 @@ class Session:
             namespace=self.namespace, project=project.root, settings=self.settings
         )
         self._jobs: list[Job] = []
+        self._spark_conf = {key: spark.conf.get(key) or "" for key in CARRIED}
+        self._carry_settings()
 
     def sql(self, text: str) -> DataFrame | Job | None:
         """Run one statement.
@@ -110,6 +113,8 @@ class Session:
         """Stop the session's jobs and forget its temporary objects. The Spark session stays."""
         for job in self._jobs:
             job.stop()
+        for key, value in self._spark_conf.items():
+            self.spark.conf.set(key, value)
         self._planner.close()
 
     def _run(self, statement: Statement) -> DataFrame | Job | None:
@@ -124,12 +129,18 @@ class Session:
                 set_option(statement, changed)
                 check_settings(changed)
                 set_option(statement, self.settings)
+                self._carry_settings()
                 return None
             case InsertInto():
                 return self._insert(statement)
             case Select():
                 return self._planner.select(statement, self.spark)
         return self._frame(listing(statement, self.namespace, self.settings))
+
+    def _carry_settings(self) -> None:
+        """Let frames that the user works on see the settings too; what is reset is again as it was found."""
+        for key, value in (self._spark_conf | self._planner.engine_conf).items():
+            self.spark.conf.set(key, value)
 
     def _insert(self, statement: InsertInto) -> Job | None:
         planned = self._planner.plan_insert(self._planner.analyse_insert(statement), self.spark)

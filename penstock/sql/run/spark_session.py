@@ -71,8 +71,6 @@ def _defaults(master: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": cores,
         "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        # a progress event for every batch; the totals of a run are added up from them
-        "spark.sql.streaming.numRecentProgressUpdates": "10000",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",

@@ -1,0 +1,41 @@
+"""Settings of SET that Spark itself acts upon, carried into its session while a query is built and started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from penstock.catalog.options import Resolved
+from penstock.sql.plan.settings import LOCAL_TIME_ZONE, STATE_PARTITIONS
+
+__all__ = ["CARRIED", "TIME_ZONE", "configured", "engine_conf"]
+
+TIME_ZONE = "spark.sql.session.timeZone"
+CARRIED = {
+    TIME_ZONE: LOCAL_TIME_ZONE,
+    # a checkpoint keeps the number that its query first started with, whatever is set later
+    "spark.sql.shuffle.partitions": STATE_PARTITIONS,
+}
+
+
+def engine_conf(settings: Resolved) -> dict[str, str]:
+    """Give the Spark settings that the session's settings ask for."""
+    return {
+        key: str(settings.get(option)) for key, option in CARRIED.items() if settings.is_set(option)
+    }
+
+
+@contextmanager
+def configured(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
+    """Set Spark settings, each of which has a value already, for a while. A query keeps those it started with."""
+    before = {key: spark.conf.get(key) for key in conf}
+    for key, value in conf.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, was in before.items():
+            assert was is not None, f"{key} has a default in Spark"
+            spark.conf.set(key, was)
