@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -18,14 +19,17 @@ if TYPE_CHECKING:
 
     from penstock.catalog.table import Table
     from penstock.catalog.types import LogicalType
+    from penstock.connector.source.enumerator import MakeEnumerator
     from penstock.connector.source.records import RecordsWithSplitIds
     from penstock.connector.source.split import Discovery, Extent, Split
+    from penstock.connector.watermark_options import WatermarkSettings
 
 __all__ = [
     "AvailableNow",
     "Connector",
     "Continuous",
     "EngineSource",
+    "FetcherModel",
     "ReadRequest",
     "Sink",
     "SinkSettings",
@@ -65,6 +69,18 @@ class SinkSettings:
     checkpoint: str
     query_name: str
     trigger: Trigger
+
+
+class FetcherModel(StrEnum):
+    """How a reader's splits are shared between its fetchers (Flink's three threading models).
+
+    SEQUENTIAL: one fetcher reads one split after the other. MULTIPLEXED: one fetcher reads all splits at once.
+    FETCHER_PER_SPLIT: each split has a fetcher, and a split reader, of its own.
+    """
+
+    SEQUENTIAL = "sequential"
+    MULTIPLEXED = "multiplexed"
+    FETCHER_PER_SPLIT = "fetcher-per-split"
 
 
 class SplitReader(Protocol):
@@ -113,8 +129,8 @@ class SplitPlanner(Protocol):
         stepped over with bounded effort.
         """
 
-    def split(self, split_id: str, start: int, stop: int) -> Split:
-        """Make the value that a task's reader understands, for the range [start, stop)."""
+    def split(self, split_id: str, start: int, stop: int | None) -> Split:
+        """Make the value that a reader understands, for the range [start, stop); None is without end."""
 
     def lost(self, split_id: str, position: int, extent: Extent) -> Exception:
         """Make the error for records that were deleted before they were read."""
@@ -134,8 +150,7 @@ class SplitSource(Protocol):
 
     `bounded`: every split has a stop. `skips_bad_records`: a record that cannot be decoded is left out and
     counted, else it fails the query. `tolerates_loss`: deleted records are counted and passed over, else they
-    fail the query. `idle_timeout_ms`, `discovery_interval_ms`: None or <= 0 is off. `max_records_per_batch`:
-    None leaves the choice to the engine. `parallelism`: number of tasks of a batch, None for one per split.
+    fail the query. `discovery_interval_ms`: <= 0 is off. `max_records_per_batch`: None leaves the choice to the engine. `parallelism`: number of tasks of a batch, None for one per split.
     """
 
     @property
@@ -155,8 +170,12 @@ class SplitSource(Protocol):
         """Whether deleted records are counted and passed over."""
 
     @property
-    def idle_timeout_ms(self) -> int | None:
-        """Quiet time after which a split is idle; None is never."""
+    def watermark(self) -> WatermarkSettings:
+        """The table's watermark options: alignment, idleness, what is too far in the future."""
+
+    @property
+    def fetching(self) -> FetcherModel:
+        """How readers of this source share splits between fetchers."""
 
     @property
     def max_records_per_batch(self) -> int | None:
@@ -169,6 +188,9 @@ class SplitSource(Protocol):
     @property
     def discovery_interval_ms(self) -> int:
         """Time between listings; <= 0 lists once."""
+
+    def enumerator(self, planner: SplitPlanner) -> MakeEnumerator:
+        """Give what makes the scan's enumerator, which looks at the world through `planner`."""
 
     def open_planner(self, peeked: ReadRequest) -> SplitPlanner:
         """Open the driver's side; `peeked` names the columns that peeks deliver."""

@@ -20,19 +20,14 @@ from penstock.catalog.options import (
 )
 
 __all__ = [
-    "ALIGNMENT_DRIFT",
-    "ALIGNMENT_GROUP",
-    "ALIGNMENT_INTERVAL",
     "BOOTSTRAP_SERVERS",
     "BOUNDED_MODE",
     "BOUNDED_OFFSETS",
     "BOUNDED_TIMESTAMP",
     "CONNECTOR",
     "DISCOVERY_INTERVAL",
-    "EMIT_STRATEGY",
     "FORMAT",
     "GROUP_ID",
-    "IDLE_TIMEOUT",
     "KEY_FIELDS",
     "KEY_FIELDS_PREFIX",
     "KEY_FORMAT",
@@ -130,27 +125,6 @@ ON_DATA_LOSS = Option(
 MAX_RECORDS = _optional(
     LONG, "scan.max-records-per-batch", "read limit of a batch (Penstock's own option)"
 )
-EMIT_STRATEGY = Option(
-    key="scan.watermark.emit.strategy",
-    type=enum_type("on-periodic", "on-event"),
-    default="on-periodic",
-    doc="accepted for Flink's sake: here a watermark comes with every batch",
-)
-ALIGNMENT_GROUP = _optional(
-    STRING, "scan.watermark.alignment.group", "tables that are to advance together"
-)
-ALIGNMENT_DRIFT = _optional(
-    DURATION, "scan.watermark.alignment.max-drift", "how far a split may run ahead"
-)
-ALIGNMENT_INTERVAL = Option(
-    key="scan.watermark.alignment.update-interval",
-    type=DURATION,
-    default=1000,
-    doc="how often limits change",
-)
-IDLE_TIMEOUT = _optional(
-    DURATION, "scan.watermark.idle-timeout", "silence after which a partition no longer counts"
-)
 SINK_OPTIONS: tuple[Option[Any], ...] = (
     _optional(INT, "sink.parallelism", "tasks of a write"),
     Option(
@@ -198,10 +172,5 @@ OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
     PARALLELISM,
     ON_DATA_LOSS,
     MAX_RECORDS,
-    EMIT_STRATEGY,
-    ALIGNMENT_GROUP,
-    ALIGNMENT_DRIFT,
-    ALIGNMENT_INTERVAL,
-    IDLE_TIMEOUT,
     *SINK_OPTIONS,
 )

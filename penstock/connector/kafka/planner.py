@@ -143,7 +143,7 @@ class KafkaSplitPlanner:
             self._peeker = Peeker(consumer, self._decoder)
         return self._peeker.peek({TopicPartition.of(i): offsets for i, offsets in ranges.items()})
 
-    def split(self, split_id: str, start: int, stop: int) -> KafkaSplit:
+    def split(self, split_id: str, start: int, stop: int | None) -> KafkaSplit:
         """Make a task's split, with the leader epoch seen at planning if there was one."""
         partition = TopicPartition.of(split_id)
         return KafkaSplit(

@@ -30,6 +30,11 @@ from penstock.connector.kafka.subscriber import (
     is_topic_name,
     java_pattern,
 )
+from penstock.connector.watermark_options import (
+    WATERMARK_OPTIONS,
+    WatermarkSettings,
+    read_watermark_settings,
+)
 
 __all__ = ["KafkaSettings", "read_settings"]
 
@@ -53,7 +58,7 @@ class KafkaSettings:
     parallelism: int | None
     tolerates_loss: bool
     max_records_per_batch: int | None
-    idle_timeout_ms: int | None
+    watermark: WatermarkSettings
     resolved: Resolved = field(repr=False)
 
     @property
@@ -71,7 +76,7 @@ def read_settings(
     options: Mapping[str, str], formats: Sequence[Option[Any] | PrefixOption], *, owner: str
 ) -> KafkaSettings:
     """Read a WITH clause; `formats` are the options of the table's formats. Raises OptionError as Flink does."""
-    resolved = resolve(options, [*o.OPTIONS, *formats], owner=owner)
+    resolved = resolve(options, [*o.OPTIONS, *WATERMARK_OPTIONS, *formats], owner=owner)
     subscription = _subscription(resolved, owner)
     properties = {
         "bootstrap.servers": resolved.get(o.BOOTSTRAP_SERVERS),
@@ -86,7 +91,6 @@ def read_settings(
         properties["group.id"] = group
     reset = _reset(properties, owner)
     bounded = _bounded(resolved, subscription, group, owner)
-    _check_watermark(resolved, owner)
     return KafkaSettings(
         subscription=subscription,
         client=client_configuration(properties, owner=owner),
@@ -100,7 +104,7 @@ def read_settings(
         parallelism=_positive(resolved, o.PARALLELISM, owner),
         tolerates_loss=resolved.get(o.ON_DATA_LOSS) == "continue",
         max_records_per_batch=_positive(resolved, o.MAX_RECORDS, owner),
-        idle_timeout_ms=resolved.get(o.IDLE_TIMEOUT),
+        watermark=read_watermark_settings(resolved, owner=owner, connector="kafka"),
         resolved=resolved,
     )
 
@@ -201,13 +205,3 @@ def _positive(resolved: Resolved, option: Option[Any], owner: str) -> int | None
     if value is not None and value < 1:
         raise OptionError(f"{owner}: option '{option.key}' = '{value}' must be at least 1")
     return value
-
-
-def _check_watermark(resolved: Resolved, owner: str) -> None:
-    pair = (o.ALIGNMENT_GROUP, o.ALIGNMENT_DRIFT)
-    aligned = any(resolved.is_set(option) for option in (*pair, o.ALIGNMENT_INTERVAL))
-    if aligned and not all(resolved.is_set(option) for option in pair):
-        raise OptionError(
-            f"{owner}: error configuring watermark for 'kafka': '{o.ALIGNMENT_GROUP.key}' and "
-            f"'{o.ALIGNMENT_DRIFT.key}' must be set when configuring watermark alignment"
-        )

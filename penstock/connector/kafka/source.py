@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.schema import Schema
 from penstock.catalog.types import LogicalType
-from penstock.connector.contract import ReadRequest
+from penstock.connector.contract import FetcherModel, ReadRequest
 from penstock.connector.kafka.fields import Projection, TableFormats
 from penstock.connector.kafka.metadata import METADATA_TYPES
 from penstock.connector.kafka.settings import KafkaSettings
+from penstock.connector.watermark_options import WatermarkSettings
 
 if TYPE_CHECKING:
     from penstock.connector.kafka.decode import RecordDecoder
@@ -51,9 +52,14 @@ class KafkaSource:
         return self.settings.tolerates_loss
 
     @property
-    def idle_timeout_ms(self) -> int | None:
-        """`scan.watermark.idle-timeout`."""
-        return self.settings.idle_timeout_ms
+    def watermark(self) -> WatermarkSettings:
+        """The `scan.watermark.*` options."""
+        return self.settings.watermark
+
+    @property
+    def fetching(self) -> FetcherModel:
+        """One consumer reads all partitions of a reader, as in Flink."""
+        return FetcherModel.MULTIPLEXED
 
     @property
     def max_records_per_batch(self) -> int | None:

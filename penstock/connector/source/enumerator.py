@@ -1,76 +1,90 @@
-"""The enumerator: which splits a scan has, what a new listing adds, and when the next listing is due.
+"""What a split enumerator is, and what it may ask of its coordinator (FLIP-27). Protocols only.
 
-Rules of Flink's KafkaSourceEnumerator: splits of the first listing start by the startup mode, splits found later
-start at their earliest record (FLINK-32019), splits that vanish are kept. Unlike Flink a topic that was deleted
-or made again is reported, never read on.
+An enumerator finds splits and gives them to readers. It lives on the coordinator's thread, does no I/O and has no
+clock: what blocks goes through `call_async`, whose handler runs on the coordinator's thread again. Its methods
+change the world only through the context, which records the effects for the executor to perform.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
-from penstock.connector.source.events import ReportChanged, ResolvePositions
-from penstock.connector.source.split import Discovery
-from penstock.connector.source.state import SplitState
+from penstock.connector.source.split import Split
 
-__all__ = ["SplitEnumerator"]
+__all__ = ["EnumeratorState", "MakeEnumerator", "SplitEnumerator", "SplitEnumeratorContext"]
+
+T = TypeVar("T")
+
+EnumeratorState = Mapping[str, Any]
+"""A snapshot as JSON values with keys in fixed order; the enumerator's `kind` and `version` are among them."""
 
 
-@dataclass(slots=True)
-class SplitEnumerator:
-    """The splits known so far. `discovery_interval_ms` <= 0 lists once and never again."""
+class SplitEnumeratorContext(Protocol):
+    """What the coordinator gives its enumerator (Flink's SplitEnumeratorContext). Coordinator thread only."""
 
-    discovery_interval_ms: int
-    bounded: bool
-    splits: dict[str, SplitState]
-    incarnations: dict[str, str]
-    listed_at_ms: int | None = None
+    @property
+    def parallelism(self) -> int:
+        """Number of readers that the job has."""
 
-    def is_due(self, now_ms: int) -> bool:
-        """Tell whether the splits are to be listed now: at the first call after a start, then every interval."""
-        if self.listed_at_ms is None:
-            return True
-        return (
-            self.discovery_interval_ms > 0
-            and now_ms - self.listed_at_ms >= self.discovery_interval_ms
-        )
+    @property
+    def registered_readers(self) -> Collection[int]:
+        """The readers that are there now."""
 
-    def changed(self, discovery: Discovery) -> ReportChanged | None:
-        """Find a topic that is no longer the one whose records were read."""
-        for owner, known in sorted(self.incarnations.items()):
-            found = discovery.incarnations.get(owner)
-            if found != known:
-                return ReportChanged(owner=owner, known=known, found=found)
-        return None
+    def assign_splits(self, assignment: Mapping[int, Sequence[Split]]) -> None:
+        """Give splits to registered readers; tracked until a checkpoint that holds them completes."""
 
-    def found(self, discovery: Discovery) -> ResolvePositions | None:
-        """Find the splits that a listing adds, and those of a bounded scan that have no stop yet.
+    def signal_no_more_splits(self, reader: int) -> None:
+        """Tell a reader that it has its last split."""
 
-        The latter come from a checkpoint of the same query over the unbounded table.
-        """
-        new = tuple(sorted(set(discovery.owners) - set(self.splits)))
-        endless = {split_id for split_id, split in self.splits.items() if split.stop is None}
-        stops = tuple(sorted({*new, *endless})) if self.bounded else ()
-        if not new and not stops:
-            return None
-        return ResolvePositions(split_ids=new, stop_ids=stops, first_listing=not self.splits)
-
-    def add(
-        self, discovery: Discovery, starts: Mapping[str, int], stops: Mapping[str, int]
+    def call_async(
+        self,
+        work: Callable[[], T],
+        handler: Callable[[T | None, Exception | None], None],
+        *,
+        delay_ms: int = 0,
+        every_ms: int | None = None,
     ) -> None:
-        """Take on the splits of a listing at their resolved positions."""
-        for split_id, start in starts.items():
-            stop = stops.get(split_id)
-            # a bounded split may have nothing to read: its stop lies before its start
-            position = start if stop is None else min(start, stop)
-            self.splits[split_id] = SplitState(
-                split_id=split_id,
-                owner=discovery.owners[split_id],
-                start=position,
-                end=position,
-                stop=stop,
-            )
-        for split_id in stops.keys() - starts.keys():
-            self.splits[split_id] = replace(self.splits[split_id], stop=stops[split_id])
-        self.incarnations.update(discovery.incarnations)
+        """Let the executor run `work` (which may block) off this thread, then `handler` on it with the outcome.
+
+        Once, or every `every_ms` ms. A periodic call is due again `every_ms` after it was last due, and never
+        runs twice at a time.
+        """
+
+    def send_event(self, reader: int, event: object) -> None:
+        """Send a reader an event of the source's own."""
+
+    def set_processing_backlog(self, *, backlog: bool) -> None:
+        """Tell all readers, now and those to come, that old records are read (IsProcessingBacklog, FLIP-309)."""
+
+
+class SplitEnumerator(Protocol):
+    """Finds splits and assigns them. An exception of any method fails the job with that cause."""
+
+    def start(self) -> None:
+        """Begin. Called once, before any other method."""
+
+    def handle_split_request(self, reader: int, location: str | None) -> None:
+        """A reader asks for a split (pull). Not called once its last split was signalled."""
+
+    def add_splits_back(self, splits: Sequence[Split], reader: int) -> None:
+        """A reader failed and these, assigned since its last checkpoint, are to be read again from their start."""
+
+    def add_reader(self, reader: int) -> None:
+        """A reader registered; splits for it may be waiting."""
+
+    def snapshot_state(self, checkpoint_id: int) -> EnumeratorState:
+        """Give what a restart needs: the splits not assigned yet, and which ones were."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete everywhere."""
+
+    def handle_source_event(self, reader: int, event: object) -> None:
+        """A reader sent an event of the source's own."""
+
+    def close(self) -> None:
+        """End; no method is called afterwards."""
+
+
+MakeEnumerator = Callable[[SplitEnumeratorContext, EnumeratorState | None], SplitEnumerator]
+"""Makes an enumerator: new where the state is None, else restored from a snapshot."""

@@ -1,147 +1,226 @@
-"""What happens to a coordinator (events) and what it asks for (effects): plain values, matched exhaustively.
+"""The coordinator's language: events that come in, effects that go out. Plain values, matched exhaustively.
 
-The executor performs an effect and hands the outcome back as an event, until a batch is planned.
+Between coordinator and readers they are Flink's operator events; the executor carries them, performs effects and
+hands outcomes back as events. The coordinator itself does no I/O and has no clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from penstock.connector.source.split import Discovery, Extent
-from penstock.connector.source.state import SourceState
+from penstock.connector.source.enumerator import EnumeratorState
+from penstock.connector.source.split import Split
 
 __all__ = [
-    "BatchPlanned",
-    "Effect",
-    "Event",
-    "EventTimesPeeked",
-    "ExtentsFetched",
-    "FetchExtents",
-    "ListSplits",
-    "NothingNew",
-    "PeekEventTimes",
-    "PlanRequested",
-    "PositionsResolved",
-    "ReportChanged",
-    "ReportLost",
-    "ResolvePositions",
-    "SplitsListed",
+    "AddSplits",
+    "AlignmentDue",
+    "CallCompleted",
+    "CheckpointCompleted",
+    "CheckpointTaken",
+    "CheckpointTriggered",
+    "CoordinatorEffect",
+    "CoordinatorEvent",
+    "FailJob",
+    "IsProcessingBacklog",
+    "NoMoreSplits",
+    "PublishGroupWatermark",
+    "ReaderEvent",
+    "ReaderFailed",
+    "ReaderRegistered",
+    "ReaderReset",
+    "ReportedWatermark",
+    "ScheduleCall",
+    "SendToReader",
+    "SourceEvent",
+    "SourceEventReceived",
+    "SplitRequested",
+    "WatermarkAlignment",
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequested:
-    """The engine wants the next batch. `limit` is in records, None for no limit.
+# --- to a reader ---
 
-    `now_ms` is a clock that never steps, for durations; `wall_ms` the epoch time, for what outlives the process.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddSplits:
+    """Splits to read, each from its start (Flink's AddSplitEvent)."""
+
+    splits: tuple[Split, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoMoreSplits:
+    """The reader has its last split (Flink's NoMoreSplitsEvent)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkAlignment:
+    """Splits whose watermark is above `limit_ms` (epoch ms, inclusive) are to wait (FLIP-182, FLIP-217)."""
+
+    limit_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsProcessingBacklog:
+    """Whether old records are read (FLIP-309): checkpoints may be rarer then."""
+
+    backlog: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceEvent:
+    """An event of the source's own, from its enumerator."""
+
+    event: object
+
+
+ReaderEvent = AddSplits | NoMoreSplits | WatermarkAlignment | IsProcessingBacklog | SourceEvent
+
+
+# --- to the coordinator ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderRegistered:
+    """A reader is there (Flink's ReaderRegistrationEvent); again after it failed and came back."""
+
+    reader: int
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRequested:
+    """A reader wants a split (Flink's RequestSplitEvent)."""
+
+    reader: int
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedWatermark:
+    """A reader's watermark, epoch ms; MAX_WATERMARK_MS where all of it is idle or finished.
+
+    A reader without a watermark yet reports nothing.
     """
 
-    now_ms: int
-    wall_ms: int
-    limit: int | None
+    reader: int
+    watermark_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitsListed:
-    """The listing that `ListSplits` asked for."""
+class SourceEventReceived:
+    """A reader sent its enumerator an event of the source's own."""
 
-    discovery: Discovery
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PositionsResolved:
-    """Where the new splits start (inclusive) and, for a bounded scan, stop (exclusive)."""
-
-    starts: Mapping[str, int]
-    stops: Mapping[str, int]
+    reader: int
+    event: object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtentsFetched:
-    """What the splits hold now."""
+class CallCompleted:
+    """Work of a `ScheduleCall` ended: `result`, or the `error` that it raised."""
 
-    extents: Mapping[str, Extent]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventTimesPeeked:
-    """The watermark (epoch ms) that the last record of each range gives; splits without one are absent."""
-
-    watermarks_ms: Mapping[str, int]
-
-
-Event = PlanRequested | SplitsListed | PositionsResolved | ExtentsFetched | EventTimesPeeked
+    call_id: int
+    result: Any = None
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListSplits:
-    """List the splits that exist."""
+class AlignmentDue:
+    """An update interval is over; `group_ms` is the lowest watermark published by the group's sources, if any."""
+
+    group_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvePositions:
-    """Resolve the starts of new splits and the stops of those that have none.
+class CheckpointTriggered:
+    """Snapshot the coordinator, before any reader is snapshot."""
 
-    `first_listing` says that the startup mode applies to the new ones; `stop_ids` is empty for an unbounded scan.
-    """
-
-    split_ids: tuple[str, ...]
-    stop_ids: tuple[str, ...]
-    first_listing: bool
+    checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchExtents:
-    """Look up what the splits hold."""
+class CheckpointCompleted:
+    """A checkpoint is complete everywhere."""
 
-    split_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeekEventTimes:
-    """Find the watermark of the last record in each [from, to)."""
-
-    ranges: Mapping[str, tuple[int, int]]
+    checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchPlanned:
-    """The next batch is decided; a batch without new records only moves the watermark."""
+class ReaderFailed:
+    """A reader is gone: it gets nothing until it registers again, and no longer holds its group back."""
 
-    state: SourceState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NothingNew:
-    """There is no reason for a batch."""
+    reader: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportLost:
-    """Records were deleted before they were read, and the table does not tolerate that: fail the query."""
+class ReaderReset:
+    """A failed reader restarts from a checkpoint (None: from nothing): splits assigned since go back."""
 
-    split_id: str
-    position: int
-    extent: Extent
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportChanged:
-    """A topic is gone (`found` is None) or was made again with another id: fail the query."""
-
-    owner: str
-    known: str
-    found: str | None
+    reader: int
+    checkpoint_id: int | None
 
 
-Effect = (
-    ListSplits
-    | ResolvePositions
-    | FetchExtents
-    | PeekEventTimes
-    | BatchPlanned
-    | NothingNew
-    | ReportLost
-    | ReportChanged
+CoordinatorEvent = (
+    ReaderRegistered
+    | SplitRequested
+    | ReportedWatermark
+    | SourceEventReceived
+    | CallCompleted
+    | AlignmentDue
+    | CheckpointTriggered
+    | CheckpointCompleted
+    | ReaderFailed
+    | ReaderReset
 )
+
+
+# --- from the coordinator ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendToReader:
+    """Deliver an event to a reader, in the order of the effects."""
+
+    reader: int
+    event: ReaderEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleCall:
+    """Run `work` off the coordinator's thread after `delay_ms`, then every `every_ms`; see `call_async`."""
+
+    call_id: int
+    work: Callable[[], Any]
+    delay_ms: int = 0
+    every_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishGroupWatermark:
+    """The lowest watermark of this source's readers changed: put it on the group's board.
+
+    MAX_WATERMARK_MS where all are idle or finished; None takes the source off the board.
+    """
+
+    group: str
+    watermark_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointTaken:
+    """The coordinator's part of a checkpoint."""
+
+    checkpoint_id: int
+    state: EnumeratorState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailJob:
+    """The job fails with this cause."""
+
+    error: Exception
+
+
+CoordinatorEffect = SendToReader | ScheduleCall | PublishGroupWatermark | CheckpointTaken | FailJob

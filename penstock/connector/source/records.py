@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -14,9 +15,12 @@ class RecordsWithSplitIds:
     """One fetch of a split reader (Flink's RecordsWithSplitIds, with batches in the place of records).
 
     `batches` are (split id, rows) in reading order; `finished` are the splits that ended with this fetch;
-    `skipped` counts the bad records that the table's options told the reader to leave out.
+    `positions` says how far each split was read with it: the next position to read, past gaps and past records
+    that were left out; splits that did not move are absent. `skipped` counts the bad records that the table's
+    options told the reader to leave out.
     """
 
     batches: tuple[tuple[str, pa.RecordBatch], ...] = ()
     finished: frozenset[str] = frozenset()
+    positions: Mapping[str, int] = field(default_factory=dict)
     skipped: int = 0

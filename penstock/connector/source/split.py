@@ -12,13 +12,15 @@ __all__ = ["Discovery", "Extent", "Split"]
 class Split:
     """A part of a source that is read in order (Flink's SourceSplit): a Kafka partition, a file, a chunk.
 
-    Positions are integers that only grow (Kafka: offsets). `start` is the first position to read, inclusive;
-    `stop` is exclusive, None for a split without an end. Connectors subclass it to add what their reader needs.
+    Positions are integers that only grow (Kafka: offsets; files: bytes). `start` is the first position to read,
+    inclusive; `stop` is exclusive, None for a split without an end. `owner` names what the split belongs to
+    (Kafka: the topic). Connectors subclass it to add what their reader needs (`SplitPlanner.split`).
     """
 
     split_id: str
     start: int
     stop: int | None = None
+    owner: str = ""
 
     def __post_init__(self) -> None:
         assert self.split_id, "a split needs an id"

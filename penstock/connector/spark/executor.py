@@ -9,8 +9,7 @@ from typing import assert_never
 from penstock.connector.contract import ReadRequest, SplitPlanner, SplitSource
 from penstock.connector.rowtime import evaluate
 from penstock.connector.scan import Scan
-from penstock.connector.source.coordinator import Coordinator, CoordinatorSettings
-from penstock.connector.source.events import (
+from penstock.connector.source.batch_events import (
     BatchPlanned,
     Event,
     EventTimesPeeked,
@@ -26,6 +25,7 @@ from penstock.connector.source.events import (
     ResolvePositions,
     SplitsListed,
 )
+from penstock.connector.source.batch_planner import BatchPlanner, BatchPlannerSettings
 from penstock.connector.source.split import Extent
 from penstock.connector.source.state import SourceState
 
@@ -39,7 +39,7 @@ class PlanningExecutor:
         self._scan = scan
         self._source = source
         self._planner: SplitPlanner | None = None
-        self._coordinator: Coordinator | None = None
+        self._coordinator: BatchPlanner | None = None
         self._ceiling: Mapping[str, int] | None = None
         self.extents: Mapping[str, Extent] = {}
 
@@ -98,17 +98,17 @@ class PlanningExecutor:
                 case _:
                     assert_never(effect)
 
-    def _coordinator_at(self, after: SourceState) -> Coordinator:
+    def _coordinator_at(self, after: SourceState) -> BatchPlanner:
         if self._coordinator is None or self._coordinator.state != after:
             source = self._source
-            settings = CoordinatorSettings(
+            settings = BatchPlannerSettings(
                 tracks_event_time=self._scan.rowtime is not None,
                 bounded=source.bounded,
                 discovery_interval_ms=source.discovery_interval_ms,
-                idle_timeout_ms=source.idle_timeout_ms,
+                idle_timeout_ms=source.watermark.idle_timeout_ms,
                 tolerates_loss=source.tolerates_loss,
             )
-            self._coordinator = Coordinator(settings, after)
+            self._coordinator = BatchPlanner(settings, after)
             if self._ceiling is not None:
                 self._coordinator.limit_to(self._ceiling)
         return self._coordinator

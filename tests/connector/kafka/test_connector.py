@@ -42,7 +42,7 @@ def test_a_plain_table_has_flinks_defaults() -> None:
     assert is_split_source(source)
     assert source.discovery_interval_ms == 300_000
     assert not source.bounded
-    assert (source.parallelism, source.max_records_per_batch, source.idle_timeout_ms) == (
+    assert (source.parallelism, source.max_records_per_batch, source.watermark.idle_timeout_ms) == (
         None,
         None,
         None,
@@ -76,7 +76,7 @@ def test_every_option_of_the_scan_is_understood() -> None:
 
     assert source.settings.startup == AtTimestamp(at_ms=1_700_000_000_000)
     assert source.discovery_interval_ms == 10_000
-    assert (source.parallelism, source.max_records_per_batch, source.idle_timeout_ms) == (
+    assert (source.parallelism, source.max_records_per_batch, source.watermark.idle_timeout_ms) == (
         3,
         5000,
         60_000,

@@ -18,8 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from penstock.connector.source.enumerator import SplitEnumerator
-from penstock.connector.source.events import (
+from penstock.connector.source.batch_events import (
     BatchPlanned,
     Effect,
     Event,
@@ -34,16 +33,17 @@ from penstock.connector.source.events import (
     ReportLost,
     SplitsListed,
 )
+from penstock.connector.source.known_splits import KnownSplits
 from penstock.connector.source.rate import share
 from penstock.connector.source.split import Discovery, Extent
 from penstock.connector.source.state import SourceState, SplitState
 from penstock.connector.source.watermark import combined_watermark, is_idle
 
-__all__ = ["Coordinator", "CoordinatorSettings"]
+__all__ = ["BatchPlanner", "BatchPlannerSettings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorSettings:
+class BatchPlannerSettings:
     """What a table's options say to the coordinator. Durations in ms; see SplitSource."""
 
     tracks_event_time: bool
@@ -53,13 +53,13 @@ class CoordinatorSettings:
     tolerates_loss: bool
 
 
-class Coordinator:
+class BatchPlanner:
     """Plans the batches of one scan. Driver only, one thread; see the module's drawing."""
 
-    def __init__(self, settings: CoordinatorSettings, state: SourceState | None = None) -> None:
+    def __init__(self, settings: BatchPlannerSettings, state: SourceState | None = None) -> None:
         self._settings = settings
         self._state = state or SourceState()
-        self._enumerator = SplitEnumerator(
+        self._enumerator = KnownSplits(
             discovery_interval_ms=settings.discovery_interval_ms,
             bounded=settings.bounded,
             # a table that is no longer bounded goes on where it stopped

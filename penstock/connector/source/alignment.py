@@ -1,0 +1,35 @@
+"""Watermark alignment (FLIP-182, FLIP-217): how far a split may run ahead of the slowest of its group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.connector.source.state import MAX_WATERMARK_MS
+
+__all__ = ["Alignment", "alignment_limit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alignment:
+    """The alignment options of a table. Sources of one job that name the same `group` advance together.
+
+    `max_drift_ms` is how far a split's watermark may be above the group's lowest; `update_interval_ms` is how
+    often readers report and the coordinator announces, where that takes events (the local executor).
+    """
+
+    group: str
+    max_drift_ms: int
+    update_interval_ms: int
+
+    def __post_init__(self) -> None:
+        assert self.max_drift_ms > 0, "a drift of nothing holds every split"
+        assert self.update_interval_ms > 0, "limits are announced at an interval"
+
+
+def alignment_limit(group_ms: int, max_drift_ms: int) -> int:
+    """Give the highest watermark that a split of the group may have, inclusive.
+
+    A group that is idle or finished as a whole is at the maximum, and so is its limit (FLINK-31632: Flink's sum
+    overflowed there, and no split was ever resumed).
+    """
+    return min(group_ms + max_drift_ms, MAX_WATERMARK_MS)
