@@ -150,7 +150,8 @@ class SplitSource(Protocol):
 
     `bounded`: every split has a stop. `skips_bad_records`: a record that cannot be decoded is left out and
     counted, else it fails the query. `tolerates_loss`: deleted records are counted and passed over, else they
-    fail the query. `discovery_interval_ms`: <= 0 is off. `max_records_per_batch`: None leaves the choice to the engine. `parallelism`: number of tasks of a batch, None for one per split.
+    fail the query. `discovery_interval_ms`: <= 0 is off. `max_records_per_batch`: None
+    leaves the choice to the engine. `parallelism`: number of tasks of a batch, None for one per split.
     """
 
     @property
