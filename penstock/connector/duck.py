@@ -17,7 +17,7 @@ from penstock.catalog.errors import UnsupportedError
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["query"]
+__all__ = ["CalculationError", "query"]
 
 MEMORY_LIMIT = "512MB"
 
@@ -36,6 +36,10 @@ _LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?([0-5]\d))?(?::?([0-5]\d))?", re.ASCII)
 
 
+class CalculationError(Exception):
+    """DuckDB could not run the query, for whatever reason it names: a mistake in it, values, memory."""
+
+
 class _Session:
     """A connection of one process and time zone; one query at a time."""
 
@@ -43,6 +47,8 @@ class _Session:
         import duckdb
 
         self._lock = threading.Lock()
+        # DuckDB is loaded where it is first needed: most processes of a query never calculate
+        self._error = duckdb.Error
         self._connection = duckdb.connect(":memory:", config=_LOCKED_DOWN)
         zone = _duckdb_zone(time_zone).replace("'", "''")
         try:
@@ -60,6 +66,8 @@ class _Session:
             try:
                 relation: duckdb.DuckDBPyRelation = self._connection.sql(sql)
                 return relation.to_arrow_table()
+            except self._error as error:
+                raise CalculationError(str(error)) from error
             finally:
                 self._connection.unregister("records")
 
@@ -72,7 +80,7 @@ _sessions: dict[tuple[int, str], _Session] = {}
 def query(sql: str, records: pa.Table, *, time_zone: str = "UTC") -> pa.Table:
     """Run `sql` over the one table `records`. `time_zone` is Spark's spelling of the session's time zone.
 
-    Raises UnsupportedError for a time zone that DuckDB does not know, duckdb.Error for what is wrong with `sql`.
+    Raises UnsupportedError for a time zone that DuckDB does not know, CalculationError for what is wrong with `sql`.
     """
     key = (os.getpid(), time_zone)
     session = _sessions.get(key)

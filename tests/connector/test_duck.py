@@ -5,12 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import threading
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.connector.duck import query
+from penstock.connector.duck import CalculationError, query
 
 RECORDS = pa.table({"n": [1, 2, 3]})
 MIDNIGHT_US = 1_704_067_200_000_000
@@ -37,7 +36,7 @@ def test_a_query_reaches_nothing_outside(sql):
     """No file, no network, no code, no setting, no Python variable."""
     globals()["RECORDS_OF_THIS_MODULE"] = RECORDS
 
-    with pytest.raises(duckdb.Error):
+    with pytest.raises(CalculationError):
         query(sql, RECORDS)
 
 

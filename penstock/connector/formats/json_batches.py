@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.catalog import types as t
 from penstock.connector.arrow import arrow_type
+from penstock.connector.duck import CalculationError
 from penstock.connector.formats.contract import Fields
 from penstock.connector.formats.json_columns import (
     Path,
@@ -160,7 +160,7 @@ class BatchReader:
         """Tell which lines hold the kinds of values that columns take; turn columns round where most do not."""
         try:
             fits, kinds = kinds_at(lines, [path for path, _ in nodes])
-        except duckdb.Error:  # such as out of memory: it is a help, not a need
+        except CalculationError:  # such as out of memory: it is a help, not a need
             return np.ones(len(lines), np.bool_)
         for (path, logical), found in zip(nodes, kinds, strict=True):
             usual = _is_one_of(found, _expected(logical, swapped=path in self._swapped))
@@ -210,7 +210,7 @@ def _fits_by_syntax(lines: Lines) -> Mask:
     """Tell which lines are JSON."""
     try:
         return is_json(lines)
-    except duckdb.Error:  # as above
+    except CalculationError:  # as above
         return np.ones(len(lines), np.bool_)
 
 

@@ -34,8 +34,6 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 MAX_SPACE = 32
 """Whitespace characters tolerated before and behind an object by the fast path."""
 
-_NOTHING = pa.scalar(b"", pa.binary())
-_NEWLINE = pa.scalar(b"\n", pa.binary())
 _SPACES = np.frombuffer(b" \t\r\n", np.uint8)
 # In pyarrow's messages. Should they change, bad lines are found all the same, only more slowly.
 _ROW = re.compile(r" in row (\d+)")
@@ -70,7 +68,7 @@ class UnreadableError(Exception):
 
 def to_lines(values: Sequence[bytes | None]) -> Lines:
     """Join values; None stays null. Values of more than two gigabytes give a chunked array."""
-    return pc.binary_join_element_wise(pa.array(values, pa.binary()), _NOTHING, _NEWLINE)
+    return pc.binary_join_element_wise(pa.array(values, pa.binary()), b"", b"\n")
 
 
 def looks_like_object(lines: Lines) -> Mask:

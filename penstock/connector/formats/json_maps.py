@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.connector.duck import CalculationError
 from penstock.connector.formats.json_columns import any_between
 from penstock.connector.formats.json_kinds import map_entries
 from penstock.connector.formats.json_lines import Lines, Mask
@@ -43,7 +43,7 @@ def read_map(
     """
     try:
         keys, values = map_entries(lines, path)
-    except duckdb.Error:  # such as out of memory
+    except CalculationError:  # such as out of memory
         return _read_halves(lines, path, objects, kind, reader)
     sizes = _sizes(keys)
     if not np.array_equal(sizes, _sizes(values)):

@@ -17,7 +17,7 @@ from penstock.connector.kafka.split import TopicPartition
 __all__ = ["Records", "metadata_array"]
 
 # org.apache.kafka.common.record.TimestampType by librdkafka's codes
-_TIMESTAMP_TYPES = pa.array(["NoTimestampType", "CreateTime", "LogAppendTime"])
+_TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def _timestamp(records: Records) -> pa.Array:
 
 
 def _timestamp_type(records: Records) -> pa.Array:
-    return _TIMESTAMP_TYPES.take(pa.array(_timestamps(records)[:, 0]))
+    return pa.array(_TIMESTAMP_TYPES).take(pa.array(_timestamps(records)[:, 0]))
 
 
 def _timestamps(records: Records) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import pickle
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import BadRecordError
+from penstock.connector.duck import CalculationError
 from penstock.connector.formats import json as json_format
 from penstock.connector.formats import json_kinds
 from penstock.connector.formats.json_records import RecordReader
@@ -317,7 +317,7 @@ def test_nothing_depends_on_duckdb(monkeypatch):
     """It only finds bad lines sooner, and reads maps sooner: out of memory, it costs time but no row."""
 
     def refuse(*_: object, **__: object) -> None:
-        raise duckdb.OutOfMemoryException("none left")
+        raise CalculationError("none left")
 
     monkeypatch.setattr(json_kinds, "query", refuse)
     columns = {"id": "INT", "m": "MAP<STRING, INT>"}
