@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -30,7 +32,8 @@ def start_spark(
     """Start a Spark session, or take the running one. `conf` wins over the defaults.
 
     `launch` is given all settings and may launch the Java process its own way (`jvm.py`). Raises InputError
-    when Java is missing or too old, ConfigError when a session runs that has no Delta.
+    when Java is missing or too old, ConfigError when a session runs that has no Delta, or when PYSPARK_PYTHON
+    names an interpreter that lacks what Spark's Python processes need.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -39,6 +42,7 @@ def start_spark(
     os.environ["JAVA_HOME"] = str(find_java().path)  # the one named there may be too old
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
+        _check_interpreter(os.environ["PYSPARK_PYTHON"])
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {**_defaults(master), **(conf or {})}
     if launch is not None:
@@ -58,6 +62,29 @@ def check_spark(spark: SparkSession) -> None:
             hint="start it with spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, "
             "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog and the Delta jars; "
             "or let Penstock start it: penstock.connect()",
+        )
+
+
+def _check_interpreter(python: str) -> None:
+    """Check that the interpreter of Spark's Python processes has what they need. Raises ConfigError.
+
+    Without it Spark says that a "Python worker failed to connect back", and why only in its log.
+    """
+    if shutil.which(python) == sys.executable:
+        return
+    hint = f"unset PYSPARK_PYTHON, or install Penstock there: {python} -m pip install penstock"
+    try:
+        check = [python, "-c", "import pyarrow, pyspark, penstock"]
+        done = subprocess.run(check, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(
+            f"PYSPARK_PYTHON = {python!r} does not run: {error}", hint=hint
+        ) from error
+    if done.returncode:
+        why = done.stderr.strip().splitlines() or ["it says nothing"]
+        raise ConfigError(
+            f"Spark's Python processes would run {python} (PYSPARK_PYTHON), which cannot read tables: {why[-1]}",
+            hint=hint,
         )
 
 

@@ -1,0 +1,39 @@
+"""What is checked before a JVM starts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.catalog.errors import ConfigError
+from penstock.sql.run.spark_session import start_spark
+
+
+@pytest.fixture(autouse=True)
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no Spark be running, whatever other tests have started."""
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+
+
+def test_an_interpreter_without_pyarrow_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's own message names neither the interpreter nor the package."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+
+    with pytest.raises(ConfigError, match=f"{python}.*No module named 'pyarrow'") as caught:
+        start_spark()
+    assert "unset PYSPARK_PYTHON" in (caught.value.hint or "")
+
+
+def test_an_interpreter_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "no-such-python")
+
+    with pytest.raises(ConfigError, match="'no-such-python' does not run"):
+        start_spark()
