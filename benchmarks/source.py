@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
+import os
 import shutil
 import statistics
 import subprocess
@@ -17,13 +17,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bids import PARTITIONS, write_bids
 from benchmarks.contestants import CONTESTANTS
+from benchmarks.machine import describe_machine, machine
 from penstock.connector.kafka.broker import EmbeddedBroker
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,6 +37,8 @@ TITLES = {
     ("penstock", "noop"): "Penstock",
     ("spark", "delta"): "Spark's Kafka source + from_json → Delta",
     ("penstock", "delta"): "Penstock → Delta",
+    ("before", "noop"): "Penstock as it was",
+    ("before", "delta"): "Penstock as it was → Delta",
 }
 
 
@@ -46,6 +47,7 @@ class Runner:
     """A contestant's process."""
 
     name: str
+    folder: Path
     process: subprocess.Popen[str]
 
     def ask(self, order: str) -> dict[str, Any]:
@@ -76,9 +78,9 @@ class Measured:
         """Median rows a second."""
         return self.rows / statistics.median(self.seconds[key])
 
-    def ratio(self, sink: str) -> float:
-        """Penstock over Spark's own."""
-        return self.rate(("penstock", sink)) / self.rate(("spark", sink))
+    def ratio(self, sink: str, other: str = "spark") -> float:
+        """Penstock over Spark's own, or over itself as it was."""
+        return self.rate(("penstock", sink)) / self.rate((other, sink))
 
 
 def main() -> int:
@@ -87,10 +89,13 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument(
+        "--beside", type=Path, help="a checkout of an earlier Penstock, measured in the same run"
+    )
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
-        measured = measure(folder, arguments.rows, arguments.rounds)
+        measured = measure(folder, arguments.rows, arguments.rounds, arguments.beside)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     text = report(measured, arguments.rounds)
@@ -101,7 +106,7 @@ def main() -> int:
     return 0 if min(measured.ratio("noop"), measured.ratio("delta")) >= GOAL else 1
 
 
-def measure(folder: Path, rows: int, rounds: int) -> Measured:
+def measure(folder: Path, rows: int, rounds: int, beside: Path | None) -> Measured:
     """Start everyone, let them read in turn, stop everyone."""
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker(folder / "kafka", heap_mb=1024))
@@ -110,12 +115,15 @@ def measure(folder: Path, rows: int, rounds: int) -> Measured:
         runners = [
             stack.enter_context(started(name, broker.bootstrap, folder)) for name in CONTESTANTS
         ]
+        if beside is not None:
+            before = started("before", broker.bootstrap, folder / "before", beside.resolve())
+            runners.append(stack.enter_context(before))
         measured = Measured(rows=written)
         for number in range(rounds + 1):
             for runner in runners:
-                for sink in CONTESTANTS[runner.name].sinks:
+                for sink in CONTESTANTS[contestant(runner.name)].sinks:
                     take_turn(runner, sink, number, measured)
-                    shutil.rmtree(folder / runner.name / f"{sink}_{number}", ignore_errors=True)
+                    shutil.rmtree(runner.folder / f"{sink}_{number}", ignore_errors=True)
     return measured
 
 
@@ -132,14 +140,25 @@ def take_turn(runner: Runner, sink: str, number: int, measured: Measured) -> Non
         measured.seconds.setdefault((runner.name, sink), []).append(result["seconds"])
 
 
+def contestant(name: str) -> str:
+    """Who runs under a name: the Penstock of before is one too."""
+    return "penstock" if name == "before" else name
+
+
 @contextmanager
-def started(name: str, bootstrap: str, folder: Path) -> Iterator[Runner]:
-    """A contestant ready for orders; it ends when its standard input does."""
-    command = [sys.executable, "-m", "benchmarks.contestants", name, bootstrap, TOPIC, str(folder)]
+def started(name: str, bootstrap: str, folder: Path, checkout: Path = ROOT) -> Iterator[Runner]:
+    """A contestant ready for orders, of this checkout or another; it ends when its standard input does."""
+    who = contestant(name)
+    command = [sys.executable, "-m", "benchmarks.contestants", who, bootstrap, TOPIC, str(folder)]
     process = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command,
+        cwd=checkout,
+        env=os.environ | {"PYTHONPATH": str(checkout)},  # Spark's Python processes too
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    runner = Runner(name, process)
+    runner = Runner(name, folder / who, process)
     try:
         runner.answer()
         yield runner
@@ -163,6 +182,11 @@ def report(measured: Measured, rounds: int) -> str:
         f"Penstock over Spark's own source: **{measured.ratio('noop'):.2f}** into nothing, "
         f"**{measured.ratio('delta'):.2f}** into Delta."
     )
+    if ("before", "noop") in measured.seconds:
+        verdict += (
+            f" Over Penstock as it was: {measured.ratio('noop', 'before'):.2f} and "
+            f"{measured.ratio('delta', 'before'):.2f}."
+        )
     lines = [
         "# Reading Kafka",
         "",
@@ -172,13 +196,15 @@ def report(measured: Measured, rounds: int) -> str:
         "|---|---:|---|",
     ]
     for key, title in TITLES.items():
+        if key not in measured.seconds:
+            continue
         runs = ", ".join(f"{seconds:.2f}" for seconds in measured.seconds[key])
         lines.append(f"| {title} | {measured.rate(key):,.0f} | {runs} |")
     lines += [
         "",
         verdict,
         "",
-        ", ".join(f"{name} {value}" for name, value in machine().items()),
+        describe_machine(),
         "",
     ]
     return "\n".join(lines)
@@ -202,20 +228,6 @@ def as_json(measured: Measured) -> str:
         )
         + "\n"
     )
-
-
-def machine() -> dict[str, str]:
-    """What it ran on and with."""
-    import os
-
-    packages = ("pyspark", "delta-spark", "confluent-kafka", "pyarrow")
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "cores": str(os.cpu_count()),
-        "system": f"{platform.system()} {platform.machine()}",
-        "Python": platform.python_version(),
-        **{name: version(name) for name in packages},
-    }
 
 
 def progress(text: str) -> None:

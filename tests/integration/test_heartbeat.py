@@ -1,0 +1,106 @@
+"""Windows close without a new record: a split went idle, or a bounded table is read to its end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.sql.run.job import Job
+from tests.integration.pipeline import delta_rows, wait_until
+from tests.kafka_server import KafkaServer
+
+TABLE = """
+CREATE TABLE events (id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH (
+  'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
+  'scan.startup.mode' = 'earliest-offset', 'format' = 'json'{options}
+)"""
+SINK = """
+CREATE TABLE counts (window_start TIMESTAMP(3), n BIGINT) WITH ('connector' = 'delta', 'path' = 'counts')
+"""
+INSERT = """
+INSERT INTO counts SELECT window_start, COUNT(*)
+FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+"""
+
+
+def rows_of(*seconds: int) -> list[dict[str, object]]:
+    """Records at seconds of one minute."""
+    return [{"id": s, "ts": f"2024-05-01 00:00:{s:02}"} for s in seconds]
+
+
+def counts(project: Path) -> dict[datetime, int]:
+    """What the sink holds."""
+    rows = delta_rows(project / "counts", "SELECT window_start, n FROM {table}")
+    return {start.replace(tzinfo=None): n for start, n in rows}
+
+
+def moment(second: int) -> datetime:
+    """A second of that minute."""
+    return datetime(2024, 5, 1, 0, 0, second)
+
+
+def test_an_idle_split_lets_windows_close(
+    spark: SparkSession, kafka: KafkaServer, project: Path
+) -> None:
+    """One partition falls silent at second 3; after the timeout the other alone says that second 20 is past.
+
+    Its own last record came before that: nothing but the clock closes the windows.
+    """
+    topic = kafka.create_topic(partitions=2)
+    kafka.produce_json(topic, rows_of(1, 2, 3), partition=0)
+    options = ", 'scan.watermark.idle-timeout' = '10 s'"
+    with penstock.connect(spark) as session:
+        session.sql(TABLE.format(topic=topic, bootstrap=kafka.bootstrap, options=options))
+        session.sql(SINK)
+        job = session.sql(INSERT)
+        assert isinstance(job, Job)
+        wait_until(lambda: job.progress.rows_in == 3, seconds=120, what="the silent partition")
+        kafka.produce_json(topic, rows_of(4, 12, 25), partition=1)
+        wait_until(lambda: job.progress.rows_in == 6, seconds=120, what="the other partition")
+        assert counts(project) == {}
+        wait_until(
+            lambda: counts(project) == {moment(0): 4, moment(10): 1},
+            seconds=60,
+            what="the windows before second 20",
+        )
+        job.stop()
+
+    assert job.progress.rows_dropped == 0
+    assert job.exception is None
+
+
+def test_a_bounded_table_whose_last_split_is_empty_closes_its_windows(
+    spark: SparkSession, kafka: KafkaServer, project: Path
+) -> None:
+    """A partition that never had a record holds nothing back once the table is at its end."""
+    topic = kafka.create_topic(partitions=3)
+    kafka.produce_json(topic, rows_of(1, 11), partition=0)
+    kafka.produce_json(topic, rows_of(2, 3, 31), partition=1)
+    options = ", 'scan.bounded.mode' = 'latest-offset'"
+    with penstock.connect(spark) as session:
+        session.sql(TABLE.format(topic=topic, bootstrap=kafka.bootstrap, options=options))
+        session.sql(SINK)
+        job = session.sql(INSERT)
+        assert isinstance(job, Job)
+        assert job.await_termination(180)
+
+    assert counts(project) == {moment(0): 3, moment(10): 1, moment(30): 1}
+
+
+def test_a_bounded_table_without_any_record_ends(
+    spark: SparkSession, kafka: KafkaServer, project: Path
+) -> None:
+    """Nothing to read is an end too."""
+    topic = kafka.create_topic(partitions=2)
+    options = ", 'scan.bounded.mode' = 'latest-offset'"
+    with penstock.connect(spark) as session:
+        session.sql(TABLE.format(topic=topic, bootstrap=kafka.bootstrap, options=options))
+        session.sql(SINK)
+        job = session.sql(INSERT)
+        assert isinstance(job, Job)
+        assert job.await_termination(180)
+
+    assert counts(project) == {}
