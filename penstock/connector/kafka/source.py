@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.catalog.schema import Schema
 from penstock.catalog.types import LogicalType
-from penstock.connector.contract import FetcherModel, ReadRequest
+from penstock.connector.contract import FetcherModel, ReadRequest, SplitPlanner
 from penstock.connector.kafka.fields import Projection, TableFormats
 from penstock.connector.kafka.metadata import METADATA_TYPES
+from penstock.connector.kafka.ownership import owner_of
 from penstock.connector.kafka.settings import KafkaSettings
+from penstock.connector.source.discovering import DiscoveringEnumerator
+from penstock.connector.source.enumerator import MakeEnumerator
 from penstock.connector.watermark_options import WatermarkSettings
 
 if TYPE_CHECKING:
@@ -75,6 +79,16 @@ class KafkaSource:
     def discovery_interval_ms(self) -> int:
         """`scan.topic-partition-discovery.interval`; -1 for a bounded scan."""
         return self.settings.discovery_interval_ms
+
+    def enumerator(self, planner: SplitPlanner) -> MakeEnumerator:
+        """Push partitions to the readers that own them, and look for new ones at the interval."""
+        return partial(
+            DiscoveringEnumerator,
+            planner=planner,
+            bounded=self.bounded,
+            discovery_interval_ms=self.discovery_interval_ms,
+            owner=owner_of,
+        )
 
     def open_planner(self, peeked: ReadRequest) -> KafkaSplitPlanner:
         """Open the driver's side."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.connector.source.state import MAX_WATERMARK_MS
 
-__all__ = ["Alignment", "alignment_limit"]
+__all__ = ["Alignment", "WatermarkAggregator", "alignment_limit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,3 +33,30 @@ def alignment_limit(group_ms: int, max_drift_ms: int) -> int:
     overflowed there, and no split was ever resumed).
     """
     return min(group_ms + max_drift_ms, MAX_WATERMARK_MS)
+
+
+class WatermarkAggregator:
+    """The lowest of what a source's readers reported last (Flink's WatermarkAggregator).
+
+    A reader that never reported is absent and holds nobody back (FLINK-32414); one that is idle or finished
+    reports the maximum, and its next report counts as it is, lower ones too (FLINK-32496).
+    """
+
+    def __init__(self) -> None:
+        self._by_reader: dict[int, int] = {}
+
+    @property
+    def lowest_ms(self) -> int | None:
+        """The lowest watermark, epoch ms; None where no reader has reported."""
+        return min(self._by_reader.values(), default=None)
+
+    def report(self, reader: int, watermark_ms: int) -> None:
+        """Take a reader's watermark in the place of its last one."""
+        self._by_reader[reader] = watermark_ms
+
+    def forget(self, reader: int) -> None:
+        """Leave a reader that is gone out of the minimum (FLINK-40505)."""
+        self._by_reader.pop(reader, None)
+
+    def __contains__(self, reader: int) -> bool:
+        return reader in self._by_reader
