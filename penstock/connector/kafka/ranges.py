@@ -24,13 +24,22 @@ __all__ = ["RangeProgress", "by_partition"]
 
 @dataclass(slots=True)
 class RangeProgress:
-    """One range under way: `position` is the next offset to read."""
+    """One range under way: `position` is the next offset to read, `told` the one that a fetch last reported.
+
+    `caught_up` says that the end of the partition was seen there, where nothing can be expected. `leader_epoch` is
+    that of the record before `position`; the one of the split would look like a truncated log once a later leader
+    has written more (KIP-320).
+    """
 
     split: KafkaSplit
     position: int = field(init=False)
+    told: int = field(init=False)
+    leader_epoch: int | None = field(init=False)
+    caught_up: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        self.position = self.split.start
+        self.position = self.told = self.split.start
+        self.leader_epoch = self.split.leader_epoch
 
     @property
     def partition(self) -> TopicPartition:
@@ -45,9 +54,7 @@ class RangeProgress:
     @property
     def start(self) -> Start:
         """Where a consumer has to go on."""
-        return Start(
-            partition=self.partition, offset=self.position, leader_epoch=self.split.leader_epoch
-        )
+        return Start(partition=self.partition, offset=self.position, leader_epoch=self.leader_epoch)
 
     def left(self, most: int) -> int:
         """Count the offsets that are left, at most `most`."""
@@ -59,6 +66,23 @@ class RangeProgress:
         self.position = max(self.position, position)
         return moved
 
+    def at_end(self, position: int) -> None:
+        """The partition ended at `position` when the consumer was there."""
+        self.advance(position)
+        self.caught_up = position >= self.position
+
+    def go_back(self, position: int) -> None:
+        """Go on at the end of a log that lost what was read of it."""
+        self.position = position
+        self.leader_epoch = None
+
+    def tell(self) -> int | None:
+        """Give the next position to read if it was not told yet; never past the stop."""
+        if self.position == self.told:
+            return None
+        self.told = self.position
+        return self.position if self.split.stop is None else min(self.position, self.split.stop)
+
     def take(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Give the records of one partition that belong to the range, and move past them."""
         begin, end = 0, len(messages)
@@ -68,6 +92,8 @@ class RangeProgress:
         if self.split.stop is not None and last >= self.split.stop:
             end = bisect_left(messages, self.split.stop, key=_offset)
         self.advance(last + 1)
+        self.caught_up = False
+        self.leader_epoch = messages[-1].leader_epoch()
         return messages if (begin, end) == (0, len(messages)) else messages[begin:end]
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 from penstock.connector.kafka.client import KafkaConsumer, Message
 from penstock.connector.kafka.connection import (
@@ -17,6 +18,7 @@ from penstock.connector.kafka.connection import (
     EndOfPartition,
     Event,
     OffsetUnavailable,
+    Start,
     TopicUnknown,
 )
 from penstock.connector.kafka.decode import RecordDecoder
@@ -59,6 +61,8 @@ class KafkaSplitReader:
         self._ranges: dict[TopicPartition, RangeProgress] = {}
         self._paused: dict[TopicPartition, RangeProgress] = {}
         self._finished: set[str] = set()
+        # still assigned though finished: taking the last ones off is left to `close`
+        self._left_over: list[TopicPartition] = []
         self._woken = threading.Event()
         self._moved_at_s = time.monotonic()
 
@@ -68,18 +72,20 @@ class KafkaSplitReader:
         for split in splits:
             assert isinstance(split, KafkaSplit), f"not a split of Kafka: {split}"
             reading = RangeProgress(split)
-            assert reading.partition not in self._ranges, f"{split.split_id} is being read already"
+            taken = reading.partition in self._ranges or reading.partition in self._paused
+            assert not taken, f"{split.split_id} is being read already"
             if reading.finished:
                 self._finished.add(split.split_id)
                 continue
             self._ranges[reading.partition] = reading
             added.append(reading.start)
         self._moved_at_s = time.monotonic()
-        if self._consumer is not None:
-            self._consumer.add(added)
-        elif added:
-            self._consumer = CONSUMERS.lend(self._connection)
-            self._consumer.assign(added)
+        with self._kept_only_if_well():
+            if added and self._consumer is None:
+                self._consumer = CONSUMERS.lend(self._connection)
+                self._consumer.assign(added)
+            elif added:
+                self._add(added)
 
     def fetch(self) -> RecordsWithSplitIds:
         """Wait up to a second for records; may be empty.
@@ -87,7 +93,7 @@ class KafkaSplitReader:
         Raises BadRecordError, DataLossError, TopicChangedError, BrokerUnavailableError.
         """
         give_up_s = time.monotonic() + FETCH_S
-        try:
+        with self._kept_only_if_well():
             while True:
                 fetched = self._fetch_once()
                 if fetched is not None:
@@ -95,21 +101,27 @@ class KafkaSplitReader:
                 if self._woken.is_set() or time.monotonic() > give_up_s:
                     self._woken.clear()
                     return RecordsWithSplitIds()
-        except BaseException:
-            self._discard()
-            raise
 
     def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
-        """Stop or go on delivering splits (FLIP-217). Unknown ids are ignored: they may just have finished."""
-        resumed = [reading for p, reading in self._paused.items() if p.split_id in resume]
-        paused = [reading for p, reading in self._ranges.items() if p.split_id in pause]
+        """Stop or go on delivering splits (FLIP-217); an id in both is stopped, as in Flink.
+
+        Unknown ids are ignored: they may just have finished (FLINK-39728).
+        """
+        resumed = [
+            reading
+            for place, reading in self._paused.items()
+            if place.split_id in resume and place.split_id not in pause
+        ]
+        paused = [reading for place, reading in self._ranges.items() if place.split_id in pause]
         for reading in resumed:
             self._ranges[reading.partition] = self._paused.pop(reading.partition)
         for reading in paused:
             self._paused[reading.partition] = self._ranges.pop(reading.partition)
-        if self._consumer is not None:
-            self._consumer.add([reading.start for reading in resumed])
-            self._consumer.remove([reading.partition for reading in paused])
+        with self._kept_only_if_well():
+            if resumed:
+                self._add([reading.start for reading in resumed])
+            if paused and self._consumer is not None:
+                self._consumer.remove([reading.partition for reading in paused])
         self._moved_at_s = time.monotonic()
 
     def wake_up(self) -> None:
@@ -122,11 +134,24 @@ class KafkaSplitReader:
         if consumer is not None:
             CONSUMERS.give_back(consumer)
 
-    def _discard(self) -> None:
+    def _add(self, starts: Sequence[Start]) -> None:
+        """Read more partitions; the others stay where they are."""
+        assert self._consumer is not None, "a consumer is lent when the first split comes"
+        left_over, self._left_over = self._left_over, []
+        if left_over:
+            self._consumer.remove(left_over)
+        self._consumer.add(starts)
+
+    @contextmanager
+    def _kept_only_if_well(self) -> Iterator[None]:
         """Close a consumer in an unknown state: the next reader gets another."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            consumer.close()
+        try:
+            yield
+        except BaseException:
+            consumer, self._consumer = self._consumer, None
+            if consumer is not None:
+                consumer.close()
+            raise
 
     def _fetch_once(self) -> RecordsWithSplitIds | None:
         """Take what comes within POLL_S; None when that was nothing."""
@@ -142,14 +167,21 @@ class KafkaSplitReader:
             self._on_event(event)
         if not taken:
             self._look_at_positions()
-        if taken or any(reading.finished for reading in self._ranges.values()):
+        if any(reading.position != reading.told for reading in self._ranges.values()):
             return self._hand_over(taken)
         if time.monotonic() - self._moved_at_s > STALLED_AFTER_S:
-            for reading in list(self._ranges.values()):
-                self._check.stalled(reading, self._consumer.last_error)
-            self._moved_at_s = time.monotonic()
-            self._reassign()
+            self._look_why_it_stalls()
         return None
+
+    def _look_why_it_stalls(self) -> None:
+        """Let each range that waits in vain fail or move on, and begin again; others stay as they are."""
+        assert self._consumer is not None, "only a reader with a consumer reads"
+        self._moved_at_s = time.monotonic()
+        waiting = [r for r in self._ranges.values() if r.split.stop is not None or not r.caught_up]
+        for reading in waiting:
+            self._check.stalled(reading, self._consumer.last_error)
+        if waiting:
+            self._reassign()
 
     def _take(self, messages: Sequence[Message]) -> dict[TopicPartition, Sequence[Message]]:
         """Give the records that belong to the ranges, and move the ranges past them."""
@@ -162,24 +194,32 @@ class KafkaSplitReader:
         decoded = self._decoder.decode(Records.of(taken)) if taken else None
         done = [place for place, reading in self._ranges.items() if reading.finished]
         finished = frozenset({*self._finished, *(place.split_id for place in done)})
+        told = {place.split_id: reading.tell() for place, reading in self._ranges.items()}
+        positions = {
+            split_id: position for split_id, position in told.items() if position is not None
+        }
         self._finished.clear()
         for place in done:
             del self._ranges[place]
         if done and self._ranges and self._consumer is not None:
             self._consumer.remove(done)
+        elif done:
+            self._left_over += done
         self._moved_at_s = time.monotonic()
         if decoded is None:
-            return RecordsWithSplitIds(finished=finished)
+            return RecordsWithSplitIds(finished=finished, positions=positions)
         return RecordsWithSplitIds(
-            batches=decoded.batches, finished=finished, skipped=decoded.skipped
+            batches=decoded.batches,
+            finished=finished,
+            positions=positions,
+            skipped=decoded.skipped,
         )
 
     def _look_at_positions(self) -> None:
         """Pass gaps: control and aborted records are not delivered but move the consumer's position."""
         assert self._consumer is not None, "positions are a consumer's"
         for place, position in self._consumer.positions(list(self._ranges)).items():
-            if self._ranges[place].advance(position):
-                self._moved_at_s = time.monotonic()
+            self._ranges[place].advance(position)
 
     def _on_event(self, event: Event) -> None:
         assert self._consumer is not None, "events come from a consumer"
@@ -191,12 +231,9 @@ class KafkaSplitReader:
         match event:
             case EndOfPartition():
                 # below the stop that is no end, but an open transaction or a broker that went back
-                reading.advance(event.offset)
+                reading.at_end(event.offset)
             case OffsetUnavailable():
-                before = reading.position
                 self._check.go_on(reading)
-                if reading.position > before:
-                    self._moved_at_s = time.monotonic()
                 self._reassign()
             case TopicUnknown():
                 self._check.still_there(reading)
@@ -204,4 +241,5 @@ class KafkaSplitReader:
     def _reassign(self) -> None:
         """Begin again where each range stands."""
         assert self._consumer is not None, "only a reader with a consumer reads"
+        self._left_over.clear()
         self._consumer.assign([r.start for r in self._ranges.values() if not r.finished])

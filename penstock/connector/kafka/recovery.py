@@ -58,15 +58,27 @@ class LogCheck:
             extent.end,
             offset,
         )
-        reading.advance(reading.split.stop or offset)
+        if reading.split.stop is None:
+            reading.go_back(extent.end)
+        else:
+            reading.advance(reading.split.stop)
 
     def stalled(self, reading: RangeProgress, last_error: str | None) -> None:
-        """Find out why a range gets no further, and raise that or move it on."""
+        """Find out why a range gets no further, and raise that or move it on.
+
+        One without an end that has read all there is does not stall, however long nothing comes.
+        """
+        if reading.split.stop is None and reading.caught_up:
+            return
         extent = self._extent(reading)
         position, stop = reading.position, reading.split.stop
-        target = position + 1 if stop is None else stop
+        # without an end, only what is in the log already can be waited for in vain
+        target = max(position, extent.end) if stop is None else stop
         if position < extent.first:
             self.go_on(reading)
+        elif stop is None and position == target:
+            if self._end_of_log(reading) < position:
+                self._shorter(reading, position, extent)
         elif extent.end < target and self._end_of_log(reading) < target:
             self._shorter(reading, target - 1, extent)
         else:

@@ -27,10 +27,10 @@ def read_partition(
         yield framer.heartbeat()
     request = ReadRequest(columns=scan.columns)
     try:
-        with SourceReader(lambda: source.open_reader(request)) as reader:
+        with SourceReader(lambda: source.open_reader(request), model=source.fetching) as reader:
             reader.add_splits(partition.splits)
             reader.notify_no_more_splits()
-            for records in reader.poll():
+            for records in reader.read_to_end():
                 for _, batch in records.batches:
                     yield framer.rows(batch)
             skipped = reader.skipped

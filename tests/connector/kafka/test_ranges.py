@@ -75,6 +75,43 @@ def test_progress_never_goes_back() -> None:
     assert progress.left(100) == 100
 
 
+def test_a_position_is_told_once_and_never_past_the_stop() -> None:
+    """Records behind the stop were fetched, but are not the range's."""
+    progress = reading(5, 8)
+    before = progress.tell()
+    progress.take(messages([5, 6]))
+    told = [progress.tell(), progress.tell()]
+    progress.take(messages([20]))
+
+    assert before is None
+    assert told == [7, None]
+    assert progress.tell() == 8
+
+
+def test_a_range_goes_on_under_the_leader_epoch_of_its_last_record() -> None:
+    """That of planning is older than what later leaders wrote, and would look like a truncated log (KIP-320)."""
+    split = KafkaSplit(split_id="t-0", start=5, stop=None, topic="t", partition=0, leader_epoch=1)
+    progress = RangeProgress(split)
+    planned = progress.start.leader_epoch
+    progress.take([Message(topic="t", partition=0, offset=5, value=b"", leader_epoch=3)])
+
+    assert (planned, progress.start.leader_epoch) == (1, 3)
+
+
+def test_a_range_is_caught_up_from_the_end_of_its_partition_to_the_next_record() -> None:
+    """The end of a shorter log says nothing."""
+    progress = reading(5, None)
+    seen = [progress.caught_up]
+    for step in (3, 9):
+        progress.at_end(step)
+        seen.append(progress.caught_up)
+    progress.take(messages([9]))
+
+    assert seen == [False, False, True]
+    assert not progress.caught_up
+    assert progress.position == 10
+
+
 def test_a_fetch_is_sorted_by_partition() -> None:
     """Runs of one partition come together, in order; strangers are left out."""
     mixed = messages([1, 2], 1) + messages([5], 0) + messages([3], 1) + messages([9], 7)

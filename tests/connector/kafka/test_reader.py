@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +21,11 @@ from penstock.catalog.errors import (
 )
 from penstock.connector.contract import ReadRequest
 from penstock.connector.kafka import reader as reader_module
+from penstock.connector.kafka.client import KafkaConsumer
 from penstock.connector.kafka.pool import CONSUMERS
 from penstock.connector.kafka.split import KafkaSplit
-from penstock.connector.source.reader import SourceReader
+from penstock.connector.source.reader import NothingAvailable, SourceReader
+from penstock.connector.source.records import RecordsWithSplitIds
 from tests.connector.kafka.reading import (
     open_transaction,
     planned,
@@ -32,10 +36,20 @@ from tests.connector.kafka.reading import (
 )
 
 if TYPE_CHECKING:
+    from penstock.connector.kafka.reader import KafkaSplitReader
     from tests.kafka_server import KafkaServer
 
 NOON_MS = 1_700_000_000_000
 BOUNDED = {"scan.bounded.mode": "latest-offset"}
+
+
+@dataclass
+class Fetches:
+    """What fetches of a split reader gave: ids and positions by split, and splits that finished."""
+
+    ids: dict[str, list[int]] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)
+    finished: set[str] = field(default_factory=set)
 
 
 def rows(count: int, first: int = 0) -> list[dict[str, Any]]:
@@ -480,6 +494,26 @@ def test_consumers_are_kept_for_the_next_reader(kafka: KafkaServer) -> None:
     assert CONSUMERS._resting == []
 
 
+def test_a_consumer_that_failed_to_pause_is_not_kept(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows what it reads now; the error comes as it is."""
+    topic = kafka.create_topic()
+    CONSUMERS.clear()
+    reader = opened(kafka, topic)
+    reader.add_splits([endless(topic)])
+
+    def refuse(*_: object) -> None:
+        raise BrokerUnavailableError("no")
+
+    monkeypatch.setattr(KafkaConsumer, "remove", refuse)
+    with pytest.raises(BrokerUnavailableError, match="no"):
+        reader.pause_or_resume([f"{topic}-0"], [])
+    reader.close()
+
+    assert CONSUMERS._resting == []
+
+
 def test_a_fetch_that_waits_is_woken(kafka: KafkaServer) -> None:
     """From another thread, which is how a task ends early."""
     topic = kafka.create_topic()
@@ -533,6 +567,202 @@ def test_a_paused_split_stands_still_and_goes_on_where_it_was(kafka: KafkaServer
     assert got == {f"{topic}-0": list(range(20)), f"{topic}-1": list(range(100, 110))}
 
 
+def endless(topic: str, partition: int = 0, *, start: int = 0) -> KafkaSplit:
+    """A partition from an offset on, without an end."""
+    return KafkaSplit(
+        split_id=f"{topic}-{partition}", start=start, topic=topic, partition=partition
+    )
+
+
+def opened(kafka: KafkaServer, topic: str) -> KafkaSplitReader:
+    """A split reader of the column `id`."""
+    return topic_source(kafka, topic).open_reader(ReadRequest(columns=("id",)))
+
+
+def fetched_until(
+    reader: KafkaSplitReader, reached: Callable[[Fetches], bool], got: Fetches | None = None
+) -> Fetches:
+    """Fetch until a condition holds, and close the reader if it does not in time."""
+    got = got or Fetches()
+    deadline = time.monotonic() + 20
+    while not reached(got):
+        assert time.monotonic() < deadline, f"only {got}"
+        records = reader.fetch()
+        got.positions |= records.positions
+        got.finished |= records.finished
+        for split_id, batch in records.batches:
+            got.ids.setdefault(split_id, []).extend(batch.column("id").to_pylist())
+    return got
+
+
+def test_a_fetch_says_how_far_each_split_was_read(kafka: KafkaServer) -> None:
+    """The next offset; a stop is never passed, though records behind it were fetched."""
+    topic = kafka.create_topic(partitions=2)
+    for partition in (0, 1):
+        kafka.produce(topic, encoded(10), partition=partition)
+    reader = opened(kafka, topic)
+    bounded = KafkaSplit(split_id=f"{topic}-1", start=2, stop=5, topic=topic, partition=1)
+
+    reader.add_splits([endless(topic), bounded])
+    got = fetched_until(reader, lambda got: got.positions == {f"{topic}-0": 10, f"{topic}-1": 5})
+    reader.close()
+
+    assert got.ids == {f"{topic}-0": list(range(10)), f"{topic}-1": [2, 3, 4]}
+    assert got.finished == {f"{topic}-1"}
+
+
+def test_positions_pass_control_records(kafka: KafkaServer) -> None:
+    """A reader that has everything stands at the end of the log: no false lag (FLINK-33484)."""
+    topic = kafka.create_topic()
+    kafka.transaction(topic, encoded(3))
+    kafka.transaction(topic, encoded(3, first=100), commit=False)
+    wait_for_stable_end(kafka, topic, 8)
+    reader = opened(kafka, topic)
+
+    reader.add_splits([endless(topic)])
+    got = fetched_until(reader, lambda got: got.positions.get(f"{topic}-0") == 8)
+    reader.close()
+
+    assert got.ids == {f"{topic}-0": [0, 1, 2]}
+
+
+def test_splits_come_in_steps_and_the_others_stay_where_they_are(kafka: KafkaServer) -> None:
+    """A running reader takes on more, also a partition again that it has read to a stop."""
+    topic = kafka.create_topic(partitions=3)
+    for partition in range(3):
+        kafka.produce(topic, encoded(10, first=partition * 100), partition=partition)
+    first = KafkaSplit(split_id=f"{topic}-0", start=0, stop=4, topic=topic, partition=0)
+    reader = opened(kafka, topic)
+
+    reader.add_splits([first])
+    got = fetched_until(reader, lambda got: got.finished == {f"{topic}-0"})
+    reader.add_splits([endless(topic, 0, start=4)])
+    fetched_until(reader, lambda got: len(got.ids[f"{topic}-0"]) == 10, got)
+    reader.add_splits([endless(topic, 1), endless(topic, 2)])
+    kafka.produce(topic, encoded(5, first=10), partition=0)
+    counts = {f"{topic}-0": 15, f"{topic}-1": 10, f"{topic}-2": 10}
+    fetched_until(reader, lambda got: {i: len(ids) for i, ids in got.ids.items()} == counts, got)
+    reader.close()
+
+    assert got.ids[f"{topic}-0"] == list(range(15))
+    assert got.ids[f"{topic}-2"] == list(range(200, 210))
+
+
+def test_a_split_added_after_a_wake_up_is_read(kafka: KafkaServer) -> None:
+    """A wake-up that no fetch took yet only shortens the next one."""
+    topic = kafka.create_topic()
+    kafka.produce(topic, encoded(10))
+    reader = opened(kafka, topic)
+
+    reader.wake_up()
+    woken = reader.fetch()
+    reader.wake_up()
+    reader.add_splits([endless(topic)])
+    got = fetched_until(reader, lambda got: len(got.ids.get(f"{topic}-0", ())) == 10)
+    reader.close()
+
+    assert woken.batches == ()
+    assert got.ids == {f"{topic}-0": list(range(10))}
+
+
+def test_pausing_a_partition_that_is_gone_is_harmless(kafka: KafkaServer) -> None:
+    """Finished, unknown, paused twice or resumed twice (FLINK-39728)."""
+    topic = kafka.create_topic(partitions=2)
+    for partition in (0, 1):
+        kafka.produce(topic, encoded(10), partition=partition)
+    ended = KafkaSplit(split_id=f"{topic}-0", start=0, stop=5, topic=topic, partition=0)
+    reader = opened(kafka, topic)
+
+    reader.add_splits([ended, endless(topic, 1)])
+    got = fetched_until(reader, lambda got: got.finished == {f"{topic}-0"})
+    for pause, resume in (([ended.split_id], []), ([], [ended.split_id]), (["x-1"], ["x-1"])):
+        reader.pause_or_resume(pause, resume)
+    for pause, resume in 2 * [([f"{topic}-1"], [])] + 2 * [([], [f"{topic}-1"])]:
+        reader.pause_or_resume(pause, resume)
+    fetched_until(reader, lambda got: len(got.ids.get(f"{topic}-1", ())) == 10, got)
+    reader.close()
+
+    assert got.ids == {f"{topic}-0": list(range(5)), f"{topic}-1": list(range(10))}
+
+
+def test_a_quiet_split_without_an_end_is_not_stalled(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long nothing comes, empty topic included; then the next record does."""
+    topic = kafka.create_topic(partitions=2)
+    kafka.produce(topic, encoded(3))
+    monkeypatch.setattr(reader_module, "STALLED_AFTER_S", 0.1)
+    reader = opened(kafka, topic)
+
+    reader.add_splits([endless(topic, 0), endless(topic, 1)])
+    got = fetched_until(reader, lambda got: got.positions == {f"{topic}-0": 3})
+    quiet = [reader.fetch() for _ in range(2)]
+    kafka.produce(topic, encoded(1, first=3))
+    fetched_until(reader, lambda got: len(got.ids[f"{topic}-0"]) == 4, got)
+    reader.close()
+
+    assert [records.positions for records in quiet] == [{}, {}]
+
+
+def test_a_log_that_lost_what_an_endless_split_has_read_fails_unless_told_otherwise(
+    kafka: KafkaServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where loss is tolerated it goes on at the end of the log, and takes what comes there."""
+    topic = kafka.create_topic()
+    kafka.produce(topic, encoded(10))
+    strict = opened(kafka, topic)
+    strict.add_splits([endless(topic, start=50)])
+    with pytest.raises(DataLossError, match="now ends at offset 10"):
+        fetched_until(strict, lambda _: False)
+    tolerant = topic_source(kafka, topic, {"scan.on-data-loss": "continue"})
+    reader = tolerant.open_reader(ReadRequest(columns=("id",)))
+
+    reader.add_splits([endless(topic, start=50)])
+    got = fetched_until(reader, lambda got: got.positions == {f"{topic}-0": 10})
+    kafka.produce(topic, encoded(2, first=10))
+    fetched_until(reader, lambda got: got.positions == {f"{topic}-0": 12}, got)
+    reader.close()
+
+    assert got.ids == {f"{topic}-0": [10, 11]}
+    assert "the log ends at 10, before offset 50" in caplog.text
+
+
+def test_the_runtime_reads_on_as_records_and_splits_come(kafka: KafkaServer) -> None:
+    """Continuously: a later partition joins, one is paused, and the snapshot says where each goes on."""
+    topic = kafka.create_topic(partitions=2)
+    kafka.produce(topic, encoded(10), partition=0)
+    ids: dict[str, list[int]] = {f"{topic}-0": [], f"{topic}-1": []}
+    deadline = time.monotonic() + 30
+
+    def read_until(reader: SourceReader, split_id: str, count: int) -> None:
+        while len(ids[split_id]) < count:
+            assert time.monotonic() < deadline, f"only {ids}"
+            polled = reader.poll_next()
+            if isinstance(polled, NothingAvailable):
+                reader.wait_available(1)
+                continue
+            assert isinstance(polled, RecordsWithSplitIds)
+            for found, batch in polled.batches:
+                ids[found] += batch.column("id").to_pylist()
+
+    with SourceReader(lambda: opened(kafka, topic)) as reader:
+        reader.add_splits([endless(topic, 0)])
+        read_until(reader, f"{topic}-0", 10)
+        kafka.produce(topic, encoded(5), partition=1)
+        reader.add_splits([endless(topic, 1)])
+        read_until(reader, f"{topic}-1", 5)
+        reader.pause_or_resume_splits([f"{topic}-0"], [])
+        kafka.produce(topic, encoded(5, first=10), partition=0)
+        kafka.produce(topic, encoded(5, first=5), partition=1)
+        read_until(reader, f"{topic}-1", 10)
+        left = reader.snapshot_state(1)
+        reader.pause_or_resume_splits([], [f"{topic}-0"])
+        read_until(reader, f"{topic}-0", 15)
+
+    assert left == (endless(topic, 0, start=10), endless(topic, 1, start=10))
+    assert ids == {f"{topic}-0": list(range(15)), f"{topic}-1": list(range(10))}
+
+
 @pytest.mark.slow
 def test_a_broker_that_is_killed_and_comes_back_costs_a_read_only_time(kafka: KafkaServer) -> None:
     """The client reconnects by itself; planning waits for the broker as well."""
@@ -575,7 +805,7 @@ def test_the_runtime_reads_a_table_to_its_end(kafka: KafkaServer) -> None:
     with SourceReader(lambda: source.open_reader(request)) as reader:
         reader.add_splits(splits)
         reader.notify_no_more_splits()
-        for records in reader.poll():
+        for records in reader.read_to_end():
             for _, batch in records.batches:
                 ids += batch.column("id").to_pylist()
 

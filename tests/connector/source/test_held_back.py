@@ -1,0 +1,51 @@
+"""What a pause holds back of fetches that were under way: all rows of its splits, nothing of the others."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock.connector.source.held_back import HeldBack
+from penstock.connector.source.records import RecordsWithSplitIds
+
+
+def test_what_is_held_back_leaves_the_rest_of_a_fetch_alone() -> None:
+    """Positions and ends go with the rows they belong to; skipped records are counted once."""
+    held = HeldBack()
+    row = pa.record_batch({"n": [1]})
+    fetched = RecordsWithSplitIds(
+        batches=(("a", row), ("b", row)),
+        finished=frozenset({"a", "c"}),
+        positions={"a": 1, "b": 2, "c": 3},
+        skipped=4,
+    )
+    rest = held.sift(fetched, {"a", "c"})
+    waits = bool(held)
+
+    assert rest == RecordsWithSplitIds(
+        batches=(("b", row),), finished=frozenset({"c"}), positions={"b": 2, "c": 3}, skipped=4
+    )
+    assert waits
+    assert held.release(["c", "a"]) == [
+        RecordsWithSplitIds(batches=(("a", row),), finished=frozenset({"a"}), positions={"a": 1})
+    ]
+    assert not held
+
+
+def test_parts_of_a_split_come_back_in_the_order_they_were_held() -> None:
+    """Progress without rows keeps its place behind rows that wait."""
+    held = HeldBack()
+    parts = [
+        RecordsWithSplitIds(batches=(("a", pa.record_batch({"n": [1]})),), positions={"a": 1}),
+        RecordsWithSplitIds(positions={"a": 5}, finished=frozenset("a")),
+    ]
+    rests = [held.sift(part, {"a"}) for part in parts]
+
+    assert rests == [None, None]
+    assert held.release(["a"]) == parts
+
+
+def test_progress_without_rows_passes_a_pause() -> None:
+    """Nothing of it can run ahead."""
+    end = RecordsWithSplitIds(positions={"a": 5}, finished=frozenset("a"))
+
+    assert HeldBack().sift(end, {"a"}) == end
