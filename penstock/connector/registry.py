@@ -17,6 +17,7 @@ __all__ = ["connector_names", "connector_of", "find_connector"]
 ENTRY_POINT_GROUP = "penstock.connectors"
 _BUILT_IN = (
     ("delta", "penstock.connector.delta.connector:DeltaConnector"),
+    ("filesystem", "penstock.connector.filesystem.connector:FilesystemConnector"),
     ("kafka", "penstock.connector.kafka.connector:KafkaConnector"),
 )
 

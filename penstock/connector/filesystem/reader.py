@@ -1,0 +1,123 @@
+"""Reads ranges of files in a task: one file after the other, some megabytes of lines a fetch, decoded in columns.
+
+Flink's FileSourceSplitReader. `lines` finds the lines, `decode` makes columns of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+
+from penstock.connector.filesystem.decode import LineDecoder
+from penstock.connector.filesystem.failures import vanished
+from penstock.connector.filesystem.lines import (
+    CompressedLines,
+    LineSource,
+    PlainLines,
+    line_position,
+    split_lines,
+)
+from penstock.connector.filesystem.location import Folder
+from penstock.connector.filesystem.split import FileSplit
+from penstock.connector.source.records import RecordsWithSplitIds
+from penstock.connector.source.split import Split
+
+__all__ = ["FileSplitReader", "open_lines"]
+
+FETCH_S = 1.0
+"""How long `fetch` waits for something to read before it comes back empty."""
+
+
+def open_lines(folder: Folder, split: FileSplit) -> LineSource:
+    """Open a range of a file. Raises DataLossError for a file that is not the one that was listed.
+
+    A file that grew is read up to the size that it had (as in Flink).
+    """
+    (now,) = folder.look_at([split.split_id])
+    if now is None:
+        raise vanished(split.path)
+    change = now.change_since(split.size, split.modified_ms)
+    if change is not None:
+        raise change
+    if split.codec is not None:
+        return CompressedLines(folder.open_stream(split.path, split.codec), split)
+    return PlainLines(folder.open_file(split.path), split)
+
+
+class FileSplitReader:
+    """A SplitReader over files. Lives on one thread; only `wake_up` may come from another."""
+
+    def __init__(self, folder: Folder, decoder: LineDecoder) -> None:
+        self._folder = folder
+        self._decoder = decoder
+        self._splits: dict[str, FileSplit] = {}  # in reading order
+        self._opened: dict[
+            str, LineSource
+        ] = {}  # the one under way; those that were paused on their way
+        self._paused: set[str] = set()
+        self._woken = threading.Event()
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        """Take on splits, after those that are there."""
+        for split in splits:
+            assert isinstance(split, FileSplit), f"not a split of a file: {split}"
+            assert split.split_id not in self._splits, f"{split.split_id} is being read already"
+            self._splits[split.split_id] = split
+
+    def fetch(self) -> RecordsWithSplitIds:
+        """Read the next piece of the first split that is not paused; wait up to a second where there is none.
+
+        Raises BadRecordError, DataLossError, and ConfigError or QueryFailedError of the file system.
+        """
+        ready = (s for split_id, s in self._splits.items() if split_id not in self._paused)
+        split = next(ready, None)
+        if split is not None:
+            return self._read(split)
+        self._woken.wait(FETCH_S)
+        self._woken.clear()
+        return RecordsWithSplitIds()
+
+    def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
+        """Stop or go on delivering splits (FLIP-217). Unknown ids are ignored: they may just have finished."""
+        self._paused -= set(resume)
+        self._paused |= set(pause) & self._splits.keys()
+
+    def wake_up(self) -> None:
+        """End a `fetch` that waits."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Close what is open."""
+        for lines in self._opened.values():
+            lines.close()
+        self._opened.clear()
+
+    def _read(self, split: FileSplit) -> RecordsWithSplitIds:
+        split_id = split.split_id
+        if split.stop is not None and split.start >= split.stop:
+            self._finish(split_id)
+            return RecordsWithSplitIds(finished=frozenset({split_id}))
+        lines = self._opened.get(split_id)
+        if lines is None:
+            lines = self._opened[split_id] = open_lines(self._folder, split)
+        piece = lines.next_piece()
+        decoded = self._decoder.decode(
+            split_lines(piece.data),
+            lambda index: f"file {split.path}, byte {line_position(piece, index)}",
+        )
+        rows = self._decoder.complete(decoded.batch, split)
+        if piece.last:
+            self._finish(split_id)
+        return RecordsWithSplitIds(
+            batches=((split_id, rows),) if rows.num_rows else (),
+            finished=frozenset({split_id}) if piece.last else frozenset(),
+            positions={split_id: piece.end},
+            skipped=decoded.skipped,
+        )
+
+    def _finish(self, split_id: str) -> None:
+        del self._splits[split_id]
+        self._paused.discard(split_id)
+        lines = self._opened.pop(split_id, None)
+        if lines is not None:
+            lines.close()
