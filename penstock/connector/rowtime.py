@@ -5,15 +5,26 @@ It does not know Flink SQL: the expression comes as DuckDB SQL, from a closed se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.connector.duck import query
 
-__all__ = ["Rowtime", "evaluate"]
+__all__ = ["Delayed", "Rowtime", "above", "evaluate", "highest"]
 
 _MICROSECONDS_IN_MS = 1000
+_TIMES = pa.timestamp("us")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delayed:
+    """A delivered column of times less `delay_us` microseconds."""
+
+    column: str
+    delay_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,13 +32,15 @@ class Rowtime:
     """How a record's watermark is computed.
 
     `column` is the rowtime's name. `expression` is DuckDB SQL over `inputs`, which are columns that the source
-    delivers; it gives a TIMESTAMP, or a TIMESTAMPTZ when `instant`.
+    delivers; it gives a TIMESTAMP, or a TIMESTAMPTZ when `instant`. `delayed` says the same where it is as plain as
+    that, so that it can be had without a query.
     """
 
     column: str
     inputs: tuple[str, ...]
     expression: str
     instant: bool
+    delayed: Delayed | None = None
 
 
 def evaluate(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str) -> list[int | None]:
@@ -37,11 +50,52 @@ def evaluate(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str) -> list[in
     session's, for conversions between the two. May block; called on the driver. Raises UnsupportedError for a
     time zone that is not known.
     """
+    instants = _microseconds(rowtime, batch, time_zone)
+    return [None if us is None else us // _MICROSECONDS_IN_MS for us in instants.to_pylist()]
+
+
+def highest(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str) -> int | None:
+    """Give the highest watermark in a batch, as `evaluate` would, without a Python value for each row."""
+    delayed = rowtime.delayed
+    if delayed is not None:
+        latest = pc.max(batch.column(delayed.column).cast(_TIMES)).value
+        us: int | None = None if latest is None else latest - delayed.delay_us
+    else:
+        found = query(
+            f"SELECT max(us) AS us FROM ({_instants(rowtime)})",  # noqa: S608  as above
+            pa.Table.from_batches([batch]),
+            time_zone=time_zone,
+        ).column("us")
+        us = found[0].as_py()
+    return None if us is None else us // _MICROSECONDS_IN_MS
+
+
+def above(
+    rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str, bound_ms: int
+) -> Mapping[int, int]:
+    """Give the rows whose watermark is above `bound_ms`, by their index, each with it (epoch ms)."""
+    instants = _microseconds(rowtime, batch, time_zone)
+    least = pa.scalar((bound_ms + 1) * _MICROSECONDS_IN_MS, pa.int64())  # as they are rounded down
+    rows = pc.indices_nonzero(pc.greater_equal(instants, least))
+    found = instants.take(rows)
+    return {
+        row: us // _MICROSECONDS_IN_MS
+        for row, us in zip(rows.to_pylist(), found.to_pylist(), strict=True)
+    }
+
+
+def _microseconds(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str) -> pa.ChunkedArray:
+    return query(
+        f"SELECT us FROM ({_instants(rowtime)})",  # noqa: S608  checked by who wrote it
+        pa.Table.from_batches([batch]),
+        time_zone=time_zone,
+    ).column("us")
+
+
+def _instants(rowtime: Rowtime) -> str:
     kind = "TIMESTAMPTZ" if rowtime.instant else "TIMESTAMP"
     # TRY: one record that fails must not take the others' watermarks; an infinity is no time to Spark
-    sql = (
-        f"SELECT CASE WHEN isfinite(moment) THEN epoch_us(moment) END AS us "  # noqa: S608  checked by who wrote it
+    return (
+        f"SELECT CASE WHEN isfinite(moment) THEN epoch_us(moment) END AS us "  # noqa: S608  as above
         f"FROM (SELECT TRY(CAST(({rowtime.expression}) AS {kind})) AS moment FROM records)"
     )
-    instants = query(sql, pa.Table.from_batches([batch]), time_zone=time_zone).column("us")
-    return [None if us is None else us // _MICROSECONDS_IN_MS for us in instants.to_pylist()]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.connector.rowtime import Rowtime, evaluate
+from penstock.connector.rowtime import Delayed, Rowtime, above, evaluate, highest
 
 
 def rowtime(expression: str, *, instant: bool = False) -> Rowtime:
@@ -65,3 +69,37 @@ def test_an_unknown_time_zone_is_refused():
 
     with pytest.raises(UnsupportedError, match="Mars/Olympus"):
         evaluate(rowtime('"at"'), batch, "Mars/Olympus")
+
+
+def test_the_highest_of_a_batch_is_that_of_its_rows():
+    """In one value; records without a watermark and infinities do not count."""
+    batch = pa.record_batch({"s": ["2024-01-01 00:00:00", "never", "infinity", None]})
+    timed = rowtime('CAST("s" AS TIMESTAMP)')
+    known = [at for at in evaluate(timed, batch, "UTC") if at is not None]
+
+    assert highest(timed, batch, "UTC") == max(known) == 1_704_067_200_000
+    assert highest(timed, batch.slice(1), "UTC") is None
+
+
+@given(
+    at=st.lists(st.none() | st.integers(-(10**6), 10**6)),
+    delay_us=st.integers(-5000, 5000),
+    instant=st.booleans(),
+)
+def test_a_plain_watermark_needs_no_query(
+    at: list[int | None], delay_us: int, *, instant: bool
+) -> None:
+    """The highest of a delivered time less a constant is what the query gives, nothing in a batch of nothing."""
+    batch = pa.record_batch({"at": pa.array(at, pa.timestamp("us", "UTC" if instant else None))})
+    queried = rowtime(f'TRY("at" - to_microseconds({delay_us}))', instant=instant)
+    plain = replace(queried, delayed=Delayed(column="at", delay_us=delay_us))
+
+    assert highest(plain, batch, "UTC") == highest(queried, batch, "UTC")
+
+
+def test_rows_above_a_bound_are_found_with_their_watermarks():
+    """The bound itself is not above; the watermark is rounded down before it is compared."""
+    batch = pa.record_batch({"at": pa.array([1_999, 2_000, 999, None, 9_000], pa.timestamp("us"))})
+
+    assert above(rowtime('"at"'), batch, "UTC", 1) == {1: 2, 4: 9}
+    assert above(rowtime('"at"'), batch, "UTC", 9) == {}

@@ -1,0 +1,168 @@
+"""What `penstock peek` and `penstock tail` read of a table: its split source, and how its rows are made. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.identifier import parse_identifier
+from penstock.catalog.names import Namespace
+from penstock.catalog.table import Table
+from penstock.connector.arrow import arrow_schema
+from penstock.connector.contract import SplitSource, is_split_source
+from penstock.connector.duck import query
+from penstock.connector.registry import connector_of
+from penstock.connector.rowtime import Rowtime
+from penstock.sql.cli.scan_options import ScanStart
+from penstock.sql.expressions import to_duckdb
+from penstock.sql.plan.rowtime import inline_computed, rowtime_of
+from penstock.sql.run.progress import short_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.catalog.store import SqlCatalog
+    from penstock.sql.config import Project
+
+__all__ = ["TableScan", "left_out_note", "open_scan"]
+
+KAFKA = "kafka"
+TIME_ZONE = "table.local-time-zone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableScan:
+    """A table as it is shown: `columns` in table order, of which `delivered` come from the source.
+
+    `computed` are the others with their DuckDB SQL, `left_out` those computed columns that only Spark can make.
+    """
+
+    table: Table
+    source: SplitSource
+    columns: tuple[str, ...]
+    delivered: tuple[str, ...]
+    computed: tuple[tuple[str, str], ...]
+    left_out: tuple[str, ...]
+    time_zone: str
+
+    @property
+    def name(self) -> str:
+        """The table's name as a person would type it."""
+        return short_name(self.table.identifier)
+
+    @property
+    def rowtime(self) -> Rowtime | None:
+        """How watermarks are found; None for a table without one. Raises UnsupportedError."""
+        return rowtime_of(self.table)
+
+    def rows(self, batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+        """Give a batch's rows as Python values, in the order of `columns`."""
+        values = {name: batch.column(name).to_pylist() for name in self.delivered}
+        if self.computed:
+            import pyarrow as pa
+
+            made = _compute(self.computed, pa.Table.from_batches([batch]), self.time_zone)
+            values |= {name: made.column(name).to_pylist() for name, _ in self.computed}
+        if not self.columns:
+            return iter([()] * batch.num_rows)
+        return zip(*(values[name] for name in self.columns), strict=True)
+
+
+def open_scan(
+    store: SqlCatalog, text: str, project: Project, *, start: ScanStart | None, follow: bool
+) -> TableScan:
+    """Find a table and describe its scan.
+
+    `start` None is the table's own; a scan that is to `follow` the table starts at its end then, and has no end.
+
+    Raises UnknownObjectError, and UnsupportedError for what is not read by splits.
+    """
+    found = store.get(Namespace(store).resolve(parse_identifier(text)))
+    if not isinstance(found, Table):
+        raise UnsupportedError(f"{text} is a view, not a table", hint=_use_run(text))
+    table = found
+    if follow:
+        table = _without(table, "scan.bounded.")
+        start = start or (ScanStart.LATEST if table.connector == KAFKA else None)
+    if start is not None:
+        table = _starting_at(table, start)
+    source = connector_of(table, project=Path(project.root)).source(table)
+    if not is_split_source(source):
+        raise UnsupportedError(
+            f"table {text} has the connector '{table.connector}', whose tables only Spark reads",
+            hint=_use_run(text),
+        )
+    splits = cast("SplitSource", source)
+    return _describe(table, splits, project.settings.get(TIME_ZONE, "UTC"))
+
+
+def left_out_note(scan: TableScan) -> tuple[str, ...]:
+    """Say, in one line, which columns are not shown; no line when all are."""
+    if not scan.left_out:
+        return ()
+    names = ", ".join(scan.left_out)
+    return (f"note: without {names}, which only Spark can compute",)
+
+
+def _use_run(name: str) -> str:
+    return f"`penstock run` a file that selects from {name}, with a LIMIT"
+
+
+def _starting_at(table: Table, start: ScanStart) -> Table:
+    """Replace the startup mode. Only Kafka tables have one."""
+    if table.connector != KAFKA:
+        raise UnsupportedError(
+            f"a table with the connector '{table.connector}' has no startup mode",
+            hint="leave --from out: it is read from its beginning",
+        )
+    bare = _without(table, "scan.startup.")
+    return replace(bare, options=(*bare.options, ("scan.startup.mode", f"{start}-offset")))
+
+
+def _without(table: Table, prefix: str) -> Table:
+    kept = tuple((key, value) for key, value in table.options if not key.startswith(prefix))
+    return replace(table, options=kept)
+
+
+def _describe(table: Table, source: SplitSource, time_zone: str) -> TableScan:
+    schema = table.schema
+    computed_names = {column.name for column in schema.computed}
+    delivered = tuple(name for name in schema.names if name not in computed_names)
+    computed = {
+        column.name: sql
+        for column in schema.computed
+        if (sql := _expression(table, column.expression, delivered, time_zone)) is not None
+    }
+    return TableScan(
+        table=table,
+        source=source,
+        columns=tuple(name for name in schema.names if name in computed or name in delivered),
+        delivered=delivered,
+        computed=tuple(computed.items()),
+        left_out=tuple(c.name for c in schema.computed if c.name not in computed),
+        time_zone=time_zone,
+    )
+
+
+def _expression(
+    table: Table, expression: str, delivered: tuple[str, ...], time_zone: str
+) -> str | None:
+    """Give a computed column in DuckDB's SQL, tried on no rows; None where DuckDB would not do as Spark does."""
+    import duckdb
+
+    columns = [(name, table.schema.column(name).type) for name in delivered]
+    empty = arrow_schema((name, kind) for name, kind in columns if kind is not None).empty_table()
+    try:
+        sql = to_duckdb(inline_computed(expression, table.schema), table.schema)
+        _compute((("tried", sql),), empty, time_zone)
+    except (UnsupportedError, duckdb.Error):
+        return None
+    return sql
+
+
+def _compute(computed: tuple[tuple[str, str], ...], records: pa.Table, time_zone: str) -> pa.Table:
+    items = ", ".join(f'{sql} AS "{name.replace(chr(34), chr(34) * 2)}"' for name, sql in computed)
+    return query(f"SELECT {items} FROM records", records, time_zone=time_zone)  # noqa: S608  as in rowtime
