@@ -27,7 +27,7 @@ or name one: make PYTHON=/path/to/python3 ...
 endef
 export NO_PYTHON
 
-.PHONY: help check-machine setup lint format test test-fast demo bench clean lock
+.PHONY: help check-machine setup lint format test test-fast sim demo bench clean lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,10 +63,14 @@ format: setup ## let ruff mend and format
 	$(BIN)/ruff format .
 
 test-fast: setup ## tests that need neither a broker nor a JVM
-	$(BIN)/pytest -m "not broker and not spark"
+	$(BIN)/pytest -m "not broker and not spark and not simulation"
 
 test: setup ## all tests, on a real broker, Spark and Delta
 	$(BIN)/pytest
+
+SEEDS ?= 10000
+sim: setup ## SEEDS=100000 runs of the split runtime in a simulated world, faults at every step
+	@$(PY) -m tests.simulation --seeds $(SEEDS)
 
 demo: setup ## a million skewed orders: Kafka to Delta, and what Spark's own watermark loses
 	@$(PY) -m examples.demo

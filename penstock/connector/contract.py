@@ -6,7 +6,7 @@ A connector checks a table's options and makes either a split source, which Pens
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.connector.watermark_options import WatermarkSettings
 
 __all__ = [
+    "Accept",
     "AvailableNow",
     "Connector",
     "Continuous",
@@ -57,9 +58,13 @@ Trigger = AvailableNow | Continuous
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
-    """What a task wants of its splits: the physical and metadata columns to deliver, in this order."""
+    """What a task wants of its splits: the physical and metadata columns to deliver, in this order.
+
+    `origins`: fetches say which record each row came from, which keeps the raw records until the rows are delivered.
+    """
 
     columns: tuple[str, ...]
+    origins: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +107,10 @@ class SplitReader(Protocol):
         """Give back what the reader holds."""
 
 
+Accept = Callable[[Mapping[str, "pa.RecordBatch"]], Collection[str]]
+"""Tells which of the splits have a peeked row that will do; asked once a round, for all that are looked for."""
+
+
 class SplitPlanner(Protocol):
     """The driver's eye on the outside world: lists splits, finds positions. Every method may block on I/O.
 
@@ -122,11 +131,14 @@ class SplitPlanner(Protocol):
     def extents(self, split_ids: Sequence[str]) -> Mapping[str, Extent]:
         """Tell what each split holds now."""
 
-    def peek(self, ranges: Mapping[str, tuple[int, int]]) -> Mapping[str, pa.RecordBatch]:
+    def peek(
+        self, ranges: Mapping[str, tuple[int, int]], accept: Accept | None = None
+    ) -> Mapping[str, pa.RecordBatch]:
         """Read the last decodable record within each [from, to): one row of the rowtime's inputs per split.
 
         A split without such a record is absent. Gaps (control, aborted, compacted records) and bad records are
-        stepped over with bounded effort.
+        stepped over with bounded effort. A record that `accept` is given and does not name is stepped over too,
+        in strides that grow: what is found then is a record that is accepted, perhaps not the last one.
         """
 
     def split(self, split_id: str, start: int, stop: int | None) -> Split:

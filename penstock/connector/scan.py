@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,22 @@ from penstock.catalog.table import Table
 from penstock.catalog.types import LogicalType
 from penstock.connector.contract import SplitSource, is_split_source
 from penstock.connector.registry import connector_of
-from penstock.connector.rowtime import Rowtime
+from penstock.connector.rowtime import Delayed, Rowtime
 
-__all__ = ["Scan", "read_scan", "write_scan"]
+__all__ = ["GroupMember", "Scan", "read_scan", "write_scan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A scan among the scans of one query that share an alignment group.
+
+    `directory` is where they tell each other their potentials, one for each start of the query. `name` is this
+    scan's there; `others` are the other scans: (name, table) of each.
+    """
+
+    directory: str
+    name: str
+    others: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +38,7 @@ class Scan:
     `columns` are names of physical and metadata columns, in table order. `rowtime` is set when the query has
     an operator that waits for the watermark: only then do peeks and the watermark columns happen.
     `default_limit` is the read limit of a batch where the table sets none and the run has no end, in records.
+    `member` is set when the query reads other tables of the table's alignment group.
     """
 
     table: Table
@@ -33,6 +47,7 @@ class Scan:
     time_zone: str
     project: str
     default_limit: int | None = None
+    member: GroupMember | None = None
 
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
@@ -62,6 +77,7 @@ def write_scan(scan: Scan, path: Path) -> None:
         "time_zone": scan.time_zone,
         "project": scan.project,
         "default_limit": scan.default_limit,
+        "member": None if scan.member is None else _member_to_json(scan.member),
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -72,7 +88,7 @@ def read_scan(path: Path) -> Scan:
     value = json.loads(path.read_text(encoding="utf-8"))
     table = table_from_json(value["table"])
     assert isinstance(table, Table), "a scan is of a table"
-    rowtime = value["rowtime"]
+    rowtime, member = value["rowtime"], value["member"]
     return Scan(
         table=table,
         columns=tuple(value["columns"]),
@@ -80,6 +96,21 @@ def read_scan(path: Path) -> Scan:
         time_zone=value["time_zone"],
         project=value["project"],
         default_limit=value["default_limit"],
+        member=None if member is None else _member_from_json(member),
+    )
+
+
+def _member_to_json(member: GroupMember) -> dict[str, Any]:
+    return {
+        "directory": member.directory,
+        "name": member.name,
+        "others": dict(member.others),
+    }
+
+
+def _member_from_json(value: dict[str, Any]) -> GroupMember:
+    return GroupMember(
+        directory=value["directory"], name=value["name"], others=tuple(value["others"].items())
     )
 
 
@@ -89,6 +120,7 @@ def _rowtime_to_json(rowtime: Rowtime) -> dict[str, Any]:
         "inputs": list(rowtime.inputs),
         "expression": rowtime.expression,
         "instant": rowtime.instant,
+        "delayed": None if rowtime.delayed is None else asdict(rowtime.delayed),
     }
 
 
@@ -98,4 +130,5 @@ def _rowtime_from_json(value: dict[str, Any]) -> Rowtime:
         inputs=tuple(value["inputs"]),
         expression=value["expression"],
         instant=value["instant"],
+        delayed=None if value["delayed"] is None else Delayed(**value["delayed"]),
     )

@@ -90,6 +90,54 @@ def test_a_bounded_table_whose_last_split_is_empty_closes_its_windows(
     assert counts(project) == {moment(0): 3, moment(10): 1, moment(30): 1}
 
 
+def test_a_filter_does_not_take_the_heartbeat_away(
+    spark: SparkSession, kafka: KafkaServer, project: Path
+) -> None:
+    """Spark pushes a view's WHERE towards the source; the row that only carries the watermark must be past it."""
+    topic = kafka.create_topic()
+    kafka.produce_json(topic, rows_of(1, 2, 11, 25))
+    options = ", 'scan.bounded.mode' = 'latest-offset', 'scan.max-records-per-batch' = '2'"
+    with penstock.connect(spark) as session:
+        session.sql(TABLE.format(topic=topic, bootstrap=kafka.bootstrap, options=options))
+        session.sql(SINK)
+        session.sql("CREATE VIEW small AS SELECT id, ts FROM events WHERE id < 20")
+        job = session.sql(INSERT.replace("TABLE events", "TABLE small"))
+        assert isinstance(job, Job)
+        assert job.await_termination(180)
+
+    assert counts(project) == {moment(0): 2, moment(10): 1}
+
+
+def test_the_watermark_moves_under_a_join_without_rows(
+    spark: SparkSession, kafka: KafkaServer, project: Path
+) -> None:
+    """A side that waits sends heartbeats only, and holds back no state of the other: its join keys are NULL there."""
+    topics = [kafka.create_topic(), kafka.create_topic()]
+    minutes = [{"id": i, "ts": f"2024-05-01 {i // 60:02}:{i % 60:02}:00"} for i in range(300)]
+    kafka.produce_json(topics[0], minutes)
+    kafka.produce_json(topics[1], minutes[-1:])
+    options = (
+        ", 'scan.max-records-per-batch' = '30', 'scan.watermark.alignment.group' = 'joined', "
+        "'scan.watermark.alignment.max-drift' = '30 min'"
+    )
+    with penstock.connect(spark) as session:
+        for name, topic in zip(("a", "b"), topics, strict=True):
+            table = TABLE.format(topic=topic, bootstrap=kafka.bootstrap, options=options)
+            session.sql(table.replace("TABLE events", f"TABLE {name}"))
+        frame = session.sql(
+            "SELECT b.id FROM a JOIN b ON a.id = b.id "
+            "AND b.ts BETWEEN a.ts - INTERVAL '5' MINUTE AND a.ts + INTERVAL '5' MINUTE"
+        )
+        writer = frame.writeStream.format("memory").queryName("joined")  # type: ignore[union-attr]
+        writer = writer.option("checkpointLocation", str(project / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(180)
+        fullest = max(p["stateOperators"][0]["numRowsTotal"] for p in query.recentProgress)
+
+    assert [row.id for row in spark.table("joined").collect()] == [299]
+    assert fullest < 100
+
+
 def test_a_bounded_table_without_any_record_ends(
     spark: SparkSession, kafka: KafkaServer, project: Path
 ) -> None:

@@ -6,6 +6,7 @@ lack its end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ __all__ = [
     "PlainLines",
     "find_newline",
     "line_position",
+    "line_positions",
     "read_at",
     "split_lines",
 ]
@@ -72,10 +74,14 @@ def split_lines(data: bytes) -> list[bytes]:
 
 def line_position(piece: Piece, index: int) -> int:
     """Give the position at which a line of a piece begins."""
-    if index == 0:
-        return piece.start
+    (position,) = line_positions(piece, [index])
+    return position
+
+
+def line_positions(piece: Piece, indices: Sequence[int]) -> list[int]:
+    """Give the positions at which lines of a piece begin."""
     newlines = np.flatnonzero(np.frombuffer(piece.data, np.uint8) == ord("\n"))
-    return piece.start + int(newlines[index - 1]) + 1
+    return [piece.start + (int(newlines[index - 1]) + 1 if index else 0) for index in indices]
 
 
 class PlainLines:

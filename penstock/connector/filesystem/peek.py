@@ -6,6 +6,7 @@ the last line read until then is taken, which only delays the watermark: any rec
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.catalog.errors import BadRecordError
+from penstock.connector.contract import Accept
 from penstock.connector.filesystem.decode import LineDecoder
 from penstock.connector.filesystem.lines import (
     LineSource,
@@ -39,6 +41,10 @@ MOST_STREAM_BYTES = 256 << 20
 """Decompressed of one file in one peek: a second or two."""
 
 MOST_BAD_LINES = 64
+NEAR_LINES = 8
+STRIDE_GROWTH = 4
+"""Lines that are decoded but not accepted may be many: past so many the search goes on in growing strides."""
+
 MOST_OPEN_FILES = 64
 """Peeked at together; a process may have a thousand files open."""
 
@@ -92,22 +98,35 @@ def peek(
     decoder: LineDecoder,
     splits: Sequence[FileSplit],
     candidates: Callable[[FileSplit], Candidates],
+    accept: Accept | None = None,
 ) -> Mapping[str, pa.RecordBatch]:
     """Give one row for each split that has a line to decode; see SplitPlanner.peek.
 
-    Many splits are decoded together, a line of each in a round; a bad line gives way to the one before it.
+    Many splits are decoded together, a line of each in a round; a bad line gives way to the one before it, one that
+    is not accepted to one that may be further away: there may be many of them, and any that is accepted will do.
     """
     found: dict[str, pa.RecordBatch] = {}
+    looked_at = candidates if accept is None else lambda split: in_strides(candidates(split))
     for begin in range(0, len(splits), MOST_OPEN_FILES):
         together = splits[begin : begin + MOST_OPEN_FILES]
-        found |= _peek_together(decoder, together, candidates)
+        found |= _peek_together(decoder, together, looked_at, accept)
     return found
+
+
+def in_strides(lines: Candidates) -> Candidates:
+    """Give lines one after the other at first, then pass over ever more of them; the last one is given in any case."""
+    yield from islice(lines, NEAR_LINES)
+    stride = NEAR_LINES
+    while passed := deque(islice(lines, stride), maxlen=1):
+        yield passed[0]
+        stride *= STRIDE_GROWTH
 
 
 def _peek_together(
     decoder: LineDecoder,
     splits: Sequence[FileSplit],
     candidates: Callable[[FileSplit], Candidates],
+    accept: Accept | None,
 ) -> dict[str, pa.RecordBatch]:
     searches = {split.split_id: islice(candidates(split), MOST_BAD_LINES) for split in splits}
     by_id = {split.split_id: split for split in splits}
@@ -120,8 +139,12 @@ def _peek_together(
                 del searches[split_id]
             else:
                 lines[split_id] = candidate[1]
-        for split_id, row in _rows(decoder, lines).items():
-            found[split_id] = decoder.complete(row, by_id[split_id])
+        rows = {
+            split_id: decoder.complete(row, by_id[split_id])
+            for split_id, row in _rows(decoder, lines).items()
+        }
+        for split_id in rows if accept is None or not rows else accept(rows):
+            found[split_id] = rows[split_id]
             del searches[split_id]
     return found
 

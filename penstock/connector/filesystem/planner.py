@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from penstock.connector.contract import Accept
 from penstock.connector.filesystem.decode import LineDecoder
 from penstock.connector.filesystem.failures import shortened, vanished
 from penstock.connector.filesystem.location import Folder, FoundFile
@@ -86,10 +87,12 @@ class FileSplitPlanner:
             found[split_id] = Extent(first=0, end=_positions(known)) if change is None else _GONE
         return found
 
-    def peek(self, ranges: Mapping[str, tuple[int, int]]) -> Mapping[str, pa.RecordBatch]:
+    def peek(
+        self, ranges: Mapping[str, tuple[int, int]], accept: Accept | None = None
+    ) -> Mapping[str, pa.RecordBatch]:
         """Read the last decodable line of each range; see SplitPlanner. Raises DataLossError for a changed file."""
         splits = [self.split(split_id, *positions) for split_id, positions in ranges.items()]
-        return peek(self._decoder, splits, self._candidates)
+        return peek(self._decoder, splits, self._candidates, accept)
 
     def split(self, split_id: str, start: int, stop: int | None) -> FileSplit:
         """Make a task's split. Raises DataLossError for a file that is gone, or became too short for the range."""

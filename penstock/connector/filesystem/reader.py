@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from penstock.connector.filesystem.decode import LineDecoder
 from penstock.connector.filesystem.failures import vanished
 from penstock.connector.filesystem.lines import (
     CompressedLines,
     LineSource,
+    Piece,
     PlainLines,
     line_position,
+    line_positions,
     split_lines,
 )
 from penstock.connector.filesystem.location import Folder
 from penstock.connector.filesystem.split import FileSplit
-from penstock.connector.source.records import RecordsWithSplitIds
+from penstock.connector.source.records import RawRecord, RecordsWithSplitIds
 from penstock.connector.source.split import Split
 
 __all__ = ["FileSplitReader", "open_lines"]
@@ -44,12 +50,37 @@ def open_lines(folder: Folder, split: FileSplit) -> LineSource:
     return PlainLines(folder.open_file(split.path), split)
 
 
+def _where(split: FileSplit, position: int) -> str:
+    return f"file {split.path}, byte {position}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineOrigins:
+    """The RowOrigins of a piece of a file: `rows` are the lines of its rows, None where each line is a row."""
+
+    piece: Piece
+    split: FileSplit
+    rows: npt.NDArray[np.int64] | None
+
+    def of(self, rows: Sequence[int]) -> Sequence[RawRecord]:
+        """Give the lines of rows, by their index in the batch."""
+        lines = split_lines(self.piece.data)
+        indices = rows if self.rows is None else [int(self.rows[row]) for row in rows]
+        positions = line_positions(self.piece, indices)
+        return [
+            RawRecord(position=at, key=None, value=lines[index], where=_where(self.split, at))
+            for index, at in zip(indices, positions, strict=True)
+        ]
+
+
 class FileSplitReader:
     """A SplitReader over files. Lives on one thread; only `wake_up` may come from another."""
 
-    def __init__(self, folder: Folder, decoder: LineDecoder) -> None:
+    def __init__(self, folder: Folder, decoder: LineDecoder, *, origins: bool = False) -> None:
+        """Open nothing yet. `origins`: fetches lead back to their lines."""
         self._folder = folder
         self._decoder = decoder
+        self._origins = origins
         self._splits: dict[str, FileSplit] = {}  # in reading order
         self._opened: dict[
             str, LineSource
@@ -101,10 +132,8 @@ class FileSplitReader:
         if lines is None:
             lines = self._opened[split_id] = open_lines(self._folder, split)
         piece = lines.next_piece()
-        decoded = self._decoder.decode(
-            split_lines(piece.data),
-            lambda index: f"file {split.path}, byte {line_position(piece, index)}",
-        )
+        where = lambda index: _where(split, line_position(piece, index))  # noqa: E731  of this piece
+        decoded = self._decoder.decode(split_lines(piece.data), where)
         rows = self._decoder.complete(decoded.batch, split)
         if piece.last:
             self._finish(split_id)
@@ -113,6 +142,11 @@ class FileSplitReader:
             finished=frozenset({split_id}) if piece.last else frozenset(),
             positions={split_id: piece.end},
             skipped=decoded.skipped,
+            origins=(
+                {split_id: LineOrigins(piece=piece, split=split, rows=decoded.kept)}
+                if self._origins
+                else {}
+            ),
         )
 
     def _finish(self, split_id: str) -> None:

@@ -93,4 +93,5 @@ class FilesystemSource:
         from penstock.connector.filesystem.reader import FileSplitReader
 
         decoder = LineDecoder(request.columns, self.table)
-        return FileSplitReader(Folder(self.table.settings.location), decoder)
+        folder = Folder(self.table.settings.location)
+        return FileSplitReader(folder, decoder, origins=request.origins)

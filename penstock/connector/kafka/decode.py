@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -18,7 +18,8 @@ from penstock.connector.formats import Decoded, Decoder
 from penstock.connector.formats.without_columns import rows_without_columns
 from penstock.connector.kafka.client import Message
 from penstock.connector.kafka.fields import Field, FormatChoice, Projection, TableFormats
-from penstock.connector.kafka.records import Records, metadata_array
+from penstock.connector.kafka.records import Records, as_bytes, metadata_array
+from penstock.connector.source.records import RawRecord
 
 __all__ = ["DecodedRecords", "RecordDecoder"]
 
@@ -27,10 +28,39 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedRecords:
-    """Rows by split id, splits without rows left out; `skipped` as the formats count it."""
+    """Rows by split id, splits without rows left out; `skipped` as the formats count it.
+
+    `origins` leads from the rows of each split to the records; who keeps it keeps the records.
+    """
 
     batches: tuple[tuple[str, pa.RecordBatch], ...]
     skipped: int
+    origins: Mapping[str, DecodedOrigins] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedOrigins:
+    """The RowOrigins of one split: its rows begin with row `begin` of the fetch; `rows` are the records of those."""
+
+    records: Records
+    rows: Rows | None
+    begin: int
+
+    def of(self, rows: Sequence[int]) -> Sequence[RawRecord]:
+        """Give the records of rows, by their index in the split's batch."""
+        in_fetch = [self.begin + row for row in rows]
+        return [self._record(i if self.rows is None else int(self.rows[i])) for i in in_fetch]
+
+    def _record(self, index: int) -> RawRecord:
+        message = self.records.messages[index]
+        offset = message.offset()
+        assert offset is not None, "a record has an offset"
+        return RawRecord(
+            position=offset,
+            key=as_bytes(message.key()),
+            value=as_bytes(message.value()),
+            where=self.records.where(index),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +124,8 @@ class RecordDecoder:
         for column in self._metadata:
             array = metadata_array(column.metadata_key, column.type, records)
             arrays[column.name] = array if rows is None else array.take(pa.array(rows))
-        batch = self._assemble(arrays, length)
-        return DecodedRecords(batches=tuple(_by_split(batch, rows, records)), skipped=skipped)
+        batches, origins = _by_split(self._assemble(arrays, length), rows, records)
+        return DecodedRecords(batches=tuple(batches), skipped=skipped, origins=origins)
 
     def _assemble(self, arrays: dict[str, pa.Array], length: int) -> pa.RecordBatch:
         if not len(self._schema):
@@ -139,15 +169,18 @@ def _join(
 
 def _by_split(
     batch: pa.RecordBatch, rows: Rows | None, records: Records
-) -> list[tuple[str, pa.RecordBatch]]:
+) -> tuple[list[tuple[str, pa.RecordBatch]], dict[str, DecodedOrigins]]:
     """Cut a fetch's rows where the next split begins; no data is copied."""
+    batches, origins, begin = [], {}, 0
     if len(records.runs) == 1:
-        return [(records.runs[0][0].split_id, batch)] if batch.num_rows else []
-    record_ends = np.cumsum([count for _, count in records.runs])
-    row_ends = record_ends if rows is None else np.searchsorted(rows, record_ends, "left")
-    batches, begin = [], 0
-    for (partition, _), end in zip(records.runs, map(int, row_ends), strict=True):
+        row_ends = [batch.num_rows]
+    else:
+        record_ends = np.cumsum([count for _, count in records.runs])
+        found = record_ends if rows is None else np.searchsorted(rows, record_ends, "left")
+        row_ends = list(map(int, found))
+    for (partition, _), end in zip(records.runs, row_ends, strict=True):
         if end > begin:
             batches.append((partition.split_id, batch.slice(begin, end - begin)))
+            origins[partition.split_id] = DecodedOrigins(records=records, rows=rows, begin=begin)
         begin = end
-    return batches
+    return batches, origins

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from penstock.catalog.errors import BadRecordError
+from penstock.connector.contract import Accept
 from penstock.connector.kafka.client import KafkaConsumer, Message
 from penstock.connector.kafka.connection import (
     Denied,
@@ -45,6 +46,10 @@ MOST_ROUNDS = 40
 """Enough for a gap of billions of offsets with a halving search in it."""
 
 MOST_BAD_RECORDS = 64
+FIRST_STRIDE = 8
+STRIDE_GROWTH = 4
+"""Records that are decoded but not accepted may be many: past the candidates the search goes on in growing strides."""
+
 POLL_S = 0.005
 GIVE_UP_AFTER_S = 20.0
 """Without an answer of the broker to one round."""
@@ -62,6 +67,7 @@ class _Search:
     high: int
     low: int
     window: int = FIRST_WINDOW
+    stride: int = 0
     bad_records: int = 0
     probe: int = 0
     seen: int = 0
@@ -114,10 +120,15 @@ class _Search:
         else:
             self.high = self.probe
 
-    def reject(self) -> None:
-        """Drop the last candidate: it is no good record."""
+    def reject(self, *, decodable: bool) -> None:
+        """Drop the last candidate: it is no good record, or one that is not accepted."""
         self.high = self.best.pop().offset() or 0
         self.bad_records += 1
+        if decodable and self.bad_records > CANDIDATES:
+            self.best.clear()
+            # the first record is looked at in any case, so that a short range is searched to its beginning
+            self.stride = self.stride * STRIDE_GROWTH or FIRST_STRIDE
+            self.high = max(min(self.first + 1, self.high), self.high - self.stride)
         if not self.best:
             self.low, self.window = self.first, FIRST_WINDOW * WINDOW_GROWTH
         else:
@@ -144,7 +155,9 @@ class Peeker:
         self._consumer = consumer
         self._decoder = decoder
 
-    def peek(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, pa.RecordBatch]:
+    def peek(
+        self, ranges: Mapping[TopicPartition, tuple[int, int]], accept: Accept | None = None
+    ) -> dict[str, pa.RecordBatch]:
         """Give one row for each range that has a record; see SplitPlanner.peek."""
         found: dict[str, pa.RecordBatch] = {}
         searches = [
@@ -155,7 +168,7 @@ class Peeker:
             pending = [search for search in searches if not search.settled]
             if pending:
                 self._run_round(pending)
-            self._decode([search for search in searches if search.settled], found)
+            self._decode([search for search in searches if search.settled], found, accept)
             searches = [
                 s
                 for s in searches
@@ -208,20 +221,23 @@ class Peeker:
                 # what that means for the query is found out when its extent is looked up
                 by_place[event.partition].give_up()
 
-    def _decode(self, settled: Sequence[_Search], found: dict[str, pa.RecordBatch]) -> None:
-        """Decode the last candidate of each search; a bad one is rejected."""
+    def _decode(
+        self, settled: Sequence[_Search], found: dict[str, pa.RecordBatch], accept: Accept | None
+    ) -> None:
+        """Decode the last candidate of each search; a bad one is rejected, and one that is not accepted."""
         asked = [search for search in settled if search.best]
         if not asked:
             return
         rows = self._rows({search.partition: search.best[-1] for search in asked})
+        accepted = rows.keys() if accept is None or not rows else accept(rows)
         for search in asked:
-            row = rows.get(search.partition.split_id)
-            if row is not None:
-                found[search.partition.split_id] = row
+            split_id = search.partition.split_id
+            if split_id in accepted:
+                found[split_id] = rows[split_id]
             elif search.bad_records >= MOST_BAD_RECORDS:
                 search.give_up()
             else:
-                search.reject()
+                search.reject(decodable=split_id in rows)
 
     def _rows(self, candidates: Mapping[TopicPartition, Message]) -> dict[str, pa.RecordBatch]:
         try:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from penstock.connector.contract import Accept
 from penstock.connector.kafka.client import KafkaAdmin, KafkaConsumer
 from penstock.connector.kafka.committer import GroupCommitter
 from penstock.connector.kafka.connection import LogBounds, TopicInfo
@@ -136,12 +137,15 @@ class KafkaSplitPlanner:
         self._leader_epochs |= {partitions[p]: found.leader_epoch for p, found in bounds.items()}
         return {partitions[p]: Extent(first=b.first, end=b.end) for p, b in bounds.items()}
 
-    def peek(self, ranges: Mapping[str, tuple[int, int]]) -> Mapping[str, pa.RecordBatch]:
+    def peek(
+        self, ranges: Mapping[str, tuple[int, int]], accept: Accept | None = None
+    ) -> Mapping[str, pa.RecordBatch]:
         """Read the last decodable record of each range; see SplitPlanner."""
         if self._peeker is None:
             consumer = KafkaConsumer(peek_connection(self._settings.client))
             self._peeker = Peeker(consumer, self._decoder)
-        return self._peeker.peek({TopicPartition.of(i): offsets for i, offsets in ranges.items()})
+        places = {TopicPartition.of(i): offsets for i, offsets in ranges.items()}
+        return self._peeker.peek(places, accept)
 
     def split(self, split_id: str, start: int, stop: int | None) -> KafkaSplit:
         """Make a task's split, with the leader epoch seen at planning if there was one."""

@@ -53,10 +53,14 @@ class KafkaSplitReader:
         connection: Connection,
         decoder: RecordDecoder,
         check: LogCheck,
+        *,
+        origins: bool = False,
     ) -> None:
+        """Connect to nothing yet. `origins`: fetches lead back to their records."""
         self._connection = connection
         self._decoder = decoder
         self._check = check
+        self._origins = origins
         self._consumer: KafkaConsumer | None = None
         self._ranges: dict[TopicPartition, RangeProgress] = {}
         self._paused: dict[TopicPartition, RangeProgress] = {}
@@ -213,6 +217,7 @@ class KafkaSplitReader:
             finished=finished,
             positions=positions,
             skipped=decoded.skipped,
+            origins=decoded.origins if self._origins else {},
         )
 
     def _look_at_positions(self) -> None:

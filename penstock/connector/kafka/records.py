@@ -14,7 +14,7 @@ from penstock.connector.arrow import arrow_type
 from penstock.connector.kafka.client import Message
 from penstock.connector.kafka.split import TopicPartition
 
-__all__ = ["Records", "metadata_array"]
+__all__ = ["Records", "as_bytes", "metadata_array"]
 
 # org.apache.kafka.common.record.TimestampType by librdkafka's codes
 _TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
@@ -108,7 +108,7 @@ def _header_map(records: Records) -> pa.Array:
     ends = pa.array(np.cumsum([0, *map(len, unique)]), pa.int32())
     names = pa.array([name for headers in unique for name in headers], pa.string())
     values = pa.array(
-        [_bytes(value) for headers in unique for value in headers.values()], pa.binary()
+        [as_bytes(value) for headers in unique for value in headers.values()], pa.binary()
     )
     return pa.MapArray.from_arrays(ends, names, values)
 
@@ -118,11 +118,12 @@ def _headers(records: Records) -> tuple[pa.Array, pa.Array, pa.Array]:
     pairs: list[Any] = [message.headers() or () for message in records.messages]
     ends = pa.array(np.cumsum([0, *map(len, pairs)]), pa.int32())
     names = pa.array([name for headers in pairs for name, _ in headers], pa.string())
-    values = pa.array([_bytes(value) for headers in pairs for _, value in headers], pa.binary())
+    values = pa.array([as_bytes(value) for headers in pairs for _, value in headers], pa.binary())
     return ends, names, values
 
 
-def _bytes(value: str | bytes | None) -> bytes | None:
+def as_bytes(value: str | bytes | None) -> bytes | None:
+    """Give what the client has as bytes; its stubs say text as well."""
     return value.encode() if isinstance(value, str) else value
 
 

@@ -108,7 +108,10 @@ class KafkaSource:
             committed=self.settings.reads_committed,
         )
         return KafkaSplitReader(
-            read_connection(self.settings.client), self._decoder(request), check
+            read_connection(self.settings.client),
+            self._decoder(request),
+            check,
+            origins=request.origins,
         )
 
     def _decoder(self, request: ReadRequest) -> RecordDecoder:

@@ -1,4 +1,4 @@
-"""What happens to a coordinator (events) and what it asks for (effects): plain values, matched exhaustively.
+"""What happens to a batch planner (events) and what it asks for (effects): plain values, matched exhaustively.
 
 The executor performs an effect and hands the outcome back as an event, until a batch is planned.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.connector.source.split import Discovery, Extent
+from penstock.connector.source.split import Extent
 from penstock.connector.source.state import SourceState
 
 __all__ = [
@@ -18,15 +18,14 @@ __all__ = [
     "EventTimesPeeked",
     "ExtentsFetched",
     "FetchExtents",
-    "ListSplits",
+    "GroupSeen",
+    "GroupTold",
+    "LookAtGroup",
     "NothingNew",
     "PeekEventTimes",
     "PlanRequested",
-    "PositionsResolved",
-    "ReportChanged",
     "ReportLost",
-    "ResolvePositions",
-    "SplitsListed",
+    "ShareWithGroup",
 ]
 
 
@@ -35,26 +34,13 @@ class PlanRequested:
     """The engine wants the next batch. `limit` is in records, None for no limit.
 
     `now_ms` is a clock that never steps, for durations; `wall_ms` the epoch time, for what outlives the process.
+    `run_ends`: the engine reads what is there and stops at the first answer that is no batch.
     """
 
     now_ms: int
     wall_ms: int
     limit: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitsListed:
-    """The listing that `ListSplits` asked for."""
-
-    discovery: Discovery
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PositionsResolved:
-    """Where the new splits start (inclusive) and, for a bounded scan, stop (exclusive)."""
-
-    starts: Mapping[str, int]
-    stops: Mapping[str, int]
+    run_ends: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,24 +57,24 @@ class EventTimesPeeked:
     watermarks_ms: Mapping[str, int]
 
 
-Event = PlanRequested | SplitsListed | PositionsResolved | ExtentsFetched | EventTimesPeeked
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListSplits:
-    """List the splits that exist."""
+class GroupSeen:
+    """What the other tables of the alignment group get to in this round of planning.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvePositions:
-    """Resolve the starts of new splits and the stops of those that have none.
-
-    `first_listing` says that the startup mode applies to the new ones; `stop_ids` is empty for an unbounded scan.
+    `lowest_ms` is their lowest watermark (epoch ms): decided where a table had its turn, its potential where it
+    comes later; None where none of them holds the group. `silent` names those that have published nothing yet.
     """
 
-    split_ids: tuple[str, ...]
-    stop_ids: tuple[str, ...]
-    first_listing: bool
+    lowest_ms: int | None
+    silent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTold:
+    """What `ShareWithGroup` said is published."""
+
+
+Event = PlanRequested | ExtentsFetched | EventTimesPeeked | GroupSeen | GroupTold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +89,22 @@ class PeekEventTimes:
     """Find the watermark of the last record in each [from, to)."""
 
     ranges: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookAtGroup:
+    """Look at what the other tables of the group have published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareWithGroup:
+    """Publish where the table gets with this batch, and where it could get with the next one.
+
+    Both are the lowest watermark of its active splits, epoch ms; None: it holds nobody.
+    """
+
+    reached_ms: int | None
+    next_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,22 +128,12 @@ class ReportLost:
     extent: Extent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportChanged:
-    """A topic is gone (`found` is None) or was made again with another id: fail the query."""
-
-    owner: str
-    known: str
-    found: str | None
-
-
 Effect = (
-    ListSplits
-    | ResolvePositions
-    | FetchExtents
+    FetchExtents
     | PeekEventTimes
+    | LookAtGroup
+    | ShareWithGroup
     | BatchPlanned
     | NothingNew
     | ReportLost
-    | ReportChanged
 )

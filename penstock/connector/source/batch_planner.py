@@ -1,23 +1,24 @@
-"""The coordinator: decides one batch after the other, from what the executor tells it of the world.
+"""The batch planner: decides one micro-batch after the other, from what the executor tells it of the world.
 
-A state machine without I/O and without a clock: `handle(event)` answers with the effects that the executor is
-to perform next. Its state is the last planned batch, so a start from a checkpoint and a running scan are alike.
+It is the reader side of micro-batches: splits come from the coordinator (`add_splits`). A state machine without
+I/O and without a clock: `handle(event)` answers with the effect to perform next.
 
-    PlanRequested ──► ListSplits ──► SplitsListed ──► ResolvePositions ──► PositionsResolved ─┐
-         │ (not due)                      │ (nothing new)                                     │
-         └────────────────────────────────┴──────────► FetchExtents ◄─────────────────────────┘
-                                                            │
-    NothingNew ◄── (no split moved, watermark stays) ── ExtentsFetched ──► PeekEventTimes ──► EventTimesPeeked
-                                                            │ (no rowtime)                        │
-                                                            └────────► BatchPlanned ◄─────────────┘
+    PlanRequested ─► FetchExtents ─► ExtentsFetched
+      ─► PeekEventTimes (how far would each split get) ─► EventTimesPeeked
+      ─► LookAtGroup ─► GroupSeen
+      ─► PeekEventTimes (where have some to stop) ─► EventTimesPeeked ...
+      ─► PeekEventTimes (how far would each get next) ─► EventTimesPeeked ─► ShareWithGroup ─► GroupTold
+      ─► BatchPlanned or NothingNew
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import assert_never
 
+from penstock.connector.source.alignment import Alignment, alignment_limit
 from penstock.connector.source.batch_events import (
     BatchPlanned,
     Effect,
@@ -25,55 +26,72 @@ from penstock.connector.source.batch_events import (
     EventTimesPeeked,
     ExtentsFetched,
     FetchExtents,
-    ListSplits,
+    GroupSeen,
+    GroupTold,
+    LookAtGroup,
     NothingNew,
     PeekEventTimes,
     PlanRequested,
-    PositionsResolved,
     ReportLost,
-    SplitsListed,
+    ShareWithGroup,
 )
-from penstock.connector.source.known_splits import KnownSplits
+from penstock.connector.source.demand import wanted_of
+from penstock.connector.source.draft import Draft, Leg, Peeked
+from penstock.connector.source.quiet import QuietSplits
 from penstock.connector.source.rate import share
-from penstock.connector.source.split import Discovery, Extent
-from penstock.connector.source.state import SourceState, SplitState
+from penstock.connector.source.split import Extent, Split
+from penstock.connector.source.state import SourceState, SplitState, instant_text
 from penstock.connector.source.watermark import combined_watermark, is_idle
 
 __all__ = ["BatchPlanner", "BatchPlannerSettings"]
 
 
+class _Phase(Enum):
+    """What peeks are for: the ends that the read limit allows, those that the group allows, or the next batch's."""
+
+    CAPS = auto()
+    CUTS = auto()
+    NEXT = auto()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlannerSettings:
-    """What a table's options say to the coordinator. Durations in ms; see SplitSource."""
+    """What a table's options say to the planner. Durations in ms; see SplitSource.
+
+    `alignment` is followed where event time is tracked; `shares_group` says that the query reads other tables of
+    the group. `keeps_finished`: a split that is read to its stop stays in the state; not where splits are pulled,
+    as they would be ever more.
+    """
 
     tracks_event_time: bool
-    bounded: bool
-    discovery_interval_ms: int
-    idle_timeout_ms: int | None
-    tolerates_loss: bool
+    idle_timeout_ms: int | None = None
+    tolerates_loss: bool = False
+    keeps_finished: bool = True
+    alignment: Alignment | None = None
+    shares_group: bool = False
 
 
 class BatchPlanner:
-    """Plans the batches of one scan. Driver only, one thread; see the module's drawing."""
+    """Plans the batches of one scan. Driver only, one thread; see the module's drawing.
+
+    Its state is the last planned batch, so a start from a checkpoint and a running scan are alike.
+    """
 
     def __init__(self, settings: BatchPlannerSettings, state: SourceState | None = None) -> None:
         self._settings = settings
         self._state = state or SourceState()
-        self._enumerator = KnownSplits(
-            discovery_interval_ms=settings.discovery_interval_ms,
-            bounded=settings.bounded,
-            # a table that is no longer bounded goes on where it stopped
-            splits={
-                split.split_id: split if settings.bounded else replace(split, stop=None)
-                for split in self._state.splits
-            },
-            incarnations=dict(self._state.incarnations),
-        )
-        self._quiet_since: dict[str, int] | None = None  # split id -> steady clock, ms
+        self._splits = {split.split_id: split for split in self._state.splits}
+        self._no_more_splits = False
+        self._quiet = QuietSplits()
         self._ceiling: Mapping[str, int] | None = None
+        self._remembered: dict[str, Peeked] = {}
+        self._waits = False  # the last answer was no batch
         self._request: PlanRequested | None = None
-        self._discovery: Discovery | None = None
-        self._moved: dict[str, SplitState] = {}
+        self._draft: Draft | None = None
+        self._backlog: dict[str, int] = {}
+        self._phase = _Phase.CAPS
+        self._answer: BatchPlanned | NothingNew = NothingNew()
+        self._reached_ms: int | None = None
 
     @property
     def state(self) -> SourceState:
@@ -81,9 +99,35 @@ class BatchPlanner:
         return self._state
 
     @property
-    def split_ids(self) -> tuple[str, ...]:
-        """The splits known now, sorted."""
-        return tuple(sorted(self._enumerator.splits))
+    def has_all_splits(self) -> bool:
+        """Whether the last split was signalled."""
+        return self._no_more_splits
+
+    @property
+    def ahead(self) -> int:
+        """Count the positions left to read in splits that have a stop."""
+        return sum(max(0, s.stop - s.end) for s in self._splits.values() if s.stop is not None)
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        """Take on splits at their starts; they are part of the next batch, records or not."""
+        for split in splits:
+            assert split.split_id not in self._splits, f"split {split.split_id} was assigned before"
+            self._splits[split.split_id] = SplitState(
+                split_id=split.split_id,
+                owner=split.owner,
+                start=split.start,
+                end=split.start,
+                stop=split.stop,
+            )
+
+    def no_more_splits(self) -> None:
+        """Know that there are no more splits than those added: when all are finished, so is the scan."""
+        self._no_more_splits = True
+
+    def set_stops(self, stops: Mapping[str, int]) -> None:
+        """Give splits an end that had none: the scan is bounded now."""
+        for split_id in stops.keys() & self._splits.keys():
+            self._splits[split_id] = replace(self._splits[split_id], stop=stops[split_id])
 
     def limit_to(self, ends: Mapping[str, int]) -> None:
         """Plan nothing past `ends` (split id -> exclusive position), nor any split that is not named there."""
@@ -93,55 +137,68 @@ class BatchPlanner:
         """Take one event and say what is to be done next."""
         match event:
             case PlanRequested():
-                self._request = event
-                self._restore_quiet(event)
-                return (
-                    ListSplits() if self._enumerator.is_due(event.now_ms) else self._fetch_extents()
-                )
-            case SplitsListed():
-                return self._listed(event.discovery)
-            case PositionsResolved():
-                assert self._discovery is not None, "positions came without a listing"
-                self._enumerator.add(self._discovery, event.starts, event.stops)
-                return self._fetch_extents()
+                return self._requested(event)
             case ExtentsFetched():
                 return self._extents_fetched(event.extents)
             case EventTimesPeeked():
-                return self._planned(event.watermarks_ms)
+                return self._peeked(event.watermarks_ms)
+            case GroupSeen():
+                return self._align(event)
+            case GroupTold():
+                return self._answer
         assert_never(event)
 
-    def _listed(self, discovery: Discovery) -> Effect:
-        assert self._request is not None, "a listing came without a request"
-        changed = self._enumerator.changed(discovery)
-        if changed is not None:
-            return changed
-        self._enumerator.listed_at_ms = self._request.now_ms
-        self._discovery = discovery
-        return self._enumerator.found(discovery) or self._fetch_extents()
-
-    def _fetch_extents(self) -> FetchExtents:
-        return FetchExtents(split_ids=self.split_ids)
+    def _requested(self, request: PlanRequested) -> Effect:
+        self._request = request
+        self._quiet.restore(self._state.splits, now_ms=request.now_ms, wall_ms=request.wall_ms)
+        if not self._settings.keeps_finished:
+            done = [split.split_id for split in self._state.splits if split.finished]
+            for split_id in done:
+                self._splits.pop(split_id, None)
+        return FetchExtents(split_ids=tuple(sorted(self._splits)))
 
     def _extents_fetched(self, extents: Mapping[str, Extent]) -> Effect:
         assert self._request is not None, "extents came without a request"
-        self._moved = {}
+        splits: dict[str, SplitState] = {}
         backlog: dict[str, int] = {}
-        for split_id, known in sorted(self._enumerator.splits.items()):
+        for split_id, known in sorted(self._splits.items()):
             extent = extents[split_id]
             lost = not known.finished and known.end < extent.first
-            if lost and not self._settings.tolerates_loss:
+            if (lost and not self._settings.tolerates_loss) or self._shrank(known, extent):
                 return ReportLost(split_id=split_id, position=known.end, extent=extent)
-            split = _skip_lost(known, extent.first) if lost else known
-            self._moved[split_id] = replace(split, start=split.end)
-            self._watch_quiet(split, extent)
+            split = splits[split_id] = self._at_position(known, extent)
             backlog[split_id] = self._readable(split, extent)
-        for split_id, size in share(self._request.limit, backlog).items():
-            split = self._moved[split_id]
-            self._moved[split_id] = replace(split, end=split.end + size)
-        ranges = {i: (s.start, s.end) for i, s in self._moved.items() if s.end > s.start}
+        self._backlog, self._phase = backlog, _Phase.CAPS
+        self._draft = self._draft_of(splits, backlog)
+        ranges = self._draft.caps_to_peek()
         if ranges and self._settings.tracks_event_time:
             return PeekEventTimes(ranges=ranges)
-        return self._planned({})
+        return self._caps_known(self._draft)
+
+    def _draft_of(self, splits: Mapping[str, SplitState], backlog: Mapping[str, int]) -> Draft:
+        assert self._request is not None
+        limit = self._request.limit
+        wanted = wanted_of(splits, backlog, self._remembered, last=self._state.splits, limit=limit)
+        if self._waits:
+            # what was peeked at, so that a table that waits does not peek again and again
+            for split_id, peeked in self._remembered.items():
+                wanted[split_id] = min(wanted[split_id], max(peeked) - splits[split_id].end)
+        shares = share(limit, wanted)
+        legs = {
+            split_id: Leg(
+                split=split,
+                cap=split.end + shares[split_id],
+                waiting=backlog[split_id] > 0,
+                known=self._remembered.get(split_id, {}),
+            )
+            for split_id, split in splits.items()
+        }
+        return Draft(legs=legs, run_ends=self._request.run_ends)
+
+    def _shrank(self, split: SplitState, extent: Extent) -> bool:
+        """Tell whether a split that is pulled, and so has its end from the listing, can no longer come there."""
+        pulled = not self._settings.keeps_finished
+        return pulled and split.stop is not None and not split.finished and extent.end < split.stop
 
     def _readable(self, split: SplitState, extent: Extent) -> int:
         """Count the positions of `split` that a batch may take now."""
@@ -150,63 +207,130 @@ class BatchPlanner:
             end = min(end, self._ceiling.get(split.split_id, split.end))
         return max(0, end - split.end)
 
-    def _restore_quiet(self, request: PlanRequested) -> None:
-        if self._quiet_since is not None:
-            return
-        # what was quiet before the restart has been quiet since, whatever the steady clock shows
-        self._quiet_since = {
-            split.split_id: request.now_ms - max(0, request.wall_ms - split.quiet_since_ms)
-            for split in self._state.splits
-            if split.quiet_since_ms is not None
-        }
+    def _at_position(self, known: SplitState, extent: Extent) -> SplitState:
+        """Give the split where it goes on, past what was lost, with its idleness.
 
-    def _watch_quiet(self, split: SplitState, extent: Extent) -> None:
+        One that has records to read is not idle, whatever keeps it from them.
+        """
         assert self._request is not None
-        assert self._quiet_since is not None
-        if extent.end > split.end:
-            self._quiet_since.pop(split.split_id, None)
-        else:
-            self._quiet_since.setdefault(split.split_id, self._request.now_ms)
-
-    def _planned(self, watermarks_ms: Mapping[str, int]) -> Effect:
-        splits = tuple(
-            self._advance(split, watermarks_ms) for _, split in sorted(self._moved.items())
+        now_ms, at = self._request.now_ms, known.end
+        if not known.finished and at < extent.first:
+            at = extent.first if known.stop is None else min(extent.first, known.stop)
+        since_ms = self._quiet.watch(known.split_id, quiet=extent.end <= at, now_ms=now_ms)
+        wall_ms = None if since_ms is None else self._request.wall_ms - (now_ms - since_ms)
+        idle = is_idle(since_ms, now_ms, self._settings.idle_timeout_ms)
+        # a copy costs more than all the rest of planning a split that is quiet
+        if (known.start, at, known.idle, known.quiet_since_ms, known.paused) == (
+            known.end,
+            known.end,
+            idle,
+            wall_ms,
+            None,
+        ):
+            return known
+        return replace(
+            known,
+            start=at,
+            end=at,
+            lost=known.lost + at - known.end,
+            idle=idle,
+            quiet_since_ms=wall_ms,
+            paused=None,
         )
+
+    def _peeked(self, watermarks_ms: Mapping[str, int]) -> Effect:
+        assert self._draft is not None, "event times came without a draft"
+        match self._phase:
+            case _Phase.CAPS:
+                self._draft.learn_caps(watermarks_ms)
+                return self._caps_known(self._draft)
+            case _Phase.CUTS:
+                self._draft.learn_ranges(watermarks_ms)
+                return self._search(self._draft)
+            case _Phase.NEXT:
+                self._draft.learn_caps(watermarks_ms)
+                return self._share(self._draft)
+        assert_never(self._phase)
+
+    def _caps_known(self, draft: Draft) -> Effect:
+        if self._settings.alignment is None or not self._settings.tracks_event_time:
+            return self._planned(draft)
+        if self._settings.shares_group:
+            return LookAtGroup()
+        return self._align(GroupSeen(lowest_ms=None))
+
+    def _align(self, group: GroupSeen) -> Effect:
+        draft, alignment = self._draft, self._settings.alignment
+        assert draft is not None, "the group was seen without a draft"
+        assert alignment is not None, "only an aligned table looks at a group"
+        if group.silent:
+            names = ", ".join(group.silent)
+            draft.hold_all(f"group '{alignment.group}' waits for the first records of {names}")
+            return self._planned(draft)
+        lows = [ms for ms in (draft.potential_ms(), group.lowest_ms) if ms is not None]
+        if not lows:
+            return self._planned(draft)
+        limit_ms = alignment_limit(min(lows), alignment.max_drift_ms)
+        reason = f"ahead of group '{alignment.group}', which may go to {instant_text(limit_ms)}"
+        draft.hold(limit_ms, alignment.max_drift_ms, reason)
+        return self._search(draft)
+
+    def _search(self, draft: Draft) -> Effect:
+        self._phase = _Phase.CUTS
+        ranges = draft.ranges_to_peek()
+        return PeekEventTimes(ranges=ranges) if ranges else self._planned(draft)
+
+    def _planned(self, draft: Draft) -> Effect:
+        assert self._request is not None
+        splits = draft.decided()
+        self._remembered = draft.remembered()
         before = self._state.watermark_ms
-        watermark = combined_watermark(splits, before) if self._settings.tracks_event_time else None
+        watermark = self._watermark(splits)
         moved = any(split.end > split.start for split in splits)
         # a resolved start is kept by the batch that follows it, or a restart would resolve another one
-        new = {split.split_id for split in splits} != set(self._state.positions)
-        lost = sum(split.lost for split in splits) != sum(
-            split.lost for split in self._state.splits
-        )
-        if not (moved or new or lost) and watermark == before:
-            return NothingNew()
+        new = not self._splits.keys() <= self._state.positions.keys()
+        lost = any(split.lost != self._splits[split.split_id].lost for split in splits)
+        # the run is not over: its group lets this table go on once the others' potentials are known anew
+        held = self._request.run_ends and not moved and any(split.paused for split in splits)
+        self._waits = not (moved or new or lost or held) and watermark == before
+        if self._waits:
+            return self._answered(NothingNew(), draft, splits)
         self._state = SourceState(
             splits=splits,
-            incarnations=tuple(sorted(self._enumerator.incarnations.items())),
             watermark_ms=watermark,
             watermark_before_ms=before,
+            limit_ms=draft.limit_ms,
+            held=self._state.held + 1 if held else 0,
         )
-        self._enumerator.splits = {split.split_id: split for split in splits}
-        return BatchPlanned(state=self._state)
+        self._splits = {split.split_id: split for split in splits}
+        return self._answered(BatchPlanned(state=self._state), draft, splits)
 
-    def _advance(self, split: SplitState, watermarks_ms: Mapping[str, int]) -> SplitState:
-        """Give the split with its new watermark and its idleness."""
-        assert self._request is not None
-        assert self._quiet_since is not None
-        seen = [w for w in (split.watermark_ms, watermarks_ms.get(split.split_id)) if w is not None]
-        quiet = self._quiet_since.get(split.split_id)
-        return replace(
-            split,
-            watermark_ms=max(seen, default=None),
-            idle=is_idle(quiet, self._request.now_ms, self._settings.idle_timeout_ms),
-            quiet_since_ms=None
-            if quiet is None
-            else self._request.wall_ms - (self._request.now_ms - quiet),
-        )
+    def _answered(
+        self, answer: BatchPlanned | NothingNew, draft: Draft, splits: Sequence[SplitState]
+    ) -> Effect:
+        """Give the answer, after telling the group how far the table gets and could get next.
 
+        The next potential is told ahead, as tables that are asked before this one in the next round would else
+        be held by what this one has long read.
+        """
+        if self._settings.alignment is None or not self._settings.shares_group:
+            return answer
+        self._answer, self._reached_ms = answer, draft.reached_ms()
+        left = {s.split_id: max(0, self._backlog[s.split_id] + s.start - s.end) for s in splits}
+        self._draft = self._draft_of({s.split_id: replace(s, start=s.end) for s in splits}, left)
+        self._phase = _Phase.NEXT
+        ranges = self._draft.caps_to_peek()
+        return PeekEventTimes(ranges=ranges) if ranges else self._share(self._draft)
 
-def _skip_lost(split: SplitState, first: int) -> SplitState:
-    target = first if split.stop is None else min(first, split.stop)
-    return replace(split, start=target, end=target, lost=split.lost + target - split.end)
+    def _share(self, ahead: Draft) -> ShareWithGroup:
+        for split_id, leg in ahead.legs.items():
+            if leg.reads and leg.reach_ms is not None:
+                known = self._remembered.get(split_id, {})
+                self._remembered[split_id] = {**known, leg.cap: leg.reach_ms}
+        return ShareWithGroup(reached_ms=self._reached_ms, next_ms=ahead.potential_ms())
+
+    def _watermark(self, splits: Sequence[SplitState]) -> int | None:
+        if not self._settings.tracks_event_time:
+            return None
+        before_ms, complete = self._state.watermark_ms, self._no_more_splits
+        return combined_watermark(splits, before_ms, no_more_splits=complete)

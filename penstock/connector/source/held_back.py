@@ -52,4 +52,5 @@ def _only(
         finished=records.finished & frozenset(split_ids),
         positions={i: at for i, at in records.positions.items() if i in split_ids},
         skipped=skipped,
+        origins={i: of for i, of in records.origins.items() if i in split_ids},
     )

@@ -25,19 +25,25 @@ class Range:
 def share(limit: int | None, backlog: Mapping[str, int]) -> dict[str, int]:
     """Share `limit` positions fairly: every split gets the same, what one does not need goes to the others.
 
-    Spark's own Kafka source shares in proportion to the backlog, which starves the splits that lag least in
-    records and most in event time. None is no limit.
+    What cannot be divided goes to the splits named first. Spark's own Kafka source shares in proportion to the
+    backlog, which starves the splits that lag least in records and most in event time. None is no limit.
     """
     if limit is None or sum(backlog.values()) <= limit:
         return dict(backlog)
-    shares: dict[str, int] = {}
-    left = limit
-    waiting = sorted(backlog.items(), key=lambda item: (item[1], item[0]))
-    for index, (split_id, wanted) in enumerate(waiting):
-        # ceiling division: a limit below the number of splits still moves some of them
-        fair = -(-left // (len(waiting) - index))
-        shares[split_id] = min(wanted, fair, left)
-        left -= shares[split_id]
+    left, waiting = limit, sorted(backlog, key=backlog.__getitem__)
+    level = 0
+    for index, split_id in enumerate(waiting):
+        level = left // (len(waiting) - index)
+        if backlog[split_id] > level:
+            break  # nor can the others have more than this
+        left -= backlog[split_id]
+    shares = {split_id: min(wanted, level) for split_id, wanted in backlog.items()}
+    left = limit - sum(shares.values())
+    for split_id, wanted in backlog.items():
+        # a limit below the number of splits still moves some of them
+        if left and shares[split_id] < wanted:
+            shares[split_id] += 1
+            left -= 1
     return shares
 
 

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 
-__all__ = ["RecordsWithSplitIds"]
+__all__ = ["RawRecord", "RecordsWithSplitIds", "RowOrigins"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawRecord:
+    """A record as the outside has it: what a row was decoded from. `where` names it for people."""
+
+    position: int
+    key: bytes | None
+    value: bytes | None
+    where: str
+
+
+class RowOrigins(Protocol):
+    """Which record each row of one split's batch came from; nothing is looked up before it is asked for."""
+
+    def of(self, rows: Sequence[int]) -> Sequence[RawRecord]:
+        """Give the records of rows, by their index in the batch. Two rows may have come from one record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,10 +35,12 @@ class RecordsWithSplitIds:
     `batches` are (split id, rows) in reading order; `finished` are the splits that ended with this fetch;
     `positions` says how far each split was read with it: the next position to read, past gaps and past records
     that were left out; splits that did not move are absent. `skipped` counts the bad records that the table's
-    options told the reader to leave out.
+    options told the reader to leave out. `origins` has the records behind the rows of a split, where the request
+    asked for them; such a split has one batch in the fetch.
     """
 
     batches: tuple[tuple[str, pa.RecordBatch], ...] = ()
     finished: frozenset[str] = frozenset()
     positions: Mapping[str, int] = field(default_factory=dict)
     skipped: int = 0
+    origins: Mapping[str, RowOrigins] = field(default_factory=dict, compare=False, repr=False)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from penstock.catalog.errors import StateMismatchError
 
-__all__ = ["MAX_WATERMARK_MS", "SourceState", "SplitState", "decode_state", "encode_state"]
+__all__ = [
+    "MAX_WATERMARK_MS",
+    "SourceState",
+    "SplitState",
+    "decode_state",
+    "encode_state",
+    "highest_allowed_ms",
+    "instant_text",
+]
 
-VERSION = 1
+VERSION = 2
+FIRST_VERSION = 1
+"""Before alignment and before the coordinator: topics and splits were all that was known."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MIN_INSTANT_MS = -62_135_596_800_000  # 0001-01-01T00:00:00Z, the first that a datetime holds
 MAX_WATERMARK_MS = (
@@ -24,9 +35,11 @@ class SplitState:
     """One split: the range [`start`, `end`) of the batch, and what is known of its event time.
 
     `owner` is what the split belongs to (Kafka: the topic). `stop` is the exclusive end of a bounded split.
-    `watermark_ms` is the highest watermark seen in the split, None before its first record. `quiet_since_ms`
+    `watermark_ms` is the highest watermark seen in the split, None before its first record; where its group stopped
+    it just before a record that is known to be above the limit, it is the limit. `quiet_since_ms`
     is the wall clock at which it was first seen without new records, None while records come; `lost` counts
-    positions deleted before they were read (only where the table tolerates that).
+    positions deleted before they were read (only where the table tolerates that). `paused` says why the range
+    is shorter than it might be, None where it is not.
     """
 
     split_id: str
@@ -38,6 +51,7 @@ class SplitState:
     idle: bool = False
     quiet_since_ms: int | None = None
     lost: int = 0
+    paused: str | None = None
 
     @property
     def finished(self) -> bool:
@@ -50,18 +64,27 @@ class SourceState:
     """A scan after a batch: enough to restart from, and to plan the batch's tasks again after a crash.
 
     `watermark_ms` is the table's watermark with this batch, `watermark_before_ms` the one before it: rows
-    behind that one are late. `incarnations` are the ids of the topics that the splits belong to.
+    behind that one are late. `coordinator` is the coordinator's part of the checkpoint. `limit_ms` is
+    the highest watermark that the alignment group allowed, None without a limit; `held` counts batches in a row
+    in which the group let nothing be read, so that their offsets differ. `clock_ms` is the wall clock at planning
+    (epoch ms, never going back) of a scan that looks for records of the future, None for any other.
     """
 
     splits: tuple[SplitState, ...] = ()
-    incarnations: tuple[tuple[str, str], ...] = ()
     watermark_ms: int | None = None
     watermark_before_ms: int | None = None
+    limit_ms: int | None = None
+    held: int = 0
+    coordinator: Mapping[str, Any] | None = None
+    clock_ms: int | None = None
 
-    @property
-    def finished(self) -> bool:
-        """Whether every split is bounded and read to its stop."""
-        return bool(self.splits) and all(split.finished for split in self.splits)
+    def not_after_ms(self, max_future_ms: int | None) -> int | None:
+        """Give the highest watermark that a record of the batch may have, epoch ms; None is no bound.
+
+        The offset keeps the clock and not the bound, so that a replay decides alike and yet follows an option that
+        was changed because of the batch.
+        """
+        return highest_allowed_ms(self.clock_ms, max_future_ms)
 
     @property
     def positions(self) -> dict[str, int]:
@@ -69,32 +92,64 @@ class SourceState:
         return {split.split_id: split.end for split in self.splits}
 
 
+def highest_allowed_ms(clock_ms: int | None, max_future_ms: int | None) -> int | None:
+    """Give the highest watermark that is not of the future by a clock (epoch ms), None without clock or option."""
+    return None if clock_ms is None or max_future_ms is None else clock_ms + max_future_ms
+
+
 def encode_state(state: SourceState) -> dict[str, Any]:
     """Write a state as JSON values: keys in fixed order, as offsets are compared as text."""
     return {
         "version": VERSION,
-        "watermark": _instant(state.watermark_ms),
-        "watermark_before": _instant(state.watermark_before_ms),
-        "topics": dict(sorted(state.incarnations)),
+        "watermark": _optional_instant(state.watermark_ms),
+        "watermark_before": _optional_instant(state.watermark_before_ms),
+        "limit": _optional_instant(state.limit_ms),
+        "held": state.held,
+        **({} if state.clock_ms is None else {"clock": instant_text(state.clock_ms)}),
         "splits": {
             split.split_id: _encode_split(split) for split in sorted(state.splits, key=_by_id)
         },
+        "coordinator": state.coordinator,
     }
 
 
 def decode_state(value: Mapping[str, Any]) -> SourceState:
     """Read what `encode_state` wrote. Raises StateMismatchError for a version that is not known here."""
-    if value.get("version") != VERSION:
+    version = value.get("version")
+    if version not in (FIRST_VERSION, VERSION):
         raise StateMismatchError(
-            f"the checkpoint holds source offsets of version {value.get('version')!r}, this Penstock reads {VERSION}",
+            f"the checkpoint holds source offsets of version {version!r}, this Penstock reads up to {VERSION}",
             hint="run the version of Penstock that wrote the checkpoint, or start anew with another pipeline.name",
         )
+    splits = tuple(_decode_split(split_id, item) for split_id, item in value["splits"].items())
+    first = version == FIRST_VERSION
     return SourceState(
-        splits=tuple(_decode_split(split_id, item) for split_id, item in value["splits"].items()),
-        incarnations=tuple(sorted(value["topics"].items())),
+        splits=splits,
         watermark_ms=_milliseconds(value["watermark"]),
         watermark_before_ms=_milliseconds(value["watermark_before"]),
+        limit_ms=None if first else _milliseconds(value["limit"]),
+        held=0 if first else value["held"],
+        coordinator=_first_coordinator(splits, value["topics"]) if first else value["coordinator"],
+        clock_ms=_milliseconds(value.get("clock")),
     )
+
+
+def _first_coordinator(
+    splits: Sequence[SplitState], topics: Mapping[str, str]
+) -> Mapping[str, Any] | None:
+    """Write what version 1 knew as the bare state of a DiscoveringEnumerator, a coordinator's version 0."""
+    if not splits:
+        return None
+    return {
+        "kind": "discovering",
+        "version": 1,
+        "bounded": all(split.stop is not None for split in splits),
+        "discovered": True,
+        "topics": dict(sorted(topics.items())),
+        "assigned": sorted(split.split_id for split in splits),
+        "unassigned": [],
+        "stops": {},
+    }
 
 
 def _by_id(split: SplitState) -> str:
@@ -107,10 +162,11 @@ def _encode_split(split: SplitState) -> dict[str, Any]:
         "from": split.start,
         "to": split.end,
         "stop": split.stop,
-        "watermark": _instant(split.watermark_ms),
+        "watermark": _optional_instant(split.watermark_ms),
         "idle": split.idle,
-        "quiet_since": _instant(split.quiet_since_ms),
+        "quiet_since": _optional_instant(split.quiet_since_ms),
         "lost": split.lost,
+        "paused": split.paused,
     }
 
 
@@ -125,12 +181,16 @@ def _decode_split(split_id: str, item: Mapping[str, Any]) -> SplitState:
         idle=item["idle"],
         quiet_since_ms=_milliseconds(item["quiet_since"]),
         lost=item["lost"],
+        paused=item.get("paused"),
     )
 
 
-def _instant(milliseconds: int | None) -> str | None:
-    if milliseconds is None:
-        return None
+def _optional_instant(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else instant_text(milliseconds)
+
+
+def instant_text(milliseconds: int) -> str:
+    """Write an instant (epoch ms) as ISO 8601 in UTC, kept within the years that a datetime holds."""
     within = min(max(milliseconds, MIN_INSTANT_MS), MAX_WATERMARK_MS)
     return (
         (_EPOCH + timedelta(milliseconds=within))

@@ -13,20 +13,30 @@ from penstock.connector.source.state import MAX_WATERMARK_MS, SplitState
 __all__ = ["combined_watermark", "is_idle"]
 
 
-def combined_watermark(splits: Iterable[SplitState], before_ms: int | None) -> int | None:
+def combined_watermark(
+    splits: Iterable[SplitState], before_ms: int | None, *, no_more_splits: bool
+) -> int | None:
     """Give the table's watermark in epoch ms: it never goes back, None until every active split had a record.
 
-    Finished and idle splits do not count; when every split is finished nothing can come any more, and the
-    watermark is the maximum.
+    Finished and idle splits do not count; where there are no others, those count that end with this batch. When
+    every split is finished and no more will be found nothing can come any more, and the watermark is the maximum;
+    so it is where there never was a split.
     """
     everything = tuple(splits)
-    if everything and all(split.finished for split in everything):
+    if no_more_splits and all(split.finished for split in everything):
         return MAX_WATERMARK_MS
     active = [split.watermark_ms for split in everything if not split.finished and not split.idle]
+    if not active:
+        # a file that is read within one batch was active while it was read
+        active = [split.watermark_ms for split in everything if _ended_now(split)]
     if not active or any(watermark is None for watermark in active):
         return before_ms
     lowest = min(watermark for watermark in active if watermark is not None)
     return lowest if before_ms is None else max(lowest, before_ms)
+
+
+def _ended_now(split: SplitState) -> bool:
+    return split.finished and split.end > split.start and split.watermark_ms is not None
 
 
 def is_idle(quiet_since_ms: int | None, now_ms: int, idle_timeout_ms: int | None) -> bool:

@@ -11,6 +11,7 @@ from penstock.catalog.contract import DEFAULT_CATALOG, DEFAULT_DATABASE
 from penstock.catalog.errors import OptionError
 from penstock.catalog.identifier import Identifier, parse_identifier
 from penstock.catalog.table import Table
+from penstock.connector.far_future import leaves_out_rows
 from penstock.connector.scan import Scan, read_scan
 from penstock.connector.spark.batch import SplitBatchReader
 from penstock.connector.spark.columns import scan_schema
@@ -43,7 +44,9 @@ class ScanDataSource(DataSource):
     def schema(self) -> StructType:
         """Give the columns of the scan, hidden ones included."""
         scan = self.scan()
-        return scan_schema(scan, counts_skipped=scan.open_source().skips_bad_records)
+        source = scan.open_source()
+        counts_skipped = source.skips_bad_records or leaves_out_rows(scan, source.watermark)
+        return scan_schema(scan, counts_skipped=counts_skipped)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read the scan once."""

@@ -1,13 +1,15 @@
-"""Performs the coordinator's effects: asks the planner, evaluates event times, until a batch is decided."""
+"""Performs the batch planner's effects: asks the split planner, evaluates event times, until a batch is decided."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from penstock.connector.contract import ReadRequest, SplitPlanner, SplitSource
-from penstock.connector.rowtime import evaluate
+from penstock.connector.far_future import check_outlet
+from penstock.connector.peeking import WatermarkPeeks
 from penstock.connector.scan import Scan
 from penstock.connector.source.batch_events import (
     BatchPlanned,
@@ -15,32 +17,43 @@ from penstock.connector.source.batch_events import (
     EventTimesPeeked,
     ExtentsFetched,
     FetchExtents,
-    ListSplits,
+    GroupTold,
+    LookAtGroup,
     NothingNew,
     PeekEventTimes,
     PlanRequested,
-    PositionsResolved,
-    ReportChanged,
     ReportLost,
-    ResolvePositions,
-    SplitsListed,
+    ShareWithGroup,
 )
 from penstock.connector.source.batch_planner import BatchPlanner, BatchPlannerSettings
 from penstock.connector.source.split import Extent
-from penstock.connector.source.state import SourceState
+from penstock.connector.source.state import SourceState, highest_allowed_ms
+from penstock.connector.spark.board import Board
+from penstock.connector.spark.coordination import Coordination, enumerator_state
 
 __all__ = ["PlanningExecutor"]
 
 
 class PlanningExecutor:
-    """Drives one coordinator against one planner. Driver side of a query, one thread; calls may block on I/O."""
+    """Drives coordinator and batch planner against one split planner. Driver side of a query, one thread; may block.
+
+    What it holds belongs to the batch planned last; a start from another offset begins anew with that offset alone.
+    """
 
     def __init__(self, scan: Scan, source: SplitSource) -> None:
+        """Open nothing yet. Raises ConfigError or SinkError for a place that can take no dead letters."""
+        check_outlet(scan, source.watermark)
         self._scan = scan
         self._source = source
         self._planner: SplitPlanner | None = None
-        self._coordinator: BatchPlanner | None = None
+        self._coordination: Coordination | None = None
+        self._batches = BatchPlanner(BatchPlannerSettings(tracks_event_time=False))
+        self._last = SourceState()
+        self._board = Board(scan.member) if scan.member is not None else None
         self._ceiling: Mapping[str, int] | None = None
+        self._run_ends = False
+        self._round = 0
+        self._clock_ms: int | None = None
         self.extents: Mapping[str, Extent] = {}
 
     @property
@@ -53,78 +66,128 @@ class PlanningExecutor:
 
     def close(self) -> None:
         """Close the planner, its last commit sent; another is opened when it is needed again."""
+        self._leave()
         planner, self._planner = self._planner, None
         if planner is not None:
             planner.close()
 
     def freeze_ends(self) -> None:
         """Plan nothing beyond what is there now (Trigger.AvailableNow). A bounded scan has its stops already."""
+        self._run_ends = True
         if self._source.bounded:
             return
         split_ids = sorted(self.planner.list_splits().owners)
         self._ceiling = {split_id: e.end for split_id, e in self.planner.extents(split_ids).items()}
 
     def plan(self, after: SourceState, limit: int | None) -> SourceState | None:
-        """Plan the batch that follows `after`; None when there is no reason for one.
+        """Plan the batch that follows `after`, which is completed; None when there is no reason for one.
 
-        Raises DataLossError, TopicChangedError, BrokerUnavailableError.
+        Raises DataLossError, TopicChangedError, BrokerUnavailableError; after the last it may be called again.
         """
-        coordinator = self._coordinator_at(after)
-        event: Event = PlanRequested(
-            now_ms=time.monotonic_ns() // 1_000_000,
-            wall_ms=time.time_ns() // 1_000_000,
+        now_ms = time.monotonic_ns() // 1_000_000
+        coordination = self._coordination_after(after, now_ms)
+        coordination.complete(self._batches, now_ms)
+        coordination.run_due(self._batches, now_ms)
+        coordination.pull(self._batches, limit, now_ms)
+        wall_ms = time.time_ns() // 1_000_000
+        self._clock_ms = self._clock_after(after, wall_ms)
+        request = PlanRequested(
+            now_ms=now_ms,
+            wall_ms=wall_ms,
             limit=limit,
+            run_ends=self._run_ends,
         )
+        try:
+            planned = self._decide(request)
+        except Exception:
+            # half a plan must not be gone on with: another attempt begins with what `after` says
+            self._leave()
+            raise
+        # not for an attempt that failed: the others count one round for it
+        self._round += 1
+        if planned is not None:
+            self._last = replace(
+                planned, coordinator=coordination.checkpoint(now_ms), clock_ms=self._clock_ms
+            )
+            return self._last
+        return None
+
+    def complete(self, end: SourceState) -> None:
+        """Know that the batch up to `end` is completed; an earlier one than the last says nothing new."""
+        if self._coordination is not None and end == self._last:
+            self._coordination.complete(self._batches, time.monotonic_ns() // 1_000_000)
+
+    def _decide(self, request: PlanRequested) -> SourceState | None:
+        event: Event = request
         while True:
-            effect = coordinator.handle(event)
+            effect = self._batches.handle(event)
             match effect:
-                case ListSplits():
-                    event = SplitsListed(discovery=self.planner.list_splits())
-                case ResolvePositions():
-                    event = self._resolve(effect)
                 case FetchExtents():
                     self.extents = self.planner.extents(effect.split_ids)
                     event = ExtentsFetched(extents=self.extents)
                 case PeekEventTimes():
                     event = EventTimesPeeked(watermarks_ms=self._peek(effect.ranges))
+                case LookAtGroup():
+                    event = self._group.look(self._round)
+                case ShareWithGroup():
+                    self._group.publish(self._round, effect.reached_ms, effect.next_ms)
+                    event = GroupTold()
                 case BatchPlanned():
                     return effect.state
                 case NothingNew():
                     return None
                 case ReportLost():
                     raise self.planner.lost(effect.split_id, effect.position, effect.extent)
-                case ReportChanged():
-                    raise self.planner.changed(effect.owner, effect.known, effect.found)
                 case _:
                     assert_never(effect)
 
-    def _coordinator_at(self, after: SourceState) -> BatchPlanner:
-        if self._coordinator is None or self._coordinator.state != after:
-            source = self._source
-            settings = BatchPlannerSettings(
-                tracks_event_time=self._scan.rowtime is not None,
-                bounded=source.bounded,
-                discovery_interval_ms=source.discovery_interval_ms,
-                idle_timeout_ms=source.watermark.idle_timeout_ms,
-                tolerates_loss=source.tolerates_loss,
-            )
-            self._coordinator = BatchPlanner(settings, after)
-            if self._ceiling is not None:
-                self._coordinator.limit_to(self._ceiling)
-        return self._coordinator
+    def _clock_after(self, after: SourceState, wall_ms: int) -> int | None:
+        """Give the clock that records of the future are told by: it goes back neither here nor after a restart."""
+        if self._scan.rowtime is None or self._source.watermark.max_future_ms is None:
+            return None
+        return max(wall_ms, after.clock_ms or wall_ms, self._clock_ms or wall_ms)
 
-    def _resolve(self, wanted: ResolvePositions) -> PositionsResolved:
-        starts = self.planner.start_positions(wanted.split_ids, first_listing=wanted.first_listing)
-        stops = self.planner.stop_positions(wanted.stop_ids) if wanted.stop_ids else {}
-        return PositionsResolved(starts=starts, stops=stops)
+    def _coordination_after(self, after: SourceState, now_ms: int) -> Coordination:
+        if self._coordination is not None and after == self._last:
+            return self._coordination
+        self._leave()
+        coordination = Coordination(self._source, self.planner, after.coordinator)
+        coordination.start(now_ms)
+        settings = BatchPlannerSettings(
+            tracks_event_time=self._scan.rowtime is not None,
+            idle_timeout_ms=self._source.watermark.idle_timeout_ms,
+            tolerates_loss=self._source.tolerates_loss,
+            keeps_finished=not coordination.gives_on_request,
+            alignment=self._source.watermark.alignment,
+            shares_group=self._board is not None,
+        )
+        self._batches = BatchPlanner(settings, self._without_lifted_stops(after))
+        if self._ceiling is not None:
+            self._batches.limit_to(self._ceiling)
+        coordination.register(self._batches, now_ms)
+        self._coordination, self._last = coordination, after
+        return coordination
+
+    def _without_lifted_stops(self, after: SourceState) -> SourceState:
+        """Let a table that is no longer bounded go on where it stopped."""
+        if self._source.bounded or not enumerator_state(after.coordinator).get("bounded"):
+            return after
+        return replace(after, splits=tuple(replace(split, stop=None) for split in after.splits))
+
+    def _leave(self) -> None:
+        coordination, self._coordination = self._coordination, None
+        if coordination is not None:
+            coordination.close()
+
+    @property
+    def _group(self) -> Board:
+        assert self._board is not None, "only a member of a group looks at it"
+        return self._board
 
     def _peek(self, ranges: Mapping[str, tuple[int, int]]) -> dict[str, int]:
         assert self._scan.rowtime is not None, "a scan without rowtime peeks at nothing"
-        watermarks: dict[str, int] = {}
-        for split_id, record in self.planner.peek(ranges).items():
-            # one record may hold several rows (a JSON array)
-            found = evaluate(self._scan.rowtime, record, self._scan.time_zone)
-            known = [watermark_ms for watermark_ms in found if watermark_ms is not None]
-            if known:
-                watermarks[split_id] = max(known)
-        return watermarks
+        peeks = WatermarkPeeks(
+            planner=self.planner, rowtime=self._scan.rowtime, time_zone=self._scan.time_zone
+        )
+        max_future_ms = self._source.watermark.max_future_ms
+        return peeks.look(ranges, highest_allowed_ms(self._clock_ms, max_future_ms))

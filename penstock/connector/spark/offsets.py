@@ -39,19 +39,30 @@ class Watermarks:
 
 @dataclass
 class TaskPartition(InputPartition):
-    """What one task reads: ranges of splits, and whether it sends the batch's heartbeat row."""
+    """What one task reads: ranges of splits, and whether it sends the batch's heartbeat row.
+
+    Records whose watermark is above `not_after_ms` (epoch ms) are bad records; None is no bound.
+    """
 
     splits: tuple[Split, ...]
     watermarks: Watermarks | None
     heartbeat: bool
+    not_after_ms: int | None = None
 
 
 def plan_partitions(
-    state: SourceState, planner: SplitPlanner, *, tasks: int | None, tracks_event_time: bool
+    state: SourceState,
+    planner: SplitPlanner,
+    *,
+    tasks: int | None,
+    tracks_event_time: bool,
+    max_future_ms: int | None = None,
 ) -> Sequence[TaskPartition]:
     """Plan a batch's tasks from its end offset alone, so that a replay reads the same.
 
-    A batch that moves the watermark sends one heartbeat row, as its ranges may hold nothing but gaps.
+    How far in the future a record may be is counted from the clock that the offset has, by the option as it is
+    now: a batch that failed for such a record goes on when the option is changed. A batch that moves the watermark
+    sends one heartbeat row, as its ranges may hold nothing but gaps.
     """
     ranges = [
         Range(split_id=s.split_id, start=s.start, stop=s.end)
@@ -68,6 +79,7 @@ def plan_partitions(
             splits=tuple(planner.split(r.split_id, r.start, r.stop) for r in task),
             watermarks=watermarks,
             heartbeat=heartbeat and index == 0,
+            not_after_ms=state.not_after_ms(max_future_ms) if tracks_event_time else None,
         )
         for index, task in enumerate(packed)
     ]

@@ -26,6 +26,7 @@ from penstock.connector.source.state import SourceState, decode_state, encode_st
 from penstock.connector.spark.executor import PlanningExecutor
 from penstock.connector.spark.failure import spark_readable
 from penstock.connector.spark.offsets import INITIAL_OFFSET, TaskPartition, plan_partitions
+from penstock.connector.spark.outage import Patience, ride_out
 from penstock.connector.spark.task import read_partition
 
 __all__ = ["SplitStreamReader"]
@@ -44,6 +45,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._executor: PlanningExecutor | None = None
         self._committed: dict[str, int] = {}
         self._available_now = False
+        self._reached = False
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_executor": None}
@@ -78,12 +80,12 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Plan the next batch after `start`, the end of the last completed one.
 
         The same text comes back where there is no reason for a batch. Progress is published here as well as in
-        `commit`, which Spark calls one batch late and never after the last one.
+        `commit`, which Spark calls one batch late and never after the last one. Waits for a broker that is away.
         """
         after = decode_state(start)
         self._publish(after)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        planned = self._planning.plan(after, rows)
+        planned = self._plan(after, rows)
         if planned is not None:
             return encode_state(planned)
         if self._available_now:
@@ -111,6 +113,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planning.planner,
             tasks=self._source.parallelism,
             tracks_event_time=self._scan.rowtime is not None,
+            max_future_ms=self._source.watermark.max_future_ms,
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -121,12 +124,28 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @spark_readable
     def commit(self, end: dict[str, Any]) -> None:
         """Publish progress to the outside (Kafka: group offsets)."""
-        self._publish(decode_state(end))
+        completed = decode_state(end)
+        self._publish(completed)
+        self._planning.complete(completed)
 
     def stop(self) -> None:
         """Close the planner; Spark may also end the process without this call, nothing depends on it."""
         if self._executor is not None:
             self._executor.close()
+
+    def _plan(self, after: SourceState, limit: int | None) -> SourceState | None:
+        """Plan; once that has worked, a broker that is away for a while is waited for.
+
+        Not before, as it may be the address that is wrong.
+        """
+        planning = self._planning
+        planned = ride_out(
+            lambda: planning.plan(after, limit),
+            what=f"planning {self._scan.table.identifier}",
+            patience=Patience() if self._reached else Patience(total_s=0.0),
+        )
+        self._reached = True
+        return planned
 
     def _publish(self, state: SourceState) -> None:
         positions = state.positions

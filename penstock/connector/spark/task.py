@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 
 from penstock.catalog.errors import PenstockError
 from penstock.connector.contract import ReadRequest, SplitSource
+from penstock.connector.far_future import FutureGuard
 from penstock.connector.scan import Scan
 from penstock.connector.source.reader import SourceReader
 from penstock.connector.spark.columns import RowFramer
@@ -25,16 +26,20 @@ def read_partition(
     framer = RowFramer(schema, partition.watermarks)
     if partition.heartbeat:
         yield framer.heartbeat()
-    request = ReadRequest(columns=scan.columns)
+    guard = FutureGuard(scan, source.watermark, partition.splits, partition.not_after_ms)
+    request = ReadRequest(columns=guard.columns(scan.columns), origins=guard.watches)
     try:
-        with SourceReader(lambda: source.open_reader(request), model=source.fetching) as reader:
+        with (
+            guard,
+            SourceReader(lambda: source.open_reader(request), model=source.fetching) as reader,
+        ):
             reader.add_splits(partition.splits)
             reader.notify_no_more_splits()
             for records in reader.read_to_end():
-                for _, batch in records.batches:
+                for _, batch in guard.batches(records):
                     yield framer.rows(batch)
-            skipped = reader.skipped
+            skipped = reader.skipped if source.skips_bad_records else 0
     except PenstockError as error:
         raise SparkReadableError(error) from error
-    if skipped and source.skips_bad_records:
-        yield framer.skipped(skipped)
+    if skipped + guard.left_out:
+        yield framer.skipped(skipped + guard.left_out)

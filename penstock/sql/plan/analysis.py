@@ -30,8 +30,8 @@ WINDOWED = "penstock.windowed"  # label of a table node that a windowing functio
 class AnalysedLeaf:
     """A table that a query reads. `columns` come from the source, `computed` are Flink SQL over them.
 
-    `rowtime` is set when the query waits for the table's watermark; `by_splits` tells the split runtime's
-    tables from those that the engine reads.
+    `rowtime` is set when the query waits for the table's watermark, or the table is aligned by it; `by_splits`
+    tells the split runtime's tables from those that the engine reads. `group` is the table's alignment group.
     """
 
     table: Table
@@ -40,6 +40,7 @@ class AnalysedLeaf:
     rowtime: Rowtime | None = None
     by_splits: bool = True
     bounded: bool = False
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +95,15 @@ def _analyse_leaf(
     source = connector.source(leaf.table)
     by_splits = is_split_source(source)
     columns, computed = delivered_columns(leaf.table.schema, wanted)
+    alignment = source.watermark.alignment if by_splits else None  # type: ignore[union-attr]
+    followed = by_splits and (stateful or alignment is not None)
+    rowtime = rowtime_of(leaf.table) if followed else None
     return AnalysedLeaf(
         table=leaf.table,
         columns=columns,
         computed=computed,
-        rowtime=rowtime_of(leaf.table) if stateful and by_splits else None,
+        rowtime=rowtime,
         by_splits=by_splits,
         bounded=source.bounded,
+        group=alignment.group if alignment is not None and rowtime is not None else None,
     )

@@ -13,7 +13,7 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.contract import EngineSource
 from penstock.connector.registry import connector_of
-from penstock.connector.scan import Scan
+from penstock.connector.scan import GroupMember, Scan
 from penstock.connector.spark.columns import WATERMARK_BEFORE
 from penstock.connector.spark.frame import read_scan_frame
 from penstock.connector.spark.windows import Cumulate, Hop, Tumble, WindowFunction, assign_windows
@@ -21,6 +21,7 @@ from penstock.sql.dialect import WindowKind, WindowTable, to_spark_query, window
 from penstock.sql.expressions import to_spark
 from penstock.sql.plan.analysis import LEAF, WINDOWED, AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.engine import TIME_ZONE, configured
+from penstock.sql.plan.groups import group_members
 from penstock.sql.plan.session_windows import rewrite_session_windows
 
 __all__ = ["FrameBuilder"]
@@ -58,12 +59,15 @@ class FrameBuilder:
     ) -> DataFrame:
         tag = uuid4().hex[:8]
         query = analysed.query.copy()
+        views = [f"penstock_{tag}_{index}" for index in range(len(analysed.leaves))]
+        members = group_members(analysed.leaves, views, self.workdir / f"penstock_{tag}_groups")
         for index, leaf in enumerate(analysed.leaves):
             nodes = [node for node in query.find_all(exp.Table) if node.meta.get(LEAF) == index]
             self._replace_leaf(
                 leaf,
                 nodes,
-                f"penstock_{tag}_{index}",
+                views[index],
+                members[index],
                 streaming=streaming if leaf.by_splits else engine_streaming,
             )
         query = rewrite_session_windows(query)
@@ -73,9 +77,15 @@ class FrameBuilder:
         return self.spark.sql(to_spark_query(query))
 
     def _replace_leaf(
-        self, leaf: AnalysedLeaf, nodes: Sequence[exp.Table], view: str, *, streaming: bool
+        self,
+        leaf: AnalysedLeaf,
+        nodes: Sequence[exp.Table],
+        view: str,
+        member: GroupMember | None,
+        *,
+        streaming: bool,
     ) -> None:
-        frame, late_bound = self._leaf_frame(leaf, view, streaming=streaming)
+        frame, late_bound = self._leaf_frame(leaf, view, member, streaming=streaming)
         if late_bound:
             frame.createOrReplaceTempView(f"{view}_late")
             frame = frame.drop(WATERMARK_BEFORE)
@@ -90,7 +100,7 @@ class FrameBuilder:
             node.set("catalog", None)
 
     def _leaf_frame(
-        self, leaf: AnalysedLeaf, view: str, *, streaming: bool
+        self, leaf: AnalysedLeaf, view: str, member: GroupMember | None, *, streaming: bool
     ) -> tuple[DataFrame, bool]:
         computed = {name: to_spark(text, leaf.table.schema) for name, text in leaf.computed.items()}
         source = connector_of(leaf.table, project=self.project).source(leaf.table)
@@ -103,6 +113,7 @@ class FrameBuilder:
             time_zone=self.spark.conf.get(TIME_ZONE) or "UTC",
             project=str(self.project),
             default_limit=self.default_limit,
+            member=member if streaming else None,
         )
         read = read_scan_frame(
             self.spark,

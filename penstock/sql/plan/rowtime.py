@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.schema import ComputedColumn, Schema
 from penstock.catalog.table import Table
 from penstock.catalog.types import TimestampLtzType, TimestampType
-from penstock.connector.rowtime import Rowtime
-from penstock.sql.expressions import columns_of, substitute, timestamp_kind, to_duckdb
+from penstock.connector.rowtime import Delayed, Rowtime
+from penstock.sql.dialect.intervals import interval_value
+from penstock.sql.expressions import (
+    columns_of,
+    parse_expression,
+    substitute,
+    timestamp_kind,
+    to_duckdb,
+)
 
 __all__ = ["inline_computed", "rowtime_of"]
 
@@ -21,11 +30,13 @@ def rowtime_of(table: Table) -> Rowtime | None:
     if watermark is None:
         return None
     inlined = inline_computed(watermark.expression, table.schema)
+    instant = _is_instant(table, watermark.column)
     return Rowtime(
         column=watermark.column,
         inputs=tuple(sorted(columns_of(inlined))),
         expression=to_duckdb(inlined, table.schema),
-        instant=_is_instant(table, watermark.column),
+        instant=instant,
+        delayed=_delayed(inlined, table.schema, instant=instant),
     )
 
 
@@ -38,6 +49,21 @@ def inline_computed(expression: str, schema: Schema) -> str:
             break
         expression = substitute(expression, used)
     return expression
+
+
+def _delayed(expression: str, schema: Schema, *, instant: bool) -> Delayed | None:
+    """Recognise a delivered time less a day-time interval, what nearly all watermarks are; else None."""
+    tree, delay_us = parse_expression(expression).unnest(), 0
+    if isinstance(tree, exp.Sub) and isinstance(tree.expression, exp.Interval):
+        delay = interval_value(tree.expression)
+        if delay.year_month:
+            return None
+        tree, delay_us = tree.this.unnest(), delay.micros
+    if not isinstance(tree, exp.Column) or len(tree.parts) > 1:
+        return None
+    kind = schema.column(tree.name).type
+    plain = isinstance(kind, TimestampLtzType if instant else TimestampType)
+    return Delayed(column=tree.name, delay_us=delay_us) if plain else None
 
 
 def _is_instant(table: Table, name: str) -> bool:

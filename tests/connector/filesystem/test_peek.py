@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,42 @@ def test_partition_and_metadata_columns_are_peeked_too(tmp_path: Path) -> None:
 
     assert batch["day"].to_pylist() == [7]
     assert batch["at"].cast("int64").to_pylist() == [1_700_000_000_000_000]
+
+
+def small_ids(rows: Mapping[str, pa.RecordBatch]) -> list[str]:
+    """Accepts ids below 100."""
+    return [split_id for split_id, row in rows.items() if row["id"][0].as_py() < 100]
+
+
+def accepted(path: Path) -> dict[str, int]:
+    """The id that is found in each file when large ones are not accepted."""
+    planner = planning(file_source(path), "id")
+    found = planner.peek(planned(planner), small_ids)
+    return {split_id: row["id"][0].as_py() for split_id, row in found.items()}
+
+
+def test_lines_that_are_not_accepted_are_stepped_over(tmp_path: Path) -> None:
+    """As bad lines are; one file's do not cost another its answer, and a file of nothing else has none."""
+    write(tmp_path / "a", '{"id":1}\n{"id":2}\n' + '{"id":900}\nbad\n' * 3)
+    write(tmp_path / "b", '{"id":3}\n')
+    write(tmp_path / "c", '{"id":900}\n' * 3)
+
+    assert accepted(tmp_path) == {"a": 2, "b": 3}
+
+
+@pytest.mark.parametrize("count", [7, 8, 9, 100, 20_000])
+def test_any_number_of_lines_that_are_not_accepted_is_stepped_over(
+    tmp_path: Path, count: int
+) -> None:
+    """In strides that grow, so that what is found may lie further back than it has to: a lower bound is safe."""
+    write(tmp_path / "a", '{"id":1}\n' * count + '{"id":900}\n' * count)
+
+    assert accepted(tmp_path) == {"a": 1}
+
+
+def test_the_first_line_is_looked_at_in_any_case(tmp_path: Path) -> None:
+    """A short file is searched to its beginning."""
+    for count in range(60):
+        write(tmp_path / str(count), '{"id":1}\n' + '{"id":900}\n' * count)
+
+    assert accepted(tmp_path) == dict.fromkeys(map(str, range(60)), 1)

@@ -17,6 +17,7 @@ from penstock.connector.filesystem.reader import FileSplitReader
 from penstock.connector.filesystem.source import FilesystemSource
 from penstock.connector.filesystem.split import FileSplit
 from penstock.connector.source.reader import EndOfInput, NothingAvailable, SourceReader
+from penstock.connector.source.records import RawRecord
 from penstock.connector.source.split import Split
 from tests.connector.filesystem.tables import (
     MODIFIED_S,
@@ -291,3 +292,39 @@ def test_a_checkpoint_between_any_two_polls_gives_each_row_once(
     second.close()
 
     assert before + after == [str(number) for number in range(1, 10)]
+
+
+@pytest.mark.parametrize("name", ["a", "a.gz"])
+def test_rows_lead_back_to_their_lines(tmp_path: Path, name: str, small_pieces: None) -> None:
+    """Where the request asks for it: position and bytes of each line, empty and bad lines before it or not."""
+    lines = ['{"id":1}', "", "bad", '[{"id":2},{"id":3}]', '{"id":4}\r']
+    write(tmp_path / name, "\n".join(lines))
+    source = file_source(tmp_path, {"json.ignore-parse-errors": "true"})
+    planner = planning(source)
+    reader = source.open_reader(ReadRequest(columns=("id",), origins=True))
+    reader.add_splits([planner.split(i, *at) for i, at in planned(planner).items()])
+    found: dict[int, RawRecord] = {}
+    finished: frozenset[str] = frozenset()
+    while not finished:
+        records = reader.fetch()
+        finished = records.finished
+        for split_id, batch in records.batches:
+            raw = records.origins[split_id].of(range(batch.num_rows))
+            found |= dict(zip(batch["id"].to_pylist(), raw, strict=True))
+
+    assert {number: (raw.position, raw.value) for number, raw in found.items()} == {
+        1: (0, b'{"id":1}'),
+        2: (14, b'[{"id":2},{"id":3}]'),
+        3: (14, b'[{"id":2},{"id":3}]'),
+        4: (34, b'{"id":4}'),
+    }
+    assert found[4].where.endswith(f"{name}, byte 34")
+
+
+def test_raw_lines_are_kept_only_where_they_are_asked_for(tmp_path: Path) -> None:
+    """They would cost memory."""
+    write(tmp_path / "a", '{"id":1}\n')
+    reader, splits = open_reader(file_source(tmp_path))
+    reader.add_splits(splits)
+
+    assert reader.fetch().origins == {}

@@ -12,6 +12,8 @@ from tests.connector.kafka.reading import planning, topic_source
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow as pa
+
     from tests.kafka_server import KafkaServer
 
 
@@ -144,3 +146,51 @@ def test_key_and_metadata_columns_can_be_peeked(kafka: KafkaServer) -> None:
         (row,) = planner.peek({f"{topic}-0": (0, 1)}).values()
 
     assert row.column("at")[0].value == 1_700_000_000_000_000
+
+
+def accepted(
+    kafka: KafkaServer, topic: str, ranges: Mapping[int, tuple[int, int]]
+) -> dict[int, int]:
+    """The id that is found in each partition when those from 900,000 on are not accepted."""
+
+    def small_ids(rows: Mapping[str, pa.RecordBatch]) -> list[str]:
+        return [i for i, row in rows.items() if row["id"][0].as_py() < 900_000]
+
+    with planning(topic_source(kafka, topic), "id") as planner:
+        found = planner.peek({f"{topic}-{p}": offsets for p, offsets in ranges.items()}, small_ids)
+    return {int(i.rpartition("-")[2]): row["id"][0].as_py() for i, row in found.items()}
+
+
+def test_records_that_are_not_accepted_are_stepped_over(kafka: KafkaServer) -> None:
+    """As bad records are; one range's do not cost another its answer, and a range of nothing else has none."""
+    topic = kafka.create_topic(partitions=3)
+    kafka.produce(topic, [*encoded(3), b"bad", *encoded(2, first=900_000)], partition=0)
+    kafka.produce(topic, encoded(3, first=10), partition=1)
+    kafka.produce(topic, encoded(70, first=900_000), partition=2)
+
+    assert accepted(kafka, topic, {0: (0, 6), 1: (0, 3), 2: (0, 70)}) == {0: 2, 1: 12}
+
+
+def test_any_number_of_records_that_are_not_accepted_is_stepped_over(kafka: KafkaServer) -> None:
+    """In strides that grow, so that what is found may lie further back than it has to: a lower bound is safe."""
+    counts = (7, 8, 9, 100, 5000)
+    topic = kafka.create_topic(partitions=len(counts))
+    for partition, count in enumerate(counts):
+        records = [*encoded(count), *encoded(count, first=900_000)]
+        kafka.produce(topic, records, partition=partition)
+    found = accepted(kafka, topic, {p: (0, 2 * count) for p, count in enumerate(counts)})
+
+    assert found.keys() == set(range(len(counts)))
+    assert all(0 <= found[p] < count for p, count in enumerate(counts))
+    assert (found[0], found[1]) == (6, 7)
+
+
+def test_the_first_record_is_looked_at_in_any_case(kafka: KafkaServer) -> None:
+    """A short range is searched to its beginning."""
+    counts = range(0, 60, 7)
+    topic = kafka.create_topic(partitions=len(counts))
+    for partition, count in enumerate(counts):
+        kafka.produce(topic, [*encoded(1), *encoded(count, first=900_000)], partition=partition)
+    found = accepted(kafka, topic, {p: (0, count + 1) for p, count in enumerate(counts)})
+
+    assert found == dict.fromkeys(range(len(counts)), 0)

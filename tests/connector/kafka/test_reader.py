@@ -6,6 +6,7 @@ import base64
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from penstock.connector.kafka.client import KafkaConsumer
 from penstock.connector.kafka.pool import CONSUMERS
 from penstock.connector.kafka.split import KafkaSplit
 from penstock.connector.source.reader import NothingAvailable, SourceReader
-from penstock.connector.source.records import RecordsWithSplitIds
+from penstock.connector.source.records import RawRecord, RecordsWithSplitIds
 from tests.connector.kafka.reading import (
     open_transaction,
     planned,
@@ -834,3 +835,52 @@ def test_rows_have_exactly_the_types_of_the_table(kafka: KafkaServer) -> None:
         "struct<x: list<element: int32>>",
     ]
     assert not batch.schema.field("b").nullable
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["one partition", "several"])
+def test_rows_lead_back_to_their_records(kafka: KafkaServer, count: int) -> None:
+    """Where the request asks for it: offset, key and value, with bad records and arrays among them."""
+    topic = kafka.create_topic(partitions=count)
+    values = [b'{"id": 1}', b"bad", b'[{"id": 2}, {"id": 3}]', b'{"id": 4}']
+    for partition in range(count):
+        kafka.produce(topic, values, partition=partition, keys=[b"a", None, b"c", None])
+    source = topic_source(kafka, topic, {"json.ignore-parse-errors": "true"})
+    with planning(source) as planner:
+        splits = [planner.split(f"{topic}-{p}", 0, 4) for p in range(count)]
+    found: dict[tuple[str, int], RawRecord] = {}
+    with closing(source.open_reader(ReadRequest(columns=("id",), origins=True))) as reader:
+        reader.add_splits(splits)
+        finished: set[str] = set()
+        while len(finished) < count:
+            records = reader.fetch()
+            finished |= records.finished
+            for split_id, batch in records.batches:
+                raw = records.origins[split_id].of(range(batch.num_rows))
+                numbers = batch["id"].to_pylist()
+                found |= {(split_id, n): r for n, r in zip(numbers, raw, strict=True)}
+
+    last = f"{topic}-{count - 1}"
+    assert len(found) == 4 * count
+    assert {n: (r.position, r.key, r.value) for (i, n), r in found.items() if i == last} == {
+        1: (0, b"a", values[0]),
+        2: (2, b"c", values[2]),
+        3: (2, b"c", values[2]),
+        4: (3, None, values[3]),
+    }
+    assert found[last, 4].where == f"topic {topic}, partition {count - 1}, offset 3"
+
+
+def test_raw_records_are_kept_only_where_they_are_asked_for(kafka: KafkaServer) -> None:
+    """They would cost memory."""
+    topic = kafka.create_topic()
+    kafka.produce(topic, [b'{"id": 1}'])
+    source = topic_source(kafka, topic)
+    with planning(source) as planner:
+        split = planner.split(f"{topic}-0", 0, 1)
+    with closing(source.open_reader(ReadRequest(columns=("id",)))) as reader:
+        reader.add_splits([split])
+        fetches = [reader.fetch()]
+        while not fetches[-1].batches:
+            fetches.append(reader.fetch())
+
+    assert fetches[-1].origins == {}

@@ -31,6 +31,11 @@ def test_no_split_is_starved_by_a_longer_one(backlog: dict[str, int], limit: int
             assert all(got >= other - 1 for other in shares.values())
 
 
+def test_what_cannot_be_divided_goes_to_the_splits_named_first() -> None:
+    """With fewer records than splits the order of the backlog decides: the slowest split must not wait for ever."""
+    assert share(2, {"slow": 50, "b": 3, "c": 10, "d": 1}) == {"slow": 1, "b": 1, "c": 0, "d": 0}
+
+
 def test_without_a_limit_everything_is_read() -> None:
     """None is no limit."""
     assert share(None, {"a": 3, "b": 0}) == {"a": 3, "b": 0}

@@ -14,7 +14,6 @@ STATE = SourceState(
         SplitState(split_id="t:0", owner="t", start=0, end=6, watermark_ms=60_000),
         SplitState(split_id="t:1", owner="t", start=2, end=4, watermark_ms=50_000),
     ),
-    incarnations=(("t", "id"),),
     watermark_ms=50_000,
     watermark_before_ms=40_000,
 )

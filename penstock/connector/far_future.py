@@ -1,0 +1,168 @@
+"""Records of the future: a row whose watermark is too far ahead of the clock is a bad record, and is not delivered.
+
+One record with a clock years ahead would move the watermark there, and every row behind it would be late. The bound
+is decided at planning and comes with the task, so a replay decides alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self, assert_never
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.catalog.errors import BadRecordError
+from penstock.connector.dead_letters import DeadLetters, check_directory
+from penstock.connector.rowtime import Rowtime, above, highest
+from penstock.connector.scan import Scan
+from penstock.connector.source.records import RawRecord, RecordsWithSplitIds
+from penstock.connector.source.split import Split
+from penstock.connector.source.state import instant_text
+from penstock.connector.watermark_options import OnFuture, WatermarkSettings
+
+__all__ = ["FutureGuard", "Sifted", "check_outlet", "leaves_out_rows", "sift"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sifted:
+    """The rows of a batch that are not of the future, with the highest watermark of them (epoch ms).
+
+    `outliers` are the others: the index of each in the batch as it was, and its watermark.
+    """
+
+    batch: pa.RecordBatch
+    watermark_ms: int | None
+    outliers: Mapping[int, int]
+
+
+def sift(
+    rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str, not_after_ms: int | None
+) -> Sifted:
+    """Part the rows whose watermark is above `not_after_ms` from the rest; None is no bound.
+
+    One number tells whether there are any, rows are looked at only then. A row without a watermark stays.
+    """
+    top_ms = highest(rowtime, batch, time_zone)
+    if top_ms is None or not_after_ms is None or top_ms <= not_after_ms:
+        return Sifted(batch=batch, watermark_ms=top_ms, outliers={})
+    outliers = above(rowtime, batch, time_zone, not_after_ms)
+    stays = np.ones(batch.num_rows, np.bool_)
+    stays[list(outliers)] = False
+    kept = batch.filter(pa.array(stays))
+    return Sifted(batch=kept, watermark_ms=highest(rowtime, kept, time_zone), outliers=outliers)
+
+
+def leaves_out_rows(scan: Scan, settings: WatermarkSettings) -> bool:
+    """Tell whether a scan leaves out records of the future and counts them."""
+    bounded = scan.rowtime is not None and settings.max_future_ms is not None
+    return bounded and settings.on_future is not OnFuture.FAIL
+
+
+def check_outlet(scan: Scan, settings: WatermarkSettings) -> None:
+    """Check at the start of a query that its dead letters have a place. Raises ConfigError or SinkError."""
+    if leaves_out_rows(scan, settings) and settings.on_future is OnFuture.DEAD_LETTER:
+        assert settings.dead_letter_path is not None, "checked with the options"
+        check_directory(settings.dead_letter_path, Path(scan.project))
+
+
+class FutureGuard:
+    """Stands between a task's reader and the engine. The task's thread; a context that drops unfinished files.
+
+    `left_out` counts the rows that were not delivered. `not_after_ms` None lets everything pass, at no cost.
+    """
+
+    def __init__(
+        self,
+        scan: Scan,
+        settings: WatermarkSettings,
+        splits: Sequence[Split],
+        not_after_ms: int | None,
+    ) -> None:
+        self.left_out = 0
+        self._table = scan.table.identifier
+        self._rowtime = scan.rowtime if not_after_ms is not None else None
+        self._time_zone = scan.time_zone
+        self._on_future = settings.on_future
+        self._not_after_ms = not_after_ms
+        self._letters: DeadLetters | None = None
+        if self._rowtime is not None and settings.on_future is OnFuture.DEAD_LETTER:
+            assert settings.dead_letter_path is not None, "checked with the options"
+            self._letters = DeadLetters(
+                settings.dead_letter_path, Path(scan.project), str(self._table), splits
+            )
+
+    @property
+    def watches(self) -> bool:
+        """Whether there is a bound. The reader has to tell then where rows came from."""
+        return self._rowtime is not None
+
+    def columns(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """Add to the columns that a query wants those that the watermark is made of."""
+        inputs = () if self._rowtime is None else self._rowtime.inputs
+        return (*wanted, *(name for name in inputs if name not in wanted))
+
+    def batches(self, records: RecordsWithSplitIds) -> Sequence[tuple[str, pa.RecordBatch]]:
+        """Give the rows of a fetch that are to be delivered. Raises BadRecordError where the table says to fail.
+
+        Raises SinkError when a dead letter cannot be written.
+        """
+        if self._rowtime is None:
+            return records.batches
+        delivered = [(i, self._sifted(i, batch, records)) for i, batch in records.batches]
+        if self._letters is not None:
+            self._letters.finish(records.finished)
+        return [(split_id, batch) for split_id, batch in delivered if batch.num_rows]
+
+    def _sifted(
+        self, split_id: str, batch: pa.RecordBatch, records: RecordsWithSplitIds
+    ) -> pa.RecordBatch:
+        assert self._rowtime is not None, "nothing is sifted without a rowtime"
+        sifted = sift(self._rowtime, batch, self._time_zone, self._not_after_ms)
+        if sifted.outliers:
+            rows = list(sifted.outliers)
+            raw = records.origins[split_id].of(rows)
+            self._treat(split_id, raw, [sifted.outliers[row] for row in rows])
+        return sifted.batch
+
+    def _treat(
+        self, split_id: str, records: Sequence[RawRecord], watermarks_ms: Sequence[int]
+    ) -> None:
+        assert self._not_after_ms is not None, "without a bound there are no outliers"
+        match self._on_future:
+            case OnFuture.FAIL:
+                where = f"table {self._table}, {records[0].where}"
+                raise _too_far(where, watermarks_ms[0], self._not_after_ms)
+            case OnFuture.SKIP:
+                pass
+            case OnFuture.DEAD_LETTER:
+                assert self._letters is not None, "made with the guard"
+                self._letters.write(split_id, records, watermarks_ms, self._not_after_ms)
+            case _:
+                assert_never(self._on_future)
+        self.left_out += len(records)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._letters is not None:
+            self._letters.close()
+
+
+def _too_far(where: str, watermark_ms: int, not_after_ms: int) -> BadRecordError:
+    return BadRecordError(
+        f"{where}: the watermark of this record is {instant_text(watermark_ms)}, which is too far in the future: "
+        f"records up to {instant_text(not_after_ms)} are accepted, the clock at planning and "
+        "'scan.watermark.max-future'. It would make every row behind it late",
+        hint="'scan.watermark.on-future' = 'skip' leaves such records out and counts them, 'dead-letter' also keeps "
+        "them in 'scan.dead-letter.path'; a longer 'scan.watermark.max-future' accepts them",
+    )

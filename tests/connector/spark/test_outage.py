@@ -1,0 +1,67 @@
+"""Outages: planning waits for a broker that is away, says so once, and not for ever."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from penstock.catalog.errors import BrokerUnavailableError, DataLossError
+from penstock.connector.spark.outage import Patience, ride_out
+
+QUICK = Patience(total_s=30.0, first_pause_s=0.001, longest_pause_s=0.002)
+
+
+class Broker:
+    """Does not answer the first times it is asked."""
+
+    def __init__(self, away: int, error: type[Exception] = BrokerUnavailableError) -> None:
+        self.away = away
+        self.error = error
+        self.asked = 0
+
+    def ask(self) -> int:
+        """Answer with the number of the question."""
+        self.asked += 1
+        if self.asked <= self.away:
+            raise self.error("no answer")
+        return self.asked
+
+
+def test_planning_goes_on_when_the_broker_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    """However many attempts it takes, the log has one line for the outage and one for its end."""
+    broker = Broker(away=7)
+    with caplog.at_level(logging.WARNING):
+        answer = ride_out(broker.ask, what="planning orders", patience=QUICK)
+
+    assert answer == 8
+    assert [record.message for record in caplog.records] == [
+        "planning orders: no answer; trying for 30 s",
+        "planning orders goes on after 0 s",
+    ]
+
+
+def test_patience_ends(caplog: pytest.LogCaptureFixture) -> None:
+    """The error that the broker gave last is the query's."""
+    broker = Broker(away=1_000_000)
+    with pytest.raises(BrokerUnavailableError):
+        ride_out(broker.ask, what="planning", patience=Patience(total_s=0.02, first_pause_s=0.005))
+
+    assert 1 < broker.asked < 10
+
+
+def test_without_patience_the_first_error_is_the_answer(caplog: pytest.LogCaptureFixture) -> None:
+    """At the start of a query it may be the address that is wrong."""
+    with pytest.raises(BrokerUnavailableError):
+        ride_out(Broker(away=1).ask, what="planning", patience=Patience(total_s=0.0))
+
+    assert not caplog.records
+
+
+def test_other_errors_are_not_waited_out() -> None:
+    """Deleted records do not come back."""
+    broker = Broker(away=1, error=DataLossError)
+    with pytest.raises(DataLossError):
+        ride_out(broker.ask, what="planning", patience=QUICK)
+
+    assert broker.asked == 1

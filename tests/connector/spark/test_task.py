@@ -1,0 +1,110 @@
+"""A task's work without Spark: rows of its ranges, framed, with what was left out counted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.catalog.schema import Watermark
+from penstock.connector.far_future import leaves_out_rows
+from penstock.connector.filesystem.connector import FilesystemConnector
+from penstock.connector.rowtime import Rowtime
+from penstock.connector.scan import Scan
+from penstock.connector.source.split import Split
+from penstock.connector.spark.columns import SKIPPED, scan_schema
+from penstock.connector.spark.failure import SparkReadableError
+from penstock.connector.spark.offsets import TaskPartition, Watermarks
+from penstock.connector.spark.task import read_partition
+from tests.connector.filesystem.tables import file_source, file_table, planned, planning, write
+
+LINES = (
+    '{"id":1,"ts":"2024-01-01 00:00:00"}',
+    '{"id":2,"ts":"2090-01-01 00:00:00"}',
+    "bad",
+    '{"id":3}',
+)
+BOUND_MS = 1_704_153_600_000  # 2024-01-02
+ROWTIME = Rowtime(column="ts", inputs=("ts",), expression='"ts"', instant=False)
+
+
+def run(
+    folder: Path, columns: tuple[str, ...], *, bound: bool = True, **options: str
+) -> list[dict[str, Any]]:
+    """The rows of one task over all files of a folder."""
+    given = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    given |= {"scan.dead-letter.path": "letters"}
+    table = file_table(folder / "in", given, columns={"id": "BIGINT", "ts": "TIMESTAMP(3)"})
+    watermark = Watermark(column="ts", expression="ts")
+    table = replace(table, schema=replace(table.schema, watermark=watermark))
+    scan = Scan(
+        table=table, columns=columns, rowtime=ROWTIME, time_zone="UTC", project=str(folder)
+    )
+    source = FilesystemConnector(project=folder).source(table)
+    planner = planning(source)
+    splits: list[Split] = [planner.split(i, *at) for i, at in planned(planner).items()]
+    partition = TaskPartition(
+        splits=tuple(splits),
+        watermarks=Watermarks(now_ms=0, before_ms=0),
+        heartbeat=False,
+        not_after_ms=BOUND_MS if bound else None,
+    )
+    counts = source.skips_bad_records or leaves_out_rows(scan, source.watermark)
+    schema = scan_schema(scan, counts_skipped=counts)
+    found = read_partition(partition, scan, source, schema)
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project with one file."""
+    write(tmp_path / "in" / "a", "\n".join((*LINES[:2], LINES[3])))
+    return tmp_path
+
+
+def test_a_record_of_the_future_fails_the_task(folder: Path) -> None:
+    """Unless the table says otherwise; file and position are named."""
+    with pytest.raises(SparkReadableError, match=r"/in/a, byte 36: the watermark of this record"):
+        run(folder, ("id", "ts"))
+
+
+@pytest.mark.parametrize("columns", [("id", "ts"), ("id",)])
+def test_skipped_records_are_counted_in_a_marker_row(
+    folder: Path, columns: tuple[str, ...]
+) -> None:
+    """Also where the query does not want the time; a record without a time stays."""
+    rows = run(folder, columns, scan__watermark__on_future="skip")
+
+    assert [(row["id"], row[SKIPPED]) for row in rows] == [(1, None), (3, None), (None, 1)]
+    assert all(("ts" in row) == ("ts" in columns) for row in rows)
+
+
+def test_bad_records_of_both_kinds_are_one_count(tmp_path: Path) -> None:
+    """Those that cannot be decoded, and those of the future."""
+    write(tmp_path / "in" / "a", "\n".join(LINES))
+    rows = run(
+        tmp_path, ("id",), json__ignore_parse_errors="true", scan__watermark__on_future="skip"
+    )
+
+    assert [row[SKIPPED] for row in rows] == [None, None, 2]
+
+
+def test_dead_letters_are_written_once_however_often_the_task_runs(folder: Path) -> None:
+    """The same rows, the same count, the same file."""
+    runs = [run(folder, ("id",), scan__watermark__on_future="dead-letter") for _ in range(2)]
+
+    (path,) = (folder / "letters").rglob("*.jsonl")
+    (letter,) = map(json.loads, path.read_text().splitlines())
+    assert runs[0] == runs[1]
+    assert runs[0][-1][SKIPPED] == 1
+    assert (letter["split"], letter["position"], letter["value"]) == ("a", 36, LINES[1])
+
+
+def test_without_a_bound_all_rows_come(folder: Path) -> None:
+    """The option is off, or the offset is of before there was one."""
+    rows = run(folder, ("id",), bound=False)
+
+    assert [row["id"] for row in rows] == [1, 2, 3]
