@@ -18,6 +18,8 @@ from penstock.sql.cli.app import app
 from penstock.sql.cli.report import OutputFormat, reporting
 
 COMMANDS = (
+    ("peek",),
+    ("tail",),
     ("run",),
     ("kafka", "start"),
     ("kafka", "stop"),
