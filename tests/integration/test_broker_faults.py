@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.sql.run.job import Job
 from tests.integration.pipeline import Pipeline, delta_rows, wait_until
 from tests.kafka_server import KafkaServer
 
@@ -69,6 +71,38 @@ def test_a_broker_that_is_killed_and_restarted_costs_nothing(
     assert insert["rows_in"] == 2000
     assert delta_rows(project / "copied", "SELECT count(*), count(DISTINCT id) FROM {table}") == [
         (2000, 2000)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_planning_rides_out_a_broker_that_is_away_for_a_minute(
+    spark: SparkSession, kafka: KafkaServer, project: Path
+) -> None:
+    """The query neither fails nor starts again: it waits, and goes on with what comes afterwards."""
+    topic = kafka.create_topic()
+    kafka.produce_json(topic, rows(0, 10))
+    with penstock.connect(spark) as session:
+        for statement in SOURCE.format(topic=topic, bootstrap=kafka.bootstrap, options="").split(
+            ";"
+        )[:2]:
+            session.sql(statement)
+        job = session.sql(INSERT)
+        assert isinstance(job, Job)
+        wait_until(lambda: job.progress.rows_in == 10, seconds=120, what="the first rows")
+        kafka.broker.kill()
+        time.sleep(60)  # the fault itself
+        kafka.broker.restart()
+        kafka.produce_json(topic, rows(10, 20))
+        wait_until(
+            lambda: job.progress.rows_in == 20, seconds=180, what="the rows after the outage"
+        )
+        job.stop()
+
+    assert job.exception is None
+    assert job.progress.restarts == 0
+    assert delta_rows(project / "copied", "SELECT count(*), count(DISTINCT id) FROM {table}") == [
+        (20, 20)
     ]
 
 

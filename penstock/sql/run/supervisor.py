@@ -20,7 +20,7 @@ from penstock.sql.run.restart import Failures, RestartStrategy, after_failure
 from penstock.sql.run.totals import Totals, rows_per_second
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -236,10 +236,13 @@ class Supervisor:
     def _collect(self, query: StreamingQuery) -> None:
         """Count the batches committed since the last look, each once."""
         last = query.lastProgress
-        if last is None or last["batchId"] == self._seen_batch:
+        if last is None:
             return
-        missed = self._seen_batch is None or last["batchId"] != self._seen_batch + 1
-        for event in _events_after(query, self._seen_batch) if missed else [json.loads(last.json)]:
+        newest = last["batchId"] if _is_of_batch(last) else last["batchId"] - 1
+        if newest < 0 or newest == self._seen_batch:
+            return
+        at_hand = self._seen_batch == newest - 1 and _is_of_batch(last)
+        for event in [json.loads(last.json)] if at_hand else _events_after(query, self._seen_batch):
             metrics = self._insert.read_metrics(event)
             self._seen_batch = metrics.batch_id
             with self._lock:
@@ -266,15 +269,24 @@ def _ended(query: StreamingQuery, timeout_s: float) -> bool:
     return bool(query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # fractions work; the hint says int
 
 
+def _is_of_batch(event: Mapping[str, Any]) -> bool:
+    """Tell the event of a batch from one that only says that the query waits.
+
+    Spark sends the latter every ten seconds, under the number that the next batch will have.
+    """
+    return "addBatch" in event["durationMs"]
+
+
 def _events_after(query: StreamingQuery, batch: int | None) -> list[dict[str, Any]]:
-    """Give the progress events after `batch` (None: all that Spark keeps), oldest first, as dicts of their JSON."""
+    """Give the events of batches after `batch` (None: all that Spark keeps), oldest first, as dicts of their JSON."""
     recent = query._jsq.recentProgress()  # noqa: SLF001  the public property converts every event at each call
     events: list[dict[str, Any]] = []
     for index in reversed(range(len(recent))):
         event = json.loads(recent[index].json())
         if batch is not None and event["batchId"] <= batch:
             break
-        events.append(event)
+        if _is_of_batch(event):
+            events.append(event)
     return events[::-1]
 
 

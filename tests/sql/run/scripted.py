@@ -56,24 +56,24 @@ class _Progress(dict[str, Any]):
 
 
 class _JavaProgress:
-    def __init__(self, batch_id: int) -> None:
-        self._batch_id = batch_id
+    def __init__(self, event: dict[str, Any]) -> None:
+        self._event = event
 
     def json(self) -> str:
-        return json.dumps({"batchId": self._batch_id})
+        return json.dumps(self._event)
 
 
 @dataclass
 class ScriptedQuery:
     """A streaming query: each look at it plays the next step of its script.
 
-    A step is the number of a batch that commits, an exception it fails of, `END`, or a callable that the look
-    makes. A script that is over means a query that waits for data.
+    A step is the number of a batch that commits, an exception it fails of, `IDLE`, `END`, or a callable that the
+    look makes. A script that is over means a query that waits for data.
     """
 
     steps: list[Any]
     busy: bool = False
-    committed: list[int] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
     ended: bool = False
     stops: int = 0
     failure: BaseException | None = None
@@ -92,14 +92,25 @@ class ScriptedQuery:
         step = self.steps.pop(0)
         if step is END:
             self.ended = True
+        elif step is IDLE:
+            number = self.events[-1]["batchId"] + ("addBatch" in self.events[-1]["durationMs"])
+            self.events.append({"batchId": number, "durationMs": {"latestOffset": 50}})
         elif isinstance(step, BaseException):
             self.failure = step
         elif isinstance(step, int):
-            self.committed.append(step)
+            self.commit(step)
         elif isinstance(step, list):
-            self.committed.extend(step)
+            for number in step:
+                self.commit(number)
         else:
             step()
+
+    def commit(self, number: int) -> None:
+        self.events.append({"batchId": number, "durationMs": {"addBatch": 100}})
+
+    @property
+    def batches(self) -> list[int]:
+        return [event["batchId"] for event in self.events if "addBatch" in event["durationMs"]]
 
     @property
     def isActive(self) -> bool:  # noqa: N802
@@ -117,20 +128,21 @@ class ScriptedQuery:
 
     @property
     def lastProgress(self) -> _Progress | None:  # noqa: N802
-        return _Progress(batchId=self.committed[-1]) if self.committed else None
+        return _Progress(self.events[-1]) if self.events else None
 
     @property
     def _jsq(self) -> ScriptedQuery:
         return self
 
     def recentProgress(self) -> list[_JavaProgress]:  # noqa: N802
-        return [_JavaProgress(number) for number in self.committed]
+        return [_JavaProgress(event) for event in self.events]
 
     def stop(self) -> None:
         self.stops += 1
 
 
 END = object()
+IDLE = object()
 
 
 @dataclass

@@ -18,7 +18,7 @@ from penstock.connector.contract import AvailableNow
 from penstock.sql.run.progress import JobStatus
 from penstock.sql.run.restart import DEFAULT_RESTART, ExponentialDelay, NoRestart
 from penstock.sql.run.supervisor import Supervisor, SupervisorSettings
-from tests.sql.run.scripted import END, MovedClock, ScriptedInsert, ScriptedQuery
+from tests.sql.run.scripted import END, IDLE, MovedClock, ScriptedInsert, ScriptedQuery
 
 BROKER_GONE = RuntimeError(
     "[STREAM_FAILED] Query terminated with exception: "
@@ -66,6 +66,22 @@ def test_batches_between_two_looks_are_not_lost():
     progress = Run(ScriptedQuery([[0, 1, 2, 3], [4, 5], END])).to_end()
 
     assert (progress.batches, progress.rows_in) == (6, 60)
+
+
+@pytest.mark.parametrize(
+    ("steps", "batches"),
+    [
+        ([0, IDLE, 1, END], 2),
+        ([0, IDLE, IDLE, [1, 2], END], 3),
+        ([[0, 1], IDLE, 2, IDLE, END], 3),
+    ],
+    ids=["one", "two", "last"],
+)
+def test_an_event_of_a_query_that_waits_is_of_no_batch(steps, batches):
+    """Spark sends it under the number that the next batch will have: that one counts all the same."""
+    progress = Run(ScriptedQuery(steps)).to_end()
+
+    assert (progress.batches, progress.rows_in) == (batches, 10 * batches)
 
 
 def test_a_transient_failure_restarts_from_the_checkpoint_and_counts_on():
@@ -146,7 +162,7 @@ def test_a_stop_lets_the_batch_in_flight_finish():
     progress = run.to_end()
 
     assert (progress.status, progress.batches, query.stops) == (JobStatus.STOPPED, 2, 1)
-    assert query.committed == [0, 1]
+    assert query.batches == [0, 1]
 
 
 def test_a_stop_does_not_wait_where_nothing_is_in_flight():
@@ -167,7 +183,7 @@ def test_a_stop_now_does_not_wait_for_the_batch():
     query.steps = [0, run.supervisor.request_stop, at_once]
 
     assert run.to_end().status is JobStatus.STOPPED
-    assert (query.committed, query.stops) == ([0], 1)
+    assert (query.batches, query.stops) == ([0], 1)
 
 
 def test_a_stop_waits_for_a_batch_only_up_to_its_limit():
