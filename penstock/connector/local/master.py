@@ -275,6 +275,8 @@ class JobMaster:
     def _reader_broke(self, reader: int, error: Exception) -> None:
         """Give its later splits back and start it again, unless it would only fail again."""
         self._ledger.give_up()
+        # what it emitted since its checkpoint is read again, so it has not ended yet
+        self._ended_readers.discard(reader)
         del self._readers[reader]
         self._handle(ReaderFailed(reader=reader))
         failures = self._failures[reader] = self._failures.get(reader, 0) + 1

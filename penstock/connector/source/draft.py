@@ -145,9 +145,11 @@ class Draft:
     def _reached(self, leg: Leg) -> int | None:
         if not leg.held:
             return leg.reach_ms
-        if self.limit_ms is not None:
-            return self.limit_ms
-        return leg.reach_ms if leg.split.watermark_ms is None else leg.split.watermark_ms
+        if self.limit_ms is None:
+            return leg.reach_ms if leg.split.watermark_ms is None else leg.split.watermark_ms
+        # a cut that is near enough is still below the limit, and so may be the next record
+        cut_ms = leg.decided(self.reason).watermark_ms
+        return self.limit_ms if cut_ms is None else min(self.limit_ms, cut_ms)
 
     def hold_all(self, reason: str) -> None:
         """Let no split read anything."""

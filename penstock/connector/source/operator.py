@@ -86,7 +86,8 @@ class SourceOperator:
         self._limit_ms: int | None = None
         self._splits: dict[str, _Output] = {}
         self._without_splits = _QuietTime()
-        self._had_splits = False
+        # a reader that finished its splits before the checkpoint may get no others, and must not hold its group
+        self._had_splits = watermark_ms is not None
         self._no_more_splits = False
         self._held = False
         self._idle = False

@@ -136,7 +136,8 @@ class SourceReader:
         It holds from the next poll on. An id in both is paused, as in Flink.
         """
         here = self._progress.split_ids
-        resumed = [i for i in resume if i in self._paused and i not in pause]
+        # sorted: what is given first must not hang on the order of a set, or a simulation could not be replayed
+        resumed = sorted(i for i in resume if i in self._paused and i not in pause)
         self._paused = (self._paused - set(resume)) | {i for i in pause if i in here}
         self._ready.extendleft(reversed(self._held.release(resumed)))
         self._fetchers.pause_or_resume(pause, resume)

@@ -14,6 +14,7 @@ from penstock.connector.contract import FetcherModel
 from penstock.connector.local.board import GroupBoard
 from penstock.connector.local.checkpoint import decode_checkpoint, encode_checkpoint
 from penstock.connector.local.job import LocalJob
+from penstock.connector.local.messages import ReaderBroke, Stop
 from penstock.connector.source.alignment import Alignment
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.connector.watermark_options import WatermarkSettings
@@ -248,6 +249,21 @@ def test_splits_of_a_reader_that_failed_before_any_checkpoint_are_read_again(pul
     assert sorted(set(rows.seen["s1"])) == [*range(10)]
 
 
+def test_a_reader_that_fails_after_its_end_has_not_ended() -> None:
+    """The job waits until it has read its part again; the simulation found it."""
+    world = World({"s0": range(5), "s1": range(300)})
+    settings = replace(SETTINGS, readers=2, restart_delay_ms=300)
+    with LocalJob(ScriptedSource(world=world, bounded=True), settings) as job:
+        master, rows = job._master, Rows()
+        read_until(job, rows, lambda: 0 in master._ended_readers)
+        master._readers[0].reader.send(Stop())
+        master._mailbox.post(ReaderBroke(reader=0, error=BrokerUnavailableError("gone")))
+        drain(job, read_until(job, rows, lambda: job.ended))
+
+    assert rows.seen["s0"] == [*range(5)] * 2
+    assert rows.seen["s1"] == [*range(300)]
+
+
 @pytest.mark.parametrize("model", list(FetcherModel))
 @pytest.mark.parametrize("pulled", [True, False])
 def test_under_many_failures_nothing_is_left_out_and_order_holds(
@@ -388,3 +404,20 @@ def _positions(checkpoints: Checkpoints) -> dict[str, int]:
     if not checkpoints.taken:
         return {}
     return {s.split_id: s.start for part in checkpoints.taken[-1].readers for s in part.splits}
+
+
+@pytest.mark.parametrize(
+    ("max_future_ms", "skipped"), [(86_400_000, 1), (None, 0)], ids=["bounded", "off"]
+)
+def test_a_record_of_the_future_is_left_out_by_the_wall_clock(
+    max_future_ms: int | None, skipped: int
+) -> None:
+    """It is counted, whatever the table says to do in a query; the rows behind it come."""
+    world = World({"s0": [1, 2, 3_786_912_000_000, 4]})
+    settings = WatermarkSettings(max_future_ms=max_future_ms)
+    with LocalJob(ScriptedSource(world=world, bounded=True, watermark=settings), TIMED) as job:
+        rows = read_all(job)
+        status = job.status
+
+    assert len(rows.seen["s0"]) == 4 - skipped
+    assert status.skipped == skipped

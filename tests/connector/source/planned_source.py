@@ -62,7 +62,7 @@ class Listing:
     def peek(
         self,
         ranges: Mapping[str, tuple[int, int]],
-        accept: Accept | None = None,  # noqa: ARG002  of the contract
+        accept: Accept | None = None,
     ) -> Mapping[str, pa.RecordBatch]:
         """Give the last record of each range: its position, as seconds of event time."""
         self.peeks += 1

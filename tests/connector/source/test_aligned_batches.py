@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.connector.source.batch_events import BatchPlanned, GroupSeen, NothingNew
 from penstock.connector.source.batch_planner import BatchPlanner
+from penstock.connector.source.draft import Draft, Leg
 from penstock.connector.source.state import SourceState, SplitState, decode_state, encode_state
 from tests.connector.source.batch_world import World, plan, planned, planner_of, ranges, settings
 
@@ -381,3 +382,14 @@ def test_tables_advance_together_by_the_read_limit() -> None:
     assert len(gaps) <= 2000 // 100 + 5
     # until the first has reached its end; the first round only finds out what there is
     assert max(gaps[1:-2]) <= 1
+
+
+def test_a_cut_that_is_near_the_limit_is_told_to_the_group_as_it_is() -> None:
+    """The next record may be below the limit as well: others must not count from there; the simulation found it."""
+    split = SplitState(split_id="a", owner="t", start=4, end=4, watermark_ms=100)
+    leg = Leg(split=split, cap=10, waiting=True, known={}, reach_ms=5000)
+    draft = Draft(legs={"a": leg}, run_ends=False)
+    draft.hold(105, 80, "ahead")
+
+    assert draft.ranges_to_peek() == {}
+    assert draft.reached_ms() == 100

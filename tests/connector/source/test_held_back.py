@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from penstock.connector.source.held_back import HeldBack
-from penstock.connector.source.records import RecordsWithSplitIds
+from penstock.connector.source.records import RawRecord, RecordsWithSplitIds
 
 
 def test_what_is_held_back_leaves_the_rest_of_a_fetch_alone() -> None:
@@ -49,3 +51,23 @@ def test_progress_without_rows_passes_a_pause() -> None:
     end = RecordsWithSplitIds(positions={"a": 5}, finished=frozenset("a"))
 
     assert HeldBack().sift(end, {"a"}) == end
+
+
+class Nowhere:
+    """Origins that nobody asks."""
+
+    def of(self, rows: Sequence[int]) -> Sequence[RawRecord]:
+        """Give nothing."""
+        return ()
+
+
+def test_rows_keep_their_origins_on_both_sides() -> None:
+    """What waits and what goes on can both be led back to its records."""
+    held, row = HeldBack(), pa.record_batch({"n": [1]})
+    of_a, of_b = Nowhere(), Nowhere()
+    fetched = RecordsWithSplitIds(batches=(("a", row), ("b", row)), origins={"a": of_a, "b": of_b})
+    rest = held.sift(fetched, {"a"})
+    (waited,) = held.release(["a"])
+
+    assert rest is not None
+    assert (rest.origins, waited.origins) == ({"b": of_b}, {"a": of_a})

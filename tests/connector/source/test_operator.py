@@ -178,6 +178,17 @@ def test_a_reader_that_ran_out_of_splits_is_idle_after_the_timeout() -> None:
 # --- idleness ---
 
 
+def test_a_reader_restored_without_splits_is_idle_after_the_timeout() -> None:
+    """It reports what its checkpoint held, and would hold its group there for good; the simulation found it."""
+    made = SourceOperator(idle_timeout_ms=TIMEOUT_MS, watermark_ms=100)
+    made.probe_idleness(0)
+    before = made.report()
+    made.probe_idleness(TIMEOUT_MS + 1)
+
+    assert before == 100
+    assert made.report() == MAX_WATERMARK_MS
+
+
 def test_a_split_is_idle_strictly_after_the_timeout() -> None:
     """WatermarksWithIdleness fires after, not at, the timeout."""
     made = operator("a", "b", idle_timeout_ms=TIMEOUT_MS)

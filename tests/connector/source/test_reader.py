@@ -387,6 +387,23 @@ def test_a_paused_split_that_was_read_to_its_end_finishes_when_it_is_resumed() -
     assert delivered.numbers == upto(10)
 
 
+def test_what_was_held_back_comes_in_the_order_of_split_ids() -> None:
+    """A run that is replayed must not hang on the order of a set of names; the simulation found it."""
+    ids = [f"t-{number}" for number in range(6)]
+    reader = SteppedReader(NumbersReader(step=5))
+    reader.start()
+    reader.add_splits(numbered(*[5] * len(ids)))
+    reader.pause_or_resume_splits(ids, [])
+    reader.stepped.fetchers[0]._tasks.pop()  # the pause comes when all is fetched
+    for _ in range(len(ids)):
+        reader.stepped.settle()
+        reader.poll_next()
+    reader.pause_or_resume_splits([], ids[::-1])
+    polled = [reader.poll_next() for _ in ids]
+
+    assert [records.batches[0][0] for records in polled] == ids
+
+
 def test_the_mere_end_of_a_paused_split_is_told() -> None:
     """It has no rows that could run ahead, and its group should not wait for it."""
     delivered = Delivered()

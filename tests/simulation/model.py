@@ -1,0 +1,242 @@
+"""The connector of the simulations: planner, split reader and source over a model of the outside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.catalog.errors import BrokerUnavailableError
+from penstock.catalog.types import LogicalType
+from penstock.connector.contract import Accept, FetcherModel, ReadRequest
+from penstock.connector.source.discovering import DiscoveringEnumerator
+from penstock.connector.source.enumerator import MakeEnumerator
+from penstock.connector.source.phased import PhasedEnumerator
+from penstock.connector.source.pulling import PullingEnumerator
+from penstock.connector.source.records import RecordsWithSplitIds
+from penstock.connector.source.split import Discovery, Extent, Split
+from penstock.connector.watermark_options import WatermarkSettings
+from tests.simulation.outside import Content, Outside
+from tests.simulation.scheduler import Violation
+
+__all__ = ["ModelPlanner", "ModelReader", "ModelSource", "ModelSplit", "latest_ms"]
+
+OWNER = "topic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSplit(Split):
+    """The connector's own split: a reader takes no other."""
+
+
+class ModelPlanner:
+    """A SplitPlanner over the outside."""
+
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+
+    def _call(self) -> dict[str, Content]:
+        if self._outside.away:
+            self._outside.away -= 1
+            self._outside.run.probe("outside away")
+            raise BrokerUnavailableError("the outside is away")
+        return self._outside.splits
+
+    def list_splits(self) -> Discovery:
+        """List the splits that exist now."""
+        return Discovery(owners=dict.fromkeys(self._call(), OWNER), incarnations={OWNER: "1"})
+
+    def start_positions(
+        self, split_ids: Sequence[str], *, first_listing: bool
+    ) -> Mapping[str, int]:
+        """Give the startup positions, or the earliest."""
+        splits = self._call()
+        return {i: splits[i].first if first_listing else 0 for i in split_ids}
+
+    def stop_positions(self, split_ids: Sequence[str]) -> Mapping[str, int]:
+        """Give the ends of bounded splits."""
+        splits = self._call()
+        stops = {i: splits[i].stop for i in split_ids}
+        return {i: stop for i, stop in stops.items() if stop is not None}
+
+    def extents(self, split_ids: Sequence[str]) -> Mapping[str, Extent]:
+        """Tell what each split holds now."""
+        splits = self._call()
+        return {i: Extent(first=0, end=len(splits[i].times)) for i in split_ids}
+
+    def peek(
+        self, ranges: Mapping[str, tuple[int, int]], accept: Accept | None = None
+    ) -> Mapping[str, pa.RecordBatch]:
+        """Read the last record of each range. None is of the future, so that all are accepted."""
+        if accept is not None:
+            raise Violation(f"a record is said to be of the future: {ranges}")
+        splits = self._call()
+        last = {i: splits[i].positions(start, stop)[-1:] for i, (start, stop) in ranges.items()}
+        return {i: rows(splits[i], positions) for i, positions in last.items() if positions}
+
+    def split(self, split_id: str, start: int, stop: int | None) -> Split:
+        """Make the connector's own split."""
+        return ModelSplit(split_id=split_id, start=start, stop=stop, owner=OWNER)
+
+    def lost(self, split_id: str, position: int, extent: Extent) -> Exception:
+        """Nothing is ever lost outside."""
+        raise Violation(f"{split_id} is said to have lost {position}, it holds {extent}")
+
+    def changed(self, owner: str, known: str, found: str | None) -> Exception:
+        """Nothing is ever made again outside."""
+        raise Violation(f"{owner} is said to have changed from {known} to {found}")
+
+    def chunks(self) -> Sequence[Split]:
+        """Give the chunks of a source in two phases."""
+        splits = self._call()
+        return [
+            Split(split_id=i, start=0, stop=content.stop, owner=OWNER)
+            for i, content in splits.items()
+            if content.stop is not None
+        ]
+
+    def log(self, finished: Mapping[str, int]) -> Split:
+        """Give its log; only once every chunk is finished."""
+        splits = self._call()
+        if set(finished) != {i for i, content in splits.items() if content.stop is not None}:
+            raise Violation(f"the log is asked for with only {sorted(finished)} finished")
+        return Split(split_id=list(splits)[-1], start=0, owner=OWNER)
+
+    def commit(self, positions: Mapping[str, int]) -> None:
+        """Note the progress."""
+        self._outside.published.update(positions)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class ModelReader:
+    """A SplitReader over the outside that never waits: it gives what it has, some of it, or nothing."""
+
+    def __init__(self, outside: Outside, fetch_size: int) -> None:
+        self._outside = outside
+        self._fetch_size = fetch_size
+        self._splits: dict[str, Split] = {}
+        self._positions: dict[str, int] = {}
+        self._paused: set[str] = set()
+        self._closed = False
+
+    def fetch(self) -> RecordsWithSplitIds:
+        """Read a little of some splits."""
+        if self._closed:
+            raise Violation("a closed split reader is asked for records")
+        run = self._outside.run
+        if self._outside.broken and self._splits:
+            self._outside.broken -= 1
+            run.probe("fetch failed")
+            raise BrokerUnavailableError("the outside broke off")
+        before = dict(self._positions)
+        read = {i: self._read(i) for i in self._splits if i not in self._paused and run.chance(70)}
+        batches = tuple((i, batch) for i, batch in read.items() if batch.num_rows)
+        finished = frozenset(i for i, s in self._splits.items() if self._at_end(s))
+        for split_id in finished:
+            del self._splits[split_id]
+        return RecordsWithSplitIds(
+            batches=batches,
+            finished=finished,
+            positions={i: self._positions[i] for i in read if self._positions[i] != before[i]},
+        )
+
+    def _at_end(self, split: Split) -> bool:
+        return (
+            split.split_id not in self._paused
+            and split.stop is not None
+            and self._positions[split.split_id] >= split.stop
+        )
+
+    def _read(self, split_id: str) -> pa.RecordBatch:
+        content, start = self._outside.splits[split_id], self._positions[split_id]
+        stop = self._splits[split_id].stop
+        end = len(content.times) if stop is None else min(stop, len(content.times))
+        until = min(end, start + 1 + int(self._outside.run.random.random() * self._fetch_size))
+        self._positions[split_id] = max(start, until)
+        return rows(content, content.positions(start, until))
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        """Take on splits."""
+        for split in splits:
+            if not isinstance(split, ModelSplit):
+                raise Violation(
+                    f"a split that is not the connector's own reached its reader: {split}"
+                )
+            self._splits[split.split_id] = split
+            self._positions[split.split_id] = split.start
+
+    def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
+        """Stop or go on with splits."""
+        self._paused = (self._paused - set(resume)) | set(pause)
+
+    def wake_up(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Give no more."""
+        self._closed = True
+
+
+def rows(content: Content, positions: Sequence[int]) -> pa.RecordBatch:
+    """Make the batch of some positions."""
+    return pa.record_batch(
+        {
+            "position": pa.array(positions, pa.int64()),
+            "time": pa.array([content.times[i] for i in positions], pa.timestamp("ms")),
+        }
+    )
+
+
+def latest_ms(batch: pa.RecordBatch) -> int:
+    """Give the highest event time of a batch that has records."""
+    return int(pc.max(batch.column("time")).value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSource:
+    """A SplitSource over the outside. `pulled`: splits are given on request, else they are pushed to their owner.
+
+    `phased`: chunks on request, then the log, which is the last split.
+    """
+
+    outside: Outside
+    bounded: bool
+    pulled: bool
+    phased: bool = False
+    discovery_interval_ms: int
+    fetching: FetcherModel = FetcherModel.MULTIPLEXED
+    fetch_size: int = 5
+    watermark: WatermarkSettings = field(default_factory=WatermarkSettings)
+    max_records_per_batch: int | None = None
+    parallelism: int | None = None
+    skips_bad_records: bool = False
+    tolerates_loss: bool = False
+    metadata_types: Mapping[str, LogicalType] = field(default_factory=dict)
+
+    def enumerator(self, planner: ModelPlanner) -> MakeEnumerator:
+        """Give what makes the enumerator."""
+        if self.phased:
+            return partial(PhasedEnumerator, planner=planner)
+        if self.pulled:
+            interval_ms = None if self.bounded else self.discovery_interval_ms
+            return partial(PullingEnumerator, planner=planner, interval_ms=interval_ms)
+        return partial(
+            DiscoveringEnumerator,
+            planner=planner,
+            bounded=self.bounded,
+            discovery_interval_ms=self.discovery_interval_ms,
+            owner=lambda split, readers: int(split.split_id.rpartition("-")[2]) % readers,
+        )
+
+    def open_planner(self, peeked: ReadRequest) -> ModelPlanner:
+        """Open the driver's side."""
+        return ModelPlanner(self.outside)
+
+    def open_reader(self, request: ReadRequest) -> ModelReader:
+        """Open a task's side."""
+        return ModelReader(self.outside, self.fetch_size)
