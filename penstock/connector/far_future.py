@@ -19,7 +19,7 @@ from penstock.catalog.errors import BadRecordError
 from penstock.connector.dead_letters import DeadLetters, check_directory
 from penstock.connector.rowtime import Rowtime, above, highest
 from penstock.connector.scan import Scan
-from penstock.connector.source.records import RawRecord, RecordsWithSplitIds
+from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import instant_text
 from penstock.connector.watermark_options import OnFuture, WatermarkSettings
@@ -96,9 +96,9 @@ class FutureGuard:
             )
 
     @property
-    def watches(self) -> bool:
-        """Whether there is a bound. The reader has to tell then where rows came from."""
-        return self._rowtime is not None
+    def needs_origins(self) -> bool:
+        """Whether the reader has to tell where rows came from."""
+        return self._rowtime is not None and self._on_future is not OnFuture.SKIP
 
     def columns(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Add to the columns that a query wants those that the watermark is made of."""
@@ -123,27 +123,28 @@ class FutureGuard:
         assert self._rowtime is not None, "nothing is sifted without a rowtime"
         sifted = sift(self._rowtime, batch, self._time_zone, self._not_after_ms)
         if sifted.outliers:
-            rows = list(sifted.outliers)
-            raw = records.origins[split_id].of(rows)
-            self._treat(split_id, raw, [sifted.outliers[row] for row in rows])
+            self._treat(split_id, sifted.outliers, records)
         return sifted.batch
 
     def _treat(
-        self, split_id: str, records: Sequence[RawRecord], watermarks_ms: Sequence[int]
+        self, split_id: str, outliers: Mapping[int, int], records: RecordsWithSplitIds
     ) -> None:
         assert self._not_after_ms is not None, "without a bound there are no outliers"
+        rows, watermarks_ms = list(outliers), list(outliers.values())
         match self._on_future:
             case OnFuture.FAIL:
-                where = f"table {self._table}, {records[0].where}"
+                (first,) = records.origins[split_id].of(rows[:1])
+                where = f"table {self._table}, {first.where}"
                 raise _too_far(where, watermarks_ms[0], self._not_after_ms)
             case OnFuture.SKIP:
                 pass
             case OnFuture.DEAD_LETTER:
                 assert self._letters is not None, "made with the guard"
-                self._letters.write(split_id, records, watermarks_ms, self._not_after_ms)
+                raw = records.origins[split_id].of(rows)
+                self._letters.write(split_id, raw, watermarks_ms, self._not_after_ms)
             case _:
                 assert_never(self._on_future)
-        self.left_out += len(records)
+        self.left_out += len(rows)
 
     def __enter__(self) -> Self:
         return self

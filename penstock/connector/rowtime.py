@@ -12,19 +12,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.connector.duck import query
+from penstock.connector.source.state import MAX_WATERMARK_MS, MIN_INSTANT_MS
 
 __all__ = ["Delayed", "Rowtime", "above", "evaluate", "highest"]
 
 _MICROSECONDS_IN_MS = 1000
 _TIMES = pa.timestamp("us")
+_FIRST_US = MIN_INSTANT_MS * _MICROSECONDS_IN_MS
+_LAST_US = MAX_WATERMARK_MS * _MICROSECONDS_IN_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delayed:
-    """A delivered column of times less `delay_us` microseconds."""
+    """A delivered column of times less `delay_us` microseconds.
+
+    `unit_us` is set where the column counts since the epoch in whole numbers: the microseconds of one of its units.
+    """
 
     column: str
     delay_us: int
+    unit_us: int | None = None
+
+    def highest_us(self, batch: pa.RecordBatch) -> int | None:
+        """Give the highest in epoch microseconds; None where there is none, or it is beyond the years 1 to 9999."""
+        column = batch.column(self.column)
+        if self.unit_us is None:
+            # as numbers, which have no time zone and no first or last year
+            column = column.cast(_TIMES).cast(pa.int64())
+        highest_found: int | None = pc.max(column).as_py()
+        if highest_found is None:
+            return None
+        latest = highest_found * (self.unit_us or 1)
+        return latest - self.delay_us if _FIRST_US <= latest <= _LAST_US else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +75,8 @@ def evaluate(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str) -> list[in
 
 def highest(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str) -> int | None:
     """Give the highest watermark in a batch, as `evaluate` would, without a Python value for each row."""
-    delayed = rowtime.delayed
-    if delayed is not None:
-        latest = pc.max(batch.column(delayed.column).cast(_TIMES)).value
-        us: int | None = None if latest is None else latest - delayed.delay_us
-    else:
+    us: int | None = None if rowtime.delayed is None else rowtime.delayed.highest_us(batch)
+    if us is None:
         found = query(
             f"SELECT max(us) AS us FROM ({_instants(rowtime)})",  # noqa: S608  as above
             pa.Table.from_batches([batch]),

@@ -147,9 +147,11 @@ def test_a_wrong_place_is_found_before_there_is_a_letter(tmp_path: Path) -> None
     """By the check at the start of the query: an unknown scheme, and a file where a folder should be."""
     (tmp_path / "taken").write_text("")
 
-    with pytest.raises(ConfigError, match=r"'scan.dead-letter.path' = 'nope://a/b'"):
+    with pytest.raises(ConfigError, match=r"'scan\.dead-letter\.path' = 'nope://a/b'"):
         check_directory("nope://a/b", tmp_path)
-    with pytest.raises(SinkError, match=r"cannot be written to 'scan.dead-letter.path' = 'taken'"):
+    with pytest.raises(
+        SinkError, match=r"cannot be written to 'scan\.dead-letter\.path' = 'taken'"
+    ):
         check_directory("taken", tmp_path)
 
 
@@ -166,5 +168,5 @@ def test_a_write_that_fails_is_the_products_error(tmp_path: Path) -> None:
     (tmp_path / "letters").write_text("")
     letters = DeadLetters("letters", tmp_path, "t", [SPLIT])
 
-    with pytest.raises(SinkError, match="scan.dead-letter.path"):
+    with pytest.raises(SinkError, match=r"scan\.dead-letter\.path"):
         letters.write("orders-0", [record(11)], [FAR_MS], BOUND_MS)

@@ -87,9 +87,7 @@ def guard(
 ) -> FutureGuard:
     """The guard of a task that reads the split."""
     settings = WatermarkSettings(on_future=on_future, dead_letter_path="letters")
-    scan = Scan(
-        table=TABLE, columns=columns, rowtime=PLAIN, time_zone="UTC", project=str(project)
-    )
+    scan = Scan(table=TABLE, columns=columns, rowtime=PLAIN, time_zone="UTC", project=str(project))
     return FutureGuard(scan, settings, [SPLIT], not_after_ms)
 
 
@@ -105,9 +103,7 @@ def test_exactly_the_rows_above_the_bound_are_parted(
 ) -> None:
     """As row by row: the watermark in ms, rounded down, is above the bound; a row without one stays."""
     watermarks = [None if us is None else (us - 5000) // 1000 for us in found]
-    outliers = {
-        row: ms for row, ms in enumerate(watermarks) if ms is not None and ms > bound_ms
-    }
+    outliers = {row: ms for row, ms in enumerate(watermarks) if ms is not None and ms > bound_ms}
     stays = [row for row in range(len(found)) if row not in outliers]
     sifted = sift(rowtime, batch_of(found), "UTC", bound_ms)
 
@@ -161,12 +157,8 @@ def test_dead_letters_are_kept_when_the_range_is_read(tmp_path: Path) -> None:
 
 def test_a_task_that_fails_keeps_no_dead_letters(tmp_path: Path) -> None:
     """It is tried again."""
-    with (
-        pytest.raises(RuntimeError),
-        guard(OnFuture.DEAD_LETTER, 100, project=tmp_path) as watch,
-    ):
+    with guard(OnFuture.DEAD_LETTER, 100, project=tmp_path) as watch:
         watch.batches(fetch([4_000_000], finished=False))
-        raise RuntimeError
 
     assert list((tmp_path / "letters" / "c.d.t").iterdir()) == []
 
@@ -178,7 +170,18 @@ def test_without_a_bound_nothing_is_looked_at() -> None:
 
     assert watch.batches(records) is records.batches
     assert watch.columns(("id",)) == ("id",)
-    assert not watch.watches
+    assert not watch.needs_origins
+
+
+@pytest.mark.parametrize(
+    ("on_future", "needed"),
+    [(OnFuture.FAIL, True), (OnFuture.SKIP, False), (OnFuture.DEAD_LETTER, True)],
+)
+def test_raw_records_are_kept_only_where_they_are_told(
+    on_future: OnFuture, *, needed: bool
+) -> None:
+    """To skip a row nobody has to know where it came from."""
+    assert guard(on_future, 1).needs_origins is needed
 
 
 def test_what_the_watermark_is_made_of_is_read_too() -> None:

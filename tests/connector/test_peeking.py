@@ -47,9 +47,7 @@ def _row(at_ms: int | None) -> pa.RecordBatch:
 
 def look(records: Records, not_after_ms: int | None = BOUND_MS) -> dict[str, int]:
     """The watermarks of whole splits."""
-    peeks = WatermarkPeeks(
-        planner=cast("SplitPlanner", records), rowtime=ROWTIME, time_zone="UTC"
-    )
+    peeks = WatermarkPeeks(planner=cast("SplitPlanner", records), rowtime=ROWTIME, time_zone="UTC")
     return peeks.look({i: (0, len(times)) for i, times in records.times_ms.items()}, not_after_ms)
 
 
@@ -94,7 +92,8 @@ def test_what_is_found_is_the_watermark_of_a_record_that_is_delivered(
     """So it is a lower bound of the highest one, and no split has one that has no such record."""
     found = look(Records(times_ms))
     delivered = {
-        i: [ms for ms in times if ms is not None and ms <= BOUND_MS] for i, times in times_ms.items()
+        i: [ms for ms in times if ms is not None and ms <= BOUND_MS]
+        for i, times in times_ms.items()
     }
 
     assert all(ms in delivered[split_id] for split_id, ms in found.items())

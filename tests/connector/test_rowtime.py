@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.schema import PhysicalColumn, Schema
+from penstock.catalog.types import BigIntType
 from penstock.connector.rowtime import Delayed, Rowtime, above, evaluate, highest
+from penstock.sql.expressions import to_duckdb
 
 
 def rowtime(expression: str, *, instant: bool = False) -> Rowtime:
@@ -103,3 +106,24 @@ def test_rows_above_a_bound_are_found_with_their_watermarks():
 
     assert above(rowtime('"at"'), batch, "UTC", 1) == {1: 2, 4: 9}
     assert above(rowtime('"at"'), batch, "UTC", 9) == {}
+
+
+@given(
+    found=st.lists(st.none() | st.integers(-(10**15), 10**15)),
+    precision=st.sampled_from([0, 3]),
+    seconds=st.integers(-5, 5),
+)
+def test_an_epoch_number_needs_no_query(
+    found: list[int | None], precision: int, seconds: int
+) -> None:
+    """The highest is what the query gives, numbers that are no time of any engine left out."""
+    schema = Schema(columns=(PhysicalColumn(name="at", type=BigIntType()),))
+    expression = f"TO_TIMESTAMP_LTZ(`at`, {precision}) - INTERVAL '{seconds}' SECOND"
+    queried = rowtime(to_duckdb(expression, schema), instant=True)
+    unit_us = 1000 if precision else 1_000_000
+    delayed = Delayed(column="at", delay_us=seconds * 1_000_000, unit_us=unit_us)
+    batch = pa.record_batch({"at": pa.array(found, pa.int64())})
+
+    assert highest(replace(queried, delayed=delayed), batch, "UTC") == highest(
+        queried, batch, "UTC"
+    )

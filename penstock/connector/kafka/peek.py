@@ -47,7 +47,7 @@ MOST_ROUNDS = 40
 
 MOST_BAD_RECORDS = 64
 FIRST_STRIDE = 8
-STRIDE_GROWTH = 4
+STRIDE_GROWTH = 2
 """Records that are decoded but not accepted may be many: past the candidates the search goes on in growing strides."""
 
 POLL_S = 0.005

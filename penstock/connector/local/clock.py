@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "SteadyClock"]
+__all__ = ["Clock", "SteadyClock", "wall_clock_ms"]
 
 
 class Clock(Protocol):
@@ -21,3 +21,8 @@ class SteadyClock:
     def now_ms(self) -> int:
         """Give the time since some moment, in ms."""
         return time.monotonic_ns() // 1_000_000
+
+
+def wall_clock_ms() -> int:
+    """Give the machine's wall clock, epoch ms, for what is compared with event time; it may step back."""
+    return time.time_ns() // 1_000_000

@@ -11,7 +11,7 @@ from penstock.catalog.errors import PenstockError
 from penstock.connector.contract import ReadRequest, SplitSource
 from penstock.connector.local.board import GroupBoard
 from penstock.connector.local.checkpoint import LocalCheckpoint
-from penstock.connector.local.clock import Clock, SteadyClock
+from penstock.connector.local.clock import Clock, SteadyClock, wall_clock_ms
 from penstock.connector.local.master import JobMaster, JobParts
 from penstock.connector.local.messages import MasterMessage
 from penstock.connector.local.output import Emission, Output
@@ -21,7 +21,7 @@ from penstock.connector.local.status import JobStatus, ReaderStatus
 from penstock.connector.local.worker import Worker
 from penstock.connector.source.coordinator import CoordinatorSettings, SourceCoordinator
 from penstock.connector.source.reader import SourceReader
-from penstock.connector.source.state import MAX_WATERMARK_MS
+from penstock.connector.source.state import MAX_WATERMARK_MS, highest_allowed_ms
 
 __all__ = ["LocalJob"]
 
@@ -88,6 +88,9 @@ class LocalJob:
                 idle_timeout_ms=source.watermark.idle_timeout_ms,
                 report_interval_ms=(
                     PROBE_INTERVAL_MS if aligned is None else aligned.update_interval_ms
+                ),
+                not_after_ms=lambda: highest_allowed_ms(
+                    wall_clock_ms(), source.watermark.max_future_ms
                 ),
             )
 

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+import pyarrow as pa
+
+from penstock.connector.far_future import sift
 from penstock.connector.local.checkpoint import ReaderCheckpoint
 from penstock.connector.local.clock import Clock
 from penstock.connector.local.mailbox import Mailbox
@@ -24,7 +27,7 @@ from penstock.connector.local.messages import (
 from penstock.connector.local.output import Emission, Output
 from penstock.connector.local.split_book import SplitBook
 from penstock.connector.local.status import ReaderStatus
-from penstock.connector.rowtime import Rowtime, highest
+from penstock.connector.rowtime import Rowtime
 from penstock.connector.source.discovering import SplitStops
 from penstock.connector.source.events import (
     AddSplits,
@@ -49,9 +52,17 @@ PROBE_INTERVAL_MS = 200
 """Flink's auto-watermark interval: how often silence is measured."""
 
 
+def _no_bound() -> None:
+    """Accept records however far in the future they are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderContext:
-    """What all readers of a job share. `post` sends to the coordinator's thread; intervals in ms."""
+    """What all readers of a job share. `post` sends to the coordinator's thread; intervals in ms.
+
+    `not_after_ms` gives the highest watermark (epoch ms) that a record may have now, None for no bound: a row above
+    it is left out and counted, whatever the table would do in a query.
+    """
 
     open_reader: Callable[[], SourceReader]
     output: Output
@@ -61,6 +72,7 @@ class ReaderContext:
     time_zone: str
     idle_timeout_ms: int | None
     report_interval_ms: int
+    not_after_ms: Callable[[], int | None] = _no_bound
 
 
 class LocalReader:
@@ -239,18 +251,15 @@ class LocalReader:
 
     def _emit(self, records: RecordsWithSplitIds) -> None:
         for split_id, batch in records.batches:
-            if not batch.num_rows:
+            rows, watermark_ms = self._accepted(batch)
+            if not rows.num_rows:
                 continue
-            rowtime = self._context.rowtime
-            watermark_ms = (
-                None if rowtime is None else highest(rowtime, batch, self._context.time_zone)
-            )
             self._pause_or_resume(self._operator.emit(split_id, watermark_ms, self._now_ms))
             self._deliver(
                 Emission(
                     reader=self._number,
                     split_id=split_id,
-                    batch=batch,
+                    batch=rows,
                     watermark_ms=self._operator.watermark_ms,
                 )
             )
@@ -259,6 +268,15 @@ class LocalReader:
         self._changed = True
         if records.finished:
             self._finish(records.finished)
+
+    def _accepted(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int | None]:
+        """Give the rows that are not of the future, and the highest watermark of them."""
+        rowtime = self._context.rowtime
+        if rowtime is None or not batch.num_rows:
+            return batch, None
+        sifted = sift(rowtime, batch, self._context.time_zone, self._context.not_after_ms())
+        self._skipped += len(sifted.outliers)
+        return sifted.batch, sifted.watermark_ms
 
     def _deliver(self, emission: Emission) -> None:
         output = self._context.output

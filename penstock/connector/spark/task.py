@@ -27,7 +27,7 @@ def read_partition(
     if partition.heartbeat:
         yield framer.heartbeat()
     guard = FutureGuard(scan, source.watermark, partition.splits, partition.not_after_ms)
-    request = ReadRequest(columns=guard.columns(scan.columns), origins=guard.watches)
+    request = ReadRequest(columns=guard.columns(scan.columns), origins=guard.needs_origins)
     try:
         with (
             guard,

@@ -7,7 +7,13 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.schema import ComputedColumn, Schema
 from penstock.catalog.table import Table
-from penstock.catalog.types import TimestampLtzType, TimestampType
+from penstock.catalog.types import (
+    BigIntType,
+    IntType,
+    LogicalType,
+    TimestampLtzType,
+    TimestampType,
+)
 from penstock.connector.rowtime import Delayed, Rowtime
 from penstock.sql.dialect.intervals import interval_value
 from penstock.sql.expressions import (
@@ -19,6 +25,9 @@ from penstock.sql.expressions import (
 )
 
 __all__ = ["inline_computed", "rowtime_of"]
+
+_UNITS_US = {"0": 1_000_000, "3": 1000}
+"""Microseconds of an epoch number, by the precision that TO_TIMESTAMP_LTZ is given."""
 
 
 def rowtime_of(table: Table) -> Rowtime | None:
@@ -52,18 +61,24 @@ def inline_computed(expression: str, schema: Schema) -> str:
 
 
 def _delayed(expression: str, schema: Schema, *, instant: bool) -> Delayed | None:
-    """Recognise a delivered time less a day-time interval, what nearly all watermarks are; else None."""
+    """Recognise a delivered time, or epoch number, less a day-time interval: what most watermarks are; else None."""
     tree, delay_us = parse_expression(expression).unnest(), 0
     if isinstance(tree, exp.Sub) and isinstance(tree.expression, exp.Interval):
         delay = interval_value(tree.expression)
         if delay.year_month:
             return None
         tree, delay_us = tree.this.unnest(), delay.micros
+    unit_us: int | None = None
+    kinds: tuple[type[LogicalType], ...] = (TimestampLtzType if instant else TimestampType,)
+    if isinstance(tree, exp.Anonymous) and tree.name.upper() == "TO_TIMESTAMP_LTZ":
+        unit_us = _UNITS_US.get(tree.expressions[-1].name) if len(tree.expressions) > 1 else None
+        if unit_us is None:
+            return None
+        tree, kinds = tree.expressions[0].unnest(), (IntType, BigIntType)
     if not isinstance(tree, exp.Column) or len(tree.parts) > 1:
         return None
-    kind = schema.column(tree.name).type
-    plain = isinstance(kind, TimestampLtzType if instant else TimestampType)
-    return Delayed(column=tree.name, delay_us=delay_us) if plain else None
+    plain = isinstance(schema.column(tree.name).type, kinds)
+    return Delayed(column=tree.name, delay_us=delay_us, unit_us=unit_us) if plain else None
 
 
 def _is_instant(table: Table, name: str) -> bool:

@@ -168,7 +168,7 @@ class ScriptedPlanner:
     def peek(
         self,
         ranges: Mapping[str, tuple[int, int]],
-        accept: Accept | None = None,  # noqa: ARG002  of the contract
+        accept: Accept | None = None,
     ) -> Mapping[str, pa.RecordBatch]:
         raise AssertionError("a local job does not peek")
 

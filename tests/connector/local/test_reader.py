@@ -175,3 +175,23 @@ def test_event_time_goes_into_a_checkpoint_and_comes_back() -> None:
     )
     assert after.reader.status.watermark_ms == 7
     assert [split.watermark_ms for split in after.reader.status.splits] == [50, 7]
+
+
+def test_records_of_the_future_are_left_out_and_counted(bench: Bench) -> None:
+    """They do not move the watermark, and nothing fails for them; without a bound they are like any other."""
+    bench.reader._context = replace(bench.reader._context, not_after_ms=lambda: 100)
+    bench.emit(a=101, b=7)
+    bench.emit(a=100)
+    bench.reader._publish()
+    bounded = {split.split_id: split.watermark_ms for split in bench.reader.status.splits}
+    bench.reader._context = replace(bench.reader._context, not_after_ms=lambda: None)
+    bench.emit(a=101)
+    taken = [bench.output.take(0) for _ in range(3)]
+
+    assert bounded == {"a": 100, "b": 7}
+    assert bench.reader.status.skipped == 1
+    assert [(e.split_id, e.batch["ts"][0].as_py()) for e in taken if e] == [
+        ("b", 7),
+        ("a", 100),
+        ("a", 101),
+    ]

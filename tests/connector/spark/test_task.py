@@ -19,7 +19,7 @@ from penstock.connector.spark.columns import SKIPPED, scan_schema
 from penstock.connector.spark.failure import SparkReadableError
 from penstock.connector.spark.offsets import TaskPartition, Watermarks
 from penstock.connector.spark.task import read_partition
-from tests.connector.filesystem.tables import file_source, file_table, planned, planning, write
+from tests.connector.filesystem.tables import file_table, planned, planning, write
 
 LINES = (
     '{"id":1,"ts":"2024-01-01 00:00:00"}',
@@ -40,9 +40,7 @@ def run(
     table = file_table(folder / "in", given, columns={"id": "BIGINT", "ts": "TIMESTAMP(3)"})
     watermark = Watermark(column="ts", expression="ts")
     table = replace(table, schema=replace(table.schema, watermark=watermark))
-    scan = Scan(
-        table=table, columns=columns, rowtime=ROWTIME, time_zone="UTC", project=str(folder)
-    )
+    scan = Scan(table=table, columns=columns, rowtime=ROWTIME, time_zone="UTC", project=str(folder))
     source = FilesystemConnector(project=folder).source(table)
     planner = planning(source)
     splits: list[Split] = [planner.split(i, *at) for i, at in planned(planner).items()]

@@ -15,6 +15,8 @@ COLUMNS = {
     "ts": "TIMESTAMP(3)",
     "l": "TIMESTAMP_LTZ(3)",
     "s": "STRING",
+    "n": "BIGINT",
+    "d": "DOUBLE",
     "p": "ROW<ts TIMESTAMP(3)>",
 }
 
@@ -62,6 +64,21 @@ def test_a_computed_rowtime_may_be_plain() -> None:
     assert delayed("at - INTERVAL '1' SECOND", "at", {"at": "ts"}) == Delayed(
         column="ts", delay_us=1_000_000
     )
+
+
+@pytest.mark.parametrize(("precision", "unit_us"), [(0, 1_000_000), (3, 1000)])
+def test_an_epoch_number_is_plain(precision: int, unit_us: int) -> None:
+    """Seconds and milliseconds, through the computed column that it takes in SQL."""
+    made = {"at": f"TO_TIMESTAMP_LTZ(n, {precision})"}
+
+    assert delayed("at - INTERVAL '1' SECOND", "at", made) == Delayed(
+        column="n", delay_us=1_000_000, unit_us=unit_us
+    )
+
+
+def test_a_fraction_is_not_plain() -> None:
+    """It is cut at milliseconds by the query."""
+    assert delayed("at", "at", {"at": "TO_TIMESTAMP_LTZ(d, 3)"}) is None
 
 
 @pytest.mark.parametrize(
