@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
@@ -120,7 +121,11 @@ def fitting(
         case t.FloatType() | t.DoubleType():
             present = st.floats(allow_nan=False, allow_infinity=False, width=32)
         case t.DecimalType():
-            present = st.decimals(-9, 9, allow_nan=False, places=3).map(lambda d: Raw(f"{d:f}"))
+            # below 1 where the type has no digits before the point; digits behind it are rounded away
+            most = Decimal("0.999") if logical.precision == logical.scale else Decimal(9)
+            present = st.decimals(-most, most, allow_nan=False, places=3).map(
+                lambda d: Raw(f"{d:f}")
+            )
         case t.VarBinaryType():
             present = st.binary(max_size=7).map(lambda raw: base64.b64encode(raw).decode())
         case t.DateType():
