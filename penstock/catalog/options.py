@@ -29,6 +29,7 @@ __all__ = [
     "Resolved",
     "enum_type",
     "is_secret",
+    "optional",
     "redact",
     "resolve",
 ]
@@ -142,6 +143,11 @@ class Option(Generic[T_co]):
     required: bool = False
     aliases: tuple[str, ...] = ()
     secret: bool = False
+
+
+def optional(type_: OptionType[Any], key: str, doc: str) -> Option[Any]:
+    """Make an option that may be absent, and is None then."""
+    return Option(key=key, type=type_, default=None, doc=doc)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

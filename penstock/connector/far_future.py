@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self, assert_never
+from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +69,7 @@ def check_outlet(scan: Scan, settings: WatermarkSettings) -> None:
 
 
 class FutureGuard:
-    """Stands between a task's reader and the engine. The task's thread; a context that drops unfinished files.
+    """Stands between a task's reader and the engine. The task's thread; `close` drops unfinished files.
 
     `left_out` counts the rows that were not delivered. `not_after_ms` None lets everything pass, at no cost.
     """
@@ -146,15 +145,8 @@ class FutureGuard:
                 assert_never(self._on_future)
         self.left_out += len(rows)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Drop dead letters of ranges that were not read to their end."""
         if self._letters is not None:
             self._letters.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -146,7 +147,7 @@ def test_skip_leaves_rows_out_and_counts_them() -> None:
 
 def test_dead_letters_are_kept_when_the_range_is_read(tmp_path: Path) -> None:
     """Beside being left out and counted."""
-    with guard(OnFuture.DEAD_LETTER, 100, project=tmp_path) as watch:
+    with closing(guard(OnFuture.DEAD_LETTER, 100, project=tmp_path)) as watch:
         delivered = ids(watch.batches(fetch([4_000_000, 50], finished=False)))
         delivered += ids(watch.batches(fetch([60])))
 
@@ -157,7 +158,7 @@ def test_dead_letters_are_kept_when_the_range_is_read(tmp_path: Path) -> None:
 
 def test_a_task_that_fails_keeps_no_dead_letters(tmp_path: Path) -> None:
     """It is tried again."""
-    with guard(OnFuture.DEAD_LETTER, 100, project=tmp_path) as watch:
+    with closing(guard(OnFuture.DEAD_LETTER, 100, project=tmp_path)) as watch:
         watch.batches(fetch([4_000_000], finished=False))
 
     assert list((tmp_path / "letters" / "c.d.t").iterdir()) == []

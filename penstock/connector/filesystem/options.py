@@ -14,9 +14,9 @@ from penstock.catalog.options import (
     MEMORY,
     STRING,
     Option,
-    OptionType,
     PrefixOption,
     enum_type,
+    optional,
 )
 
 __all__ = [
@@ -33,10 +33,6 @@ __all__ = [
 ]
 
 MIB = 1 << 20
-
-
-def _optional(type_: OptionType[Any], key: str, doc: str) -> Option[Any]:
-    return Option(key=key, type=type_, default=None, doc=doc)
 
 
 CONNECTOR = Option(key="connector", type=STRING, default=None, doc="'filesystem'", required=True)
@@ -66,7 +62,7 @@ PATH_PATTERN: Option[str | None] = Option(
     default=None,
     doc="Java regular expression for the whole absolute path of a file, as in '/data/.*[.]json'",
 )
-PARALLELISM = _optional(INT, "scan.parallelism", "tasks of a batch; default one per file")
+PARALLELISM = optional(INT, "scan.parallelism", "tasks of a batch; default one per file")
 MAX_BYTES = Option(
     key="source.max-bytes-per-batch",
     type=MEMORY,
@@ -75,25 +71,25 @@ MAX_BYTES = Option(
     "(Penstock's own option)",
 )
 SINK_OPTIONS: tuple[Option[Any], ...] = (
-    _optional(INT, "sink.parallelism", "tasks of a write"),
-    _optional(MEMORY, "sink.rolling-policy.file-size", "size of a written file"),
-    _optional(DURATION, "sink.rolling-policy.rollover-interval", "age of a written file"),
-    _optional(DURATION, "sink.rolling-policy.check-interval", "how often ages are looked at"),
-    _optional(DURATION, "sink.rolling-policy.inactivity-interval", "silence that ends a file"),
-    _optional(BOOLEAN, "sink.shuffle-by-partition.enable", "whether rows are sorted into folders"),
-    _optional(STRING, "sink.partition-commit.trigger", "what a folder's end is told by"),
-    _optional(DURATION, "sink.partition-commit.delay", "how long a folder stays open"),
-    _optional(STRING, "sink.partition-commit.watermark-time-zone", "zone of the folders' times"),
-    _optional(STRING, "sink.partition-commit.policy.kind", "how a folder's end is made known"),
-    _optional(STRING, "sink.partition-commit.policy.class", "class that does so"),
-    _optional(STRING, "sink.partition-commit.policy.class.parameters", "what it is made with"),
-    _optional(STRING, "sink.partition-commit.success-file.name", "file that marks the end"),
-    _optional(STRING, "partition.time-extractor.kind", "how a folder's time is found"),
-    _optional(STRING, "partition.time-extractor.class", "class that does so"),
-    _optional(STRING, "partition.time-extractor.timestamp-pattern", "where the time stands"),
-    _optional(STRING, "partition.time-extractor.timestamp-formatter", "how the time is written"),
-    _optional(BOOLEAN, "auto-compaction", "whether written files are merged"),
-    _optional(MEMORY, "compaction.file-size", "size of a merged file"),
+    optional(INT, "sink.parallelism", "tasks of a write"),
+    optional(MEMORY, "sink.rolling-policy.file-size", "size of a written file"),
+    optional(DURATION, "sink.rolling-policy.rollover-interval", "age of a written file"),
+    optional(DURATION, "sink.rolling-policy.check-interval", "how often ages are looked at"),
+    optional(DURATION, "sink.rolling-policy.inactivity-interval", "silence that ends a file"),
+    optional(BOOLEAN, "sink.shuffle-by-partition.enable", "whether rows are sorted into folders"),
+    optional(STRING, "sink.partition-commit.trigger", "what a folder's end is told by"),
+    optional(DURATION, "sink.partition-commit.delay", "how long a folder stays open"),
+    optional(STRING, "sink.partition-commit.watermark-time-zone", "zone of the folders' times"),
+    optional(STRING, "sink.partition-commit.policy.kind", "how a folder's end is made known"),
+    optional(STRING, "sink.partition-commit.policy.class", "class that does so"),
+    optional(STRING, "sink.partition-commit.policy.class.parameters", "what it is made with"),
+    optional(STRING, "sink.partition-commit.success-file.name", "file that marks the end"),
+    optional(STRING, "partition.time-extractor.kind", "how a folder's time is found"),
+    optional(STRING, "partition.time-extractor.class", "class that does so"),
+    optional(STRING, "partition.time-extractor.timestamp-pattern", "where the time stands"),
+    optional(STRING, "partition.time-extractor.timestamp-formatter", "how the time is written"),
+    optional(BOOLEAN, "auto-compaction", "whether written files are merged"),
+    optional(MEMORY, "compaction.file-size", "size of a merged file"),
 )
 OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
     CONNECTOR,

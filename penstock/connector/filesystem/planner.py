@@ -19,7 +19,6 @@ from penstock.connector.filesystem.split import (
     positions_in,
 )
 from penstock.connector.filesystem.table import FilesystemTable
-from penstock.connector.kafka.subscriber import java_pattern
 from penstock.connector.source.split import Discovery, Extent
 
 __all__ = ["FileSplitPlanner"]
@@ -42,9 +41,7 @@ class FileSplitPlanner:
         self._partitioning = table.partitioning
         self._decoder = decoder
         self._folder = Folder(settings.location)
-        self._pattern = (
-            None if settings.path_pattern is None else java_pattern(settings.path_pattern)
-        )
+        self._pattern = settings.path_pattern
         # never forgotten: a file that is removed and made again is not the one that was listed
         self._files: dict[str, FoundFile] = {}
 

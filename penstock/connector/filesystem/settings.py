@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from penstock.catalog.errors import OptionError
 from penstock.catalog.options import Option, Resolved, resolve
 from penstock.connector.filesystem import options as o
 from penstock.connector.filesystem.location import Location, locate
-from penstock.connector.kafka.subscriber import java_pattern
+from penstock.connector.java_pattern import java_pattern
 from penstock.connector.watermark_options import (
     WATERMARK_OPTIONS,
     WatermarkSettings,
@@ -25,13 +26,13 @@ __all__ = ["FilesystemSettings", "read_settings"]
 class FilesystemSettings:
     """What the WITH clause of a filesystem table says, checked.
 
-    `monitor_interval_ms` is None for a scan that lists once and ends. `path_pattern` is Java's spelling.
+    `monitor_interval_ms` is None for a scan that lists once and ends. `path_pattern` is for whole absolute paths.
     `default_partition` is what a folder's name says in the place of NULL.
     """
 
     location: Location
     monitor_interval_ms: int | None
-    path_pattern: str | None
+    path_pattern: re.Pattern[str] | None
     parallelism: int | None
     max_bytes_per_batch: int
     default_partition: str
@@ -47,8 +48,6 @@ def read_settings(
     path, pattern = resolved.get(o.PATH), resolved.get(o.PATH_PATTERN)
     if not path.strip():
         raise OptionError(f"{owner}: option '{o.PATH.key}' is empty", hint=o.PATH.doc)
-    if pattern is not None:
-        _check_pattern(pattern, owner)
     interval_ms = resolved.get(o.MONITOR_INTERVAL)
     if interval_ms is not None and interval_ms <= 0:
         raise OptionError(
@@ -58,24 +57,17 @@ def read_settings(
     return FilesystemSettings(
         location=locate(path, project, owner=owner),
         monitor_interval_ms=interval_ms,
-        path_pattern=pattern,
+        path_pattern=None
+        if pattern is None
+        else java_pattern(
+            pattern, what=f"{owner}: '{o.PATH_PATTERN.key}'", hint=o.PATH_PATTERN.doc
+        ),
         parallelism=_positive(resolved, o.PARALLELISM, owner),
         max_bytes_per_batch=_positive(resolved, o.MAX_BYTES, owner) or 1,
         default_partition=resolved.get(o.DEFAULT_PARTITION),
         watermark=read_watermark_settings(resolved, owner=owner, connector="filesystem"),
         resolved=resolved,
     )
-
-
-def _check_pattern(pattern: str, owner: str) -> None:
-    try:
-        java_pattern(pattern)
-    except OptionError as error:
-        _, _, reason = error.message.rpartition(": ")
-        raise OptionError(
-            f"{owner}: '{o.PATH_PATTERN.key}' = '{pattern}' is not a usable regular expression: {reason}",
-            hint=o.PATH_PATTERN.doc,
-        ) from None
 
 
 def _positive(resolved: Resolved, option: Option[Any], owner: str) -> int | None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from penstock.catalog.schema import Schema
 from penstock.catalog.table import Table
 from penstock.connector.filesystem import options as o
-from penstock.connector.filesystem.metadata import check_metadata_column
+from penstock.connector.filesystem.metadata import METADATA_TYPES
 from penstock.connector.filesystem.partitions import Partitioning, partitioning_of
 from penstock.connector.filesystem.settings import FilesystemSettings, read_settings
 from penstock.connector.formats import Format, find_format
+from penstock.connector.metadata_columns import check_metadata_column
 
 __all__ = ["FilesystemTable", "read_table"]
 
@@ -49,7 +50,7 @@ def read_table(table: Table, project: Path) -> FilesystemTable:
     ]
     found.check(in_lines, settings.resolved)
     for column in table.schema.metadata:
-        check_metadata_column(column, owner)
+        check_metadata_column(column, METADATA_TYPES, owner=owner, connector="filesystem")
     return FilesystemTable(
         schema=table.schema, settings=settings, partitioning=partitioning, format=found
     )

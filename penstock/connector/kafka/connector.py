@@ -8,10 +8,11 @@ from penstock.catalog.errors import OptionError, UnsupportedError
 from penstock.catalog.table import Table
 from penstock.connector.contract import Sink
 from penstock.connector.kafka.fields import check_primary_key, formats_of, project
-from penstock.connector.kafka.metadata import check_metadata_column
+from penstock.connector.kafka.metadata import METADATA_TYPES
 from penstock.connector.kafka.settings import read_settings
 from penstock.connector.kafka.source import KafkaSource
 from penstock.connector.kafka.startup import GroupOffsets
+from penstock.connector.metadata_columns import check_metadata_column
 
 __all__ = ["KafkaConnector"]
 
@@ -59,7 +60,7 @@ def _describe(table: Table) -> KafkaSource:
     check_primary_key(table.schema, formats, owner)
     projection = project(table.schema, settings.resolved, formats, owner)
     for column in table.schema.metadata:
-        check_metadata_column(column, owner)
+        check_metadata_column(column, METADATA_TYPES, owner=owner, connector="kafka")
     return KafkaSource(
         schema=table.schema, settings=settings, formats=formats, projection=projection
     )

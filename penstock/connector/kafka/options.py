@@ -14,9 +14,9 @@ from penstock.catalog.options import (
     LONG,
     STRING,
     Option,
-    OptionType,
     PrefixOption,
     enum_type,
+    optional,
 )
 
 __all__ = [
@@ -49,13 +49,9 @@ __all__ = [
 MODES = ("earliest-offset", "latest-offset", "group-offsets", "timestamp", "specific-offsets")
 
 
-def _optional(type_: OptionType[Any], key: str, doc: str) -> Option[Any]:
-    return Option(key=key, type=type_, default=None, doc=doc)
-
-
 CONNECTOR = Option(key="connector", type=STRING, default=None, doc="'kafka'", required=True)
-TOPIC = _optional(LIST, "topic", "topics to read, separated by ';'")
-TOPIC_PATTERN = _optional(STRING, "topic-pattern", "Java regular expression for names of topics")
+TOPIC = optional(LIST, "topic", "topics to read, separated by ';'")
+TOPIC_PATTERN = optional(STRING, "topic-pattern", "Java regular expression for names of topics")
 BOOTSTRAP_SERVERS = Option(
     key="properties.bootstrap.servers",
     type=STRING,
@@ -63,13 +59,13 @@ BOOTSTRAP_SERVERS = Option(
     doc="brokers to begin with, as 'host:port,host:port'",
     required=True,
 )
-GROUP_ID = _optional(
+GROUP_ID = optional(
     STRING, "properties.group.id", "consumer group, for start and committed offsets"
 )
 PROPERTIES = PrefixOption(prefix="properties.", doc="options of the Kafka client")
-FORMAT = _optional(STRING, "format", "format of the value")
-VALUE_FORMAT = _optional(STRING, "value.format", "format of the value, in place of 'format'")
-KEY_FORMAT = _optional(STRING, "key.format", "format of the key")
+FORMAT = optional(STRING, "format", "format of the value")
+VALUE_FORMAT = optional(STRING, "value.format", "format of the value, in place of 'format'")
+KEY_FORMAT = optional(STRING, "key.format", "format of the key")
 KEY_FIELDS = Option(
     key="key.fields", type=LIST, default=(), doc="physical columns that the key holds, in order"
 )
@@ -91,10 +87,10 @@ STARTUP_MODE = Option(
     default="group-offsets",
     doc="where the scan starts",
 )
-STARTUP_OFFSETS = _optional(
+STARTUP_OFFSETS = optional(
     STRING, "scan.startup.specific-offsets", "'partition:0,offset:42;partition:1,offset:300'"
 )
-STARTUP_TIMESTAMP = _optional(
+STARTUP_TIMESTAMP = optional(
     LONG, "scan.startup.timestamp-millis", "epoch ms of the first record to read"
 )
 BOUNDED_MODE = Option(
@@ -103,10 +99,10 @@ BOUNDED_MODE = Option(
     default="unbounded",
     doc="where the scan ends",
 )
-BOUNDED_OFFSETS = _optional(
+BOUNDED_OFFSETS = optional(
     STRING, "scan.bounded.specific-offsets", "'partition:0,offset:42;partition:1,offset:300'"
 )
-BOUNDED_TIMESTAMP = _optional(
+BOUNDED_TIMESTAMP = optional(
     LONG, "scan.bounded.timestamp-millis", "epoch ms of the first record not to read"
 )
 DISCOVERY_INTERVAL = Option(
@@ -115,18 +111,18 @@ DISCOVERY_INTERVAL = Option(
     default=300_000,
     doc="how often new partitions and topics are looked for; 0 never",
 )
-PARALLELISM = _optional(INT, "scan.parallelism", "tasks of a batch; default one per partition")
+PARALLELISM = optional(INT, "scan.parallelism", "tasks of a batch; default one per partition")
 ON_DATA_LOSS = Option(
     key="scan.on-data-loss",
     type=enum_type("fail", "continue"),
     default="fail",
     doc="what to do when records were deleted before they were read (Penstock's own option)",
 )
-MAX_RECORDS = _optional(
+MAX_RECORDS = optional(
     LONG, "scan.max-records-per-batch", "read limit of a batch (Penstock's own option)"
 )
 SINK_OPTIONS: tuple[Option[Any], ...] = (
-    _optional(INT, "sink.parallelism", "tasks of a write"),
+    optional(INT, "sink.parallelism", "tasks of a write"),
     Option(
         key="sink.partitioner",
         type=STRING,
@@ -139,14 +135,14 @@ SINK_OPTIONS: tuple[Option[Any], ...] = (
         default="at-least-once",
         doc="what a failure may do to written records",
     ),
-    _optional(STRING, "sink.transactional-id-prefix", "names transactions of exactly-once"),
+    optional(STRING, "sink.transactional-id-prefix", "names transactions of exactly-once"),
     Option(
         key="sink.transaction-naming-strategy",
         type=enum_type("INCREMENTING", "POOLING"),
         default="INCREMENTING",
         doc="accepted for Flink's sake",
     ),
-    _optional(STRING, "sink.semantic", "deprecated name of 'sink.delivery-guarantee'"),
+    optional(STRING, "sink.semantic", "deprecated name of 'sink.delivery-guarantee'"),
 )
 
 OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (

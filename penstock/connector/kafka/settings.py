@@ -28,7 +28,7 @@ from penstock.connector.kafka.subscriber import (
     TopicList,
     TopicPattern,
     is_topic_name,
-    java_pattern,
+    topic_pattern,
 )
 from penstock.connector.watermark_options import (
     WATERMARK_OPTIONS,
@@ -114,7 +114,7 @@ def _subscription(resolved: Resolved, owner: str) -> Subscription:
     if topics is not None and pattern is not None:
         raise OptionError(f"{owner}: options 'topic' and 'topic-pattern' must not be set together")
     if pattern is not None:
-        java_pattern(pattern)
+        topic_pattern(pattern)
         return TopicPattern(pattern=pattern)
     if not topics:
         raise OptionError(f"{owner}: either 'topic' or 'topic-pattern' must be set")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -30,7 +31,7 @@ def read_partition(
     request = ReadRequest(columns=guard.columns(scan.columns), origins=guard.needs_origins)
     try:
         with (
-            guard,
+            closing(guard),
             SourceReader(lambda: source.open_reader(request), model=source.fetching) as reader,
         ):
             reader.add_splits(partition.splits)
