@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.connector.changelog import ChangelogMode
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -22,15 +24,18 @@ if TYPE_CHECKING:
     from penstock.connector.source.enumerator import MakeEnumerator
     from penstock.connector.source.records import RecordsWithSplitIds
     from penstock.connector.source.split import Discovery, Extent, Split
+    from penstock.connector.spark.micro_batch import MicroBatch
     from penstock.connector.watermark_options import WatermarkSettings
 
 __all__ = [
     "Accept",
+    "AfterBatch",
     "AvailableNow",
     "Connector",
     "Continuous",
     "EngineSource",
     "FetcherModel",
+    "OutputMode",
     "ReadRequest",
     "Sink",
     "SinkSettings",
@@ -67,13 +72,38 @@ class ReadRequest:
     origins: bool = False
 
 
+class OutputMode(StrEnum):
+    """Which rows a query gives in a micro-batch (Spark's output modes).
+
+    APPEND: rows that stay. UPDATE: the newest row of each key that changed, which replaces the one before.
+    """
+
+    APPEND = "append"
+    UPDATE = "update"
+
+
+AfterBatch = Callable[["MicroBatch"], None]
+"""Called on the driver when a micro-batch was written."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSettings:
-    """How a streaming query into a sink is to run. `checkpoint` is any Hadoop URL or local path."""
+    """How a streaming query into a sink is to run.
+
+    `checkpoint` is any Hadoop URL or local path. `plan` is text that tells one query from another; a batch that
+    is written again under another plan is refused by sinks that can. `changes` says what the frame's rows are; unless
+    they are INSERT_ONLY it has the column `ROW_KIND`, and under OutputMode.UPDATE each row replaces that of its key.
+    `after_batch` is called when the rows of a micro-batch are written, before the batch counts as done; it has to
+    bear being called again for a batch that is replayed.
+    """
 
     checkpoint: str
     query_name: str
     trigger: Trigger
+    plan: str = ""
+    output: OutputMode = OutputMode.APPEND
+    changes: ChangelogMode = ChangelogMode.INSERT_ONLY
+    after_batch: AfterBatch | None = None
 
 
 class FetcherModel(StrEnum):
@@ -171,6 +201,10 @@ class SplitSource(Protocol):
         """Whether the scan has an end."""
 
     @property
+    def changes(self) -> ChangelogMode:
+        """What its rows are; unless INSERT_ONLY, it can deliver the column `ROW_KIND`."""
+
+    @property
     def metadata_types(self) -> Mapping[str, LogicalType]:
         """Metadata keys it can deliver, with their types."""
 
@@ -219,6 +253,10 @@ class EngineSource(Protocol):
     def bounded(self) -> bool:
         """Whether the scan has an end."""
 
+    @property
+    def changes(self) -> ChangelogMode:
+        """What its rows are; unless INSERT_ONLY, `frame` has the column `ROW_KIND`."""
+
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         """Give the table's physical columns."""
 
@@ -226,11 +264,18 @@ class EngineSource(Protocol):
 class Sink(Protocol):
     """A table that a query writes into."""
 
+    @property
+    def accepts(self) -> ChangelogMode:
+        """The changes that it takes."""
+
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Create the target, or check that it takes rows of `schema`. Raises InputError if it does not."""
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
-        """Start the streaming query."""
+        """Start the streaming query. Sinks without a way of their own in Spark start `micro_batch_query`."""
+
+    def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
+        """Write the rows of a micro-batch, all or none; a batch that is written already is passed over."""
 
     def write(self, frame: DataFrame) -> None:
         """Append the rows of a batch frame, all or none."""

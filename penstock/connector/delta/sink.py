@@ -7,15 +7,17 @@ version: the batch id); a batch that is replayed finds its own id there and writ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.contract import AvailableNow, Continuous, SinkSettings
+from penstock.connector.changelog import ChangelogMode
+from penstock.connector.contract import SinkSettings
+from penstock.connector.delta.failure import explained
 from penstock.connector.delta.table import Target
+from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query, with_settings
 
 __all__ = ["DeltaSink"]
 
@@ -25,6 +27,11 @@ class DeltaSink:
     """Appends to a Delta table. Columns are matched by name, NOT NULL is checked by Delta for every row."""
 
     target: Target
+
+    @property
+    def accepts(self) -> ChangelogMode:
+        """Rows that stay."""
+        return ChangelogMode.INSERT_ONLY
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Create the table, or check that what is there takes rows of `schema`. Raises InputError, SinkError."""
@@ -41,21 +48,19 @@ class DeltaSink:
                 f"the Delta table at {self.target.shown} is gone",
                 hint="restore it; or remove the checkpoint too, to begin anew",
             )
-        writer = (
-            frame.writeStream.format("delta")
-            .outputMode("append")
-            .queryName(settings.query_name)
-            .option("checkpointLocation", settings.checkpoint)
-        )
-        match settings.trigger:
-            case AvailableNow():
-                writer = writer.trigger(availableNow=True)
-            case Continuous():
-                interval = f"{settings.trigger.interval_ms} milliseconds"
-                writer = writer.trigger(processingTime=interval)
-            case _:
-                assert_never(settings.trigger)
+        if settings.after_batch is not None:
+            return micro_batch_query(frame, settings, self.write_batch)
+        writer = with_settings(frame.writeStream.format("delta"), settings)
         return writer.start(self.target.location)
+
+    def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
+        """Append the rows of a micro-batch, with the same `txn` action as Spark's Delta sink makes."""
+        writer = frame.write.format("delta").mode("append")
+        writer = writer.option("txnAppId", batch.application_id).option(
+            "txnVersion", batch.batch_id
+        )
+        with explained(self.target.shown):
+            writer.save(self.target.location)
 
     def write(self, frame: DataFrame) -> None:
         """Append a batch frame, in one transaction."""

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.options import Resolved
+from penstock.connector.changelog import ChangelogMode
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.options import MAX_FILES, STARTING_TIMESTAMP, STARTING_VERSION
 from penstock.connector.delta.table import Target, stored_schema
@@ -38,6 +39,11 @@ class DeltaSource:
     def bounded(self) -> bool:
         """Whether the scan has an end: what is there at the start."""
         return True
+
+    @property
+    def changes(self) -> ChangelogMode:
+        """Rows that were appended."""
+        return ChangelogMode.INSERT_ONLY
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         """Give the declared columns; no rows where nothing was written yet.

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.catalog.types import LogicalType
+from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import FetcherModel, ReadRequest, SplitPlanner
 from penstock.connector.filesystem.metadata import METADATA_TYPES
 from penstock.connector.filesystem.table import FilesystemTable
@@ -32,6 +33,11 @@ class FilesystemSource:
     def bounded(self) -> bool:
         """Whether the folder is listed once."""
         return self.table.settings.monitor_interval_ms is None
+
+    @property
+    def changes(self) -> ChangelogMode:
+        """Each record is a row of its own."""
+        return ChangelogMode.INSERT_ONLY
 
     @property
     def metadata_types(self) -> Mapping[str, LogicalType]:

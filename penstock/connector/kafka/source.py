@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.schema import Schema
 from penstock.catalog.types import LogicalType
+from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import FetcherModel, ReadRequest, SplitPlanner
 from penstock.connector.kafka.fields import Projection, TableFormats
 from penstock.connector.kafka.metadata import METADATA_TYPES
@@ -39,6 +40,11 @@ class KafkaSource:
     def bounded(self) -> bool:
         """Whether `scan.bounded.mode` ends the scan."""
         return self.settings.bounded is not None
+
+    @property
+    def changes(self) -> ChangelogMode:
+        """Each record is a row of its own."""
+        return ChangelogMode.INSERT_ONLY
 
     @property
     def metadata_types(self) -> Mapping[str, LogicalType]:

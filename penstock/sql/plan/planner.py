@@ -15,12 +15,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.catalog.errors import InputError, UnsupportedError
 from penstock.catalog.names import Namespace
-from penstock.catalog.options import resolve
+from penstock.catalog.options import Resolved, resolve
 from penstock.catalog.schema import MetadataColumn, PhysicalColumn
 from penstock.catalog.table import Table
 from penstock.connector.contract import Sink, SinkSettings, Trigger
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.types import spark_type
+from penstock.sql.dialect import to_text
 from penstock.sql.plan.analysis import AnalysedQuery, analyse
 from penstock.sql.plan.build import FrameBuilder
 from penstock.sql.plan.checkpoint import check_checkpoint, checkpoint_location, record_shape
@@ -58,7 +59,7 @@ class PlannedInsert:
     """An INSERT as a Spark query that may be started, and started again after a failure.
 
     `pipeline` is the name that one runner at a time may hold; `checkpoint` its directory. `unused` are frames
-    that were built for a check and not started yet.
+    that were built for a check and not started yet. `text` is the query without views.
     """
 
     spark: SparkSession
@@ -72,6 +73,7 @@ class PlannedInsert:
     analysed: AnalysedQuery
     columns: tuple[tuple[str, str], ...]
     shape: QueryShape
+    text: str
     kind: str = "INSERT"
     unused: list[DataFrame] = field(default_factory=list, compare=False, repr=False)
 
@@ -110,7 +112,10 @@ class PlannedInsert:
         if not self.sends_on_each_row:
             frame = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
         settings = SinkSettings(
-            checkpoint=self.checkpoint, query_name=self.pipeline, trigger=trigger
+            checkpoint=self.checkpoint,
+            query_name=self.pipeline,
+            trigger=trigger,
+            plan=self.text,
         )
         with configured(self.spark, self.builder.conf):
             return self.target.start(frame, settings)
@@ -176,7 +181,7 @@ class Planner:
 
     def plan_insert(self, analysed: AnalysedInsert, spark: SparkSession) -> PlannedInsert:
         """Plan an analysed INSERT in Spark and check it as a whole. Raises InputError; nothing is started."""
-        settings = resolve(self._known_settings(), SETTINGS, owner="SET")
+        settings = self._resolved()
         pipeline = settings.get(PIPELINE_NAME) or self.default_pipeline
         sink = self._sink_name(analysed.target.identifier.name)
         base = settings.get(CHECKPOINT_DIR)
@@ -195,6 +200,7 @@ class Planner:
             shape=shape_of(
                 analysed.query.query, analysed.query.source_names, str(analysed.target.identifier)
             ),
+            text=to_text(analysed.query.query),
         )
         planned.check()
         return planned
@@ -222,12 +228,12 @@ class Planner:
     @property
     def engine_conf(self) -> dict[str, str]:
         """Spark settings that the present settings ask for."""
-        return engine_conf(resolve(self._known_settings(), SETTINGS, owner="SET"))
+        return engine_conf(self._resolved())
 
     @property
     def checkpoint_interval_ms(self) -> int:
         """Time between the starts of two micro-batches of a continuous query; 0 is one after the other."""
-        return resolve(self._known_settings(), SETTINGS, owner="SET").get(CHECKPOINT_INTERVAL)
+        return self._resolved().get(CHECKPOINT_INTERVAL)
 
     def close(self) -> None:
         """Remove the files that told data sources what to read."""
@@ -235,10 +241,11 @@ class Planner:
             self._workdir.cleanup()
             self._workdir = None
 
-    def _known_settings(self) -> dict[str, str]:
-        """Give the settings that Penstock reads; Flink files carry many others, which are kept and ignored."""
+    def _resolved(self) -> Resolved:
+        """Read the settings that Penstock knows; Flink files carry many others, which are kept and ignored."""
         known = {option.key for option in SETTINGS}
-        return {key: value for key, value in self.settings.items() if key in known}
+        read = {key: value for key, value in self.settings.items() if key in known}
+        return resolve(read, SETTINGS, owner="SET")
 
     def _sink_name(self, name: str) -> str:
         """Tell several inserts into one table apart: t, t-2, t-3."""

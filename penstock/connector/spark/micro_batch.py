@@ -1,0 +1,113 @@
+"""A streaming query whose micro-batches a function writes (Spark's foreachBatch), as sinks without a way of their own
+in Spark need it: under a name that a replayed batch has again, with errors that keep their kind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, assert_never
+
+from pyspark.sql import SparkSession
+
+from penstock.catalog.errors import PenstockError
+from penstock.connector.contract import AvailableNow, Continuous, SinkSettings, Trigger
+from penstock.connector.spark.failure import SparkReadableError
+from penstock.connector.spark.hadoop_files import read_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+__all__ = ["MicroBatch", "WriteBatch", "micro_batch_query", "with_settings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    """One batch of a streaming query, the same values each time that it is run.
+
+    `spark` is the query's own session: settings made there do not reach other queries. `query_id` is the UUID that
+    the checkpoint carries; it outlives restarts and differs between checkpoints. `sink` tells the sinks of a query
+    that has several apart, empty where it has one.
+    """
+
+    spark: SparkSession = field(repr=False, compare=False)
+    checkpoint: str
+    query_id: str
+    batch_id: int
+    plan: str = field(default="", repr=False)
+    sink: str = ""
+
+    @property
+    def application_id(self) -> str:
+        """Name the writer for sinks that remember writer and batch (Delta's txn), as Spark's own Delta sink does."""
+        return f"{self.query_id}/{self.sink}" if self.sink else self.query_id
+
+    def digest(self) -> str:
+        """Tell this batch's content from any other's, in 16 hex digits: where every source ends, and the plan.
+
+        Spark writes the offsets before the batch and never changes them, so that a replay gives the same. Reads a
+        small file of the checkpoint.
+        """
+        offsets = read_text(self.spark, f"{self.checkpoint}/offsets/{self.batch_id}") or ""
+        return hashlib.sha256(f"{offsets}\n{self.plan}".encode()).hexdigest()[:16]
+
+
+WriteBatch = Callable[["DataFrame", MicroBatch], None]
+
+
+def micro_batch_query(
+    frame: DataFrame, settings: SinkSettings, write: WriteBatch
+) -> StreamingQuery:
+    """Start a streaming query that calls `write` for each micro-batch, and `settings.after_batch` after it.
+
+    `write` runs on the driver, one batch at a time, again for a batch that was not completed. The frame that it gets
+    reads the sources each time it is evaluated: who does so twice persists it.
+    """
+
+    def call(rows: DataFrame, batch_id: int) -> None:
+        batch = MicroBatch(
+            spark=rows.sparkSession,
+            checkpoint=settings.checkpoint,
+            query_id=_query_id(rows.sparkSession),
+            batch_id=batch_id,
+            plan=settings.plan,
+        )
+        try:
+            write(rows, batch)
+            if settings.after_batch is not None:
+                settings.after_batch(batch)
+        except PenstockError as error:
+            raise SparkReadableError(error) from error
+
+    writer = with_settings(frame.writeStream.foreachBatch(call), settings)
+    return writer.start()
+
+
+def with_settings(writer: DataStreamWriter, settings: SinkSettings) -> DataStreamWriter:
+    """Give a writer its name, checkpoint, output mode and trigger."""
+    named = (
+        writer.queryName(settings.query_name)
+        .outputMode(settings.output.value)
+        .option("checkpointLocation", settings.checkpoint)
+    )
+    return _triggered(named, settings.trigger)
+
+
+def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
+    match trigger:
+        case AvailableNow():
+            return writer.trigger(availableNow=True)
+        case Continuous():
+            return writer.trigger(processingTime=f"{trigger.interval_ms} milliseconds")
+        case _:
+            assert_never(trigger)
+
+
+def _query_id(spark: SparkSession) -> str:
+    # set by Spark on the thread that runs the batch, which is the one that calls us
+    query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    assert query_id is not None, "a batch runs in a streaming query"
+    return query_id
