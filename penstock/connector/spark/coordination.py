@@ -67,6 +67,8 @@ class Coordination:
     def __init__(
         self, source: SplitSource, planner: SplitPlanner, state: CoordinatorState | None
     ) -> None:
+        # what is left after the batch tells an aligned table's group how far the next one gets
+        self._beyond = 0 if source.watermark.alignment is None else 1
         self._coordinator = SourceCoordinator(
             CoordinatorSettings(parallelism=1), source.enumerator(planner), state
         )
@@ -107,7 +109,7 @@ class Coordination:
         if not self.gives_on_request:
             return
         while not (self._asked or batches.has_all_splits):
-            if limit is not None and batches.ahead >= limit:
+            if limit is not None and batches.ahead >= limit + self._beyond:
                 return
             self._asked = True
             self._perform(self._coordinator.handle(SplitRequested(reader=READER)), batches, now_ms)

@@ -9,11 +9,16 @@ import pytest
 
 from penstock.catalog.errors import BrokerUnavailableError
 from penstock.connector.contract import SplitPlanner, SplitSource
+from penstock.connector.source.alignment import Alignment
 from penstock.connector.source.batch_planner import BatchPlanner, BatchPlannerSettings
 from penstock.connector.source.coordinator import CoordinatorState
 from penstock.connector.source.enumerator import MakeEnumerator
 from penstock.connector.spark.coordination import Coordination
+from penstock.connector.watermark_options import WatermarkSettings
 from tests.connector.source.planned_source import Listing, pulled, pushed
+
+
+NOT_ALIGNED = WatermarkSettings()
 
 
 @dataclass
@@ -21,6 +26,7 @@ class Source:
     """What a coordination needs of a SplitSource."""
 
     make: MakeEnumerator
+    watermark: WatermarkSettings
 
     def enumerator(self, _planner: SplitPlanner) -> MakeEnumerator:
         """Give the enumerator that the test wants."""
@@ -40,10 +46,14 @@ class Reader(BatchPlanner):
 
 
 def begin(
-    planner: Listing, make: MakeEnumerator, state: CoordinatorState | None = None
+    planner: Listing,
+    make: MakeEnumerator,
+    state: CoordinatorState | None = None,
+    watermark: WatermarkSettings = NOT_ALIGNED,
 ) -> tuple[Coordination, Reader]:
     """Start a coordination at time 0."""
-    coordination = Coordination(cast("SplitSource", Source(make)), planner, state)
+    source = cast("SplitSource", Source(make, watermark))
+    coordination = Coordination(source, planner, state)
     reader = Reader()
     coordination.start(0)
     coordination.register(reader, 0)
@@ -102,6 +112,18 @@ def test_a_folder_that_is_read_once_is_asked_to_its_end() -> None:
 
     assert reader.ids == ["f0", "f1"]
     assert reader.has_all_splits
+
+
+def test_an_aligned_folder_has_a_file_in_hand_beyond_the_batch() -> None:
+    """Else it would hold nobody of its group between two files."""
+    planner = Listing({f"f{i}": 0 for i in range(3)}, stops={f"f{i}": 4 for i in range(3)})
+    alignment = Alignment(group="g", max_drift_ms=1, update_interval_ms=1000)
+    aligned = WatermarkSettings(alignment=alignment)
+    coordination, reader = begin(planner, pulled(planner), watermark=aligned)
+    coordination.run_due(reader, 0)
+    coordination.pull(reader, 4, 0)
+
+    assert reader.ids == ["f0", "f1"]
 
 
 def test_a_call_that_finds_no_broker_stays_due() -> None:
