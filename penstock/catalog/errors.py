@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 __all__ = [
     "BadRecordError",
@@ -83,6 +83,12 @@ class PenstockError(Exception):
         self.message = message
         self.hint = hint
         self.span = span
+
+    def within(self, place: str) -> Self:
+        """Put what the error is of, a file or a sink, before its message."""
+        self.message = f"{place}: {self.message}"
+        self.args = (self.message,)
+        return self
 
 
 class InputError(PenstockError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from penstock.connector.changelog import ChangelogMode
 
@@ -35,6 +35,8 @@ __all__ = [
     "Continuous",
     "EngineSource",
     "FetcherModel",
+    "Guarantee",
+    "Guaranteed",
     "OutputMode",
     "ReadRequest",
     "Sink",
@@ -259,6 +261,23 @@ class EngineSource(Protocol):
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         """Give the table's physical columns."""
+
+
+class Guarantee(StrEnum):
+    """What a failure may do to rows that are written (Flink's DeliveryGuarantee): lose, repeat, or nothing."""
+
+    NONE = "none"
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
+
+
+@runtime_checkable
+class Guaranteed(Protocol):
+    """A sink that can say what it promises; EXPLAIN shows it."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What a micro-batch that is run again does to the target."""
 
 
 class Sink(Protocol):

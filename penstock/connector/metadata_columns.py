@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from penstock.catalog.errors import DefinitionError, did_you_mean
 from penstock.catalog.schema import MetadataColumn
+from penstock.catalog.table import Table
 from penstock.catalog.types import (
     ArrayType,
     BigIntType,
@@ -17,7 +18,7 @@ from penstock.catalog.types import (
     VarCharType,
 )
 
-__all__ = ["check_metadata_column"]
+__all__ = ["check_metadata_column", "check_written_metadata"]
 
 
 def check_metadata_column(
@@ -60,3 +61,13 @@ def _converts(offered: LogicalType, declared: LogicalType) -> bool:
             same_size = len(offered.fields) == len(declared.fields)
             return same_size and all(_converts(o.type, d.type) for o, d in pairs)
     return type(offered) is type(declared)
+
+
+def check_written_metadata(table: Table, connector: str) -> None:
+    """Refuse metadata columns of a table whose connector has no metadata at all. Raises DefinitionError."""
+    for column in table.schema.metadata:
+        raise DefinitionError(
+            f"table {table.identifier}: column '{column.name}' asks for metadata '{column.metadata_key}', but "
+            f"'{connector}' has none",
+            hint="make it a physical column, or leave it out",
+        )

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import PenstockError
 from penstock.connector.contract import AvailableNow, Continuous, SinkSettings, Trigger
+from penstock.connector.failpoints import reach
 from penstock.connector.spark.failure import SparkReadableError
 from penstock.connector.spark.hadoop_files import read_text
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-__all__ = ["MicroBatch", "WriteBatch", "micro_batch_query", "with_settings"]
+__all__ = ["MicroBatch", "WriteBatch", "micro_batch_query", "pass_over", "with_settings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +78,24 @@ def micro_batch_query(
         )
         try:
             write(rows, batch)
+            reach("written")
             if settings.after_batch is not None:
                 settings.after_batch(batch)
+            reach("committed")
         except PenstockError as error:
             raise SparkReadableError(error) from error
 
     writer = with_settings(frame.writeStream.foreachBatch(call), settings)
     return writer.start()
+
+
+def pass_over(frame: DataFrame) -> None:
+    """Compute the rows of a batch that the sink has already, and drop them.
+
+    The operators of the query that keep state write their next version while rows are computed; a batch in which
+    they did not is refused by Spark (STATE_STORE_COMMIT_VALIDATION_FAILED).
+    """
+    frame.write.format("noop").mode("overwrite").save()
 
 
 def with_settings(writer: DataStreamWriter, settings: SinkSettings) -> DataStreamWriter:

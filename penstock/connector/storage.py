@@ -1,0 +1,73 @@
+"""Folders that tasks write to without Spark: local paths, and what pyarrow knows of the URLs that Hadoop takes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.catalog.errors import ConfigError
+from penstock.catalog.options import redact
+
+__all__ = ["Folder", "open_folder"]
+
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?P<rest>/.*)", re.DOTALL)
+# Hadoop's names of one store; pyarrow has one
+_NAMES = {"s3a": "s3", "s3n": "s3", "wasbs": "abfss"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """An opened place: pyarrow's file system, the path inside it, and how messages name it."""
+
+    system: Any
+    path: str
+    shown: str
+
+    def below(self, name: str) -> Folder:
+        """Give a folder inside of this one; it need not be there."""
+        return replace(self, path=f"{self.path}/{name}", shown=f"{self.shown}/{name}")
+
+    def names(self) -> Sequence[str]:
+        """Give the names of the files in it; none where there is no such folder."""
+        from pyarrow import fs
+
+        found = self.system.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+        return sorted(info.base_name for info in found if info.is_file)
+
+    def replace(self, source: str, target: str) -> None:
+        """Rename a file over another one. HDFS refuses where there is one."""
+        try:
+            self.system.move(source, target)
+        except OSError:
+            if not self.system.get_file_info(target).is_file:
+                raise
+            self.system.delete_file(target)
+            self.system.move(source, target)
+
+
+def open_folder(location: str) -> Folder:
+    """Open a path or a URL. Raises ConfigError for a file system that pyarrow does not have."""
+    from pyarrow import fs  # loaded here: most tasks write nothing
+
+    shown = redact({"path": location})["path"]
+    found = _SCHEME.fullmatch(location)
+    if found is None:
+        return Folder(system=fs.LocalFileSystem(), path=os.path.normpath(location), shown=shown)
+    scheme, rest = found["scheme"].lower(), found["rest"]
+    if scheme == "file":
+        path = os.path.normpath("/" + rest.lstrip("/"))
+        return Folder(system=fs.LocalFileSystem(), path=path, shown=shown)
+    try:
+        system, inside = fs.FileSystem.from_uri(f"{_NAMES.get(scheme, scheme)}:{rest}")
+    except (pa.ArrowException, OSError) as error:
+        raise ConfigError(
+            f"{shown} cannot be opened by tasks: {error}",
+            hint="tasks write dead letters with pyarrow, which knows file, s3, gs, abfss and hdfs; "
+            "choose another 'execution.checkpointing.dir', or 'bad-records' = 'fail'",
+        ) from error
+    return Folder(system=system, path=inside.rstrip("/"), shown=shown)
