@@ -15,10 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.catalog.errors import BadRecordError
-from penstock.connector.dead_letters import DeadLetters, check_directory
+from penstock.connector.bad_record_guard import BadRecordGuard
+from penstock.connector.dead_letters import REASON, DeadLetters, check_directory
 from penstock.connector.rowtime import Rowtime, above, highest
 from penstock.connector.scan import Scan
-from penstock.connector.source.records import RecordsWithSplitIds
+from penstock.connector.source.records import (
+    BadRecord,
+    RawRecord,
+    RecordsWithSplitIds,
+    Stage,
+)
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import instant_text
 from penstock.connector.watermark_options import OnFuture, WatermarkSettings
@@ -63,15 +69,15 @@ def leaves_out_rows(scan: Scan, settings: WatermarkSettings) -> bool:
 
 def check_outlet(scan: Scan, settings: WatermarkSettings) -> None:
     """Check at the start of a query that its dead letters have a place. Raises ConfigError or SinkError."""
-    if leaves_out_rows(scan, settings) and settings.on_future is OnFuture.DEAD_LETTER:
-        assert settings.dead_letter_path is not None, "checked with the options"
+    if leaves_out_rows(scan, settings) and settings.dead_letter_path is not None:
         check_directory(settings.dead_letter_path, Path(scan.project))
 
 
 class FutureGuard:
     """Stands between a task's reader and the engine. The task's thread; `close` drops unfinished files.
 
-    `left_out` counts the rows that were not delivered. `not_after_ms` None lets everything pass, at no cost.
+    `left_out` counts the rows that were not delivered. `not_after_ms` None lets everything pass, at no cost. `bad`
+    takes the records of the future where the table has no directory of its own for them.
     """
 
     def __init__(
@@ -80,16 +86,17 @@ class FutureGuard:
         settings: WatermarkSettings,
         splits: Sequence[Split],
         not_after_ms: int | None,
+        bad: BadRecordGuard | None = None,
     ) -> None:
         self.left_out = 0
+        self._bad = bad
         self._table = scan.table.identifier
         self._rowtime = scan.rowtime if not_after_ms is not None else None
         self._time_zone = scan.time_zone
         self._on_future = settings.on_future
         self._not_after_ms = not_after_ms
         self._letters: DeadLetters | None = None
-        if self._rowtime is not None and settings.on_future is OnFuture.DEAD_LETTER:
-            assert settings.dead_letter_path is not None, "checked with the options"
+        if self._rowtime is not None and settings.dead_letter_path is not None:
             self._letters = DeadLetters(
                 settings.dead_letter_path, Path(scan.project), str(self._table), splits
             )
@@ -138,12 +145,34 @@ class FutureGuard:
             case OnFuture.SKIP:
                 pass
             case OnFuture.DEAD_LETTER:
-                assert self._letters is not None, "made with the guard"
                 raw = records.origins[split_id].of(rows)
-                self._letters.write(split_id, raw, watermarks_ms, self._not_after_ms)
+                self._keep(split_id, raw, watermarks_ms, self._not_after_ms)
             case _:
                 assert_never(self._on_future)
         self.left_out += len(rows)
+
+    def _keep(
+        self,
+        split_id: str,
+        records: Sequence[RawRecord],
+        watermarks_ms: Sequence[int],
+        not_after_ms: int,
+    ) -> None:
+        if self._letters is not None:
+            self._letters.write(split_id, records, watermarks_ms, not_after_ms)
+            return
+        assert self._bad is not None, "checked with the options"
+        told = [
+            f"{REASON}: {instant_text(at_ms)}, accepted up to {instant_text(not_after_ms)}"
+            for at_ms in watermarks_ms
+        ]
+        self._bad.add(
+            split_id,
+            [
+                BadRecord(record=record, stage=Stage.ROWTIME, error=error)
+                for record, error in zip(records, told, strict=True)
+            ],
+        )
 
     def close(self) -> None:
         """Drop dead letters of ranges that were not read to their end."""

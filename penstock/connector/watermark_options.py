@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.catalog.errors import OptionError
 from penstock.catalog.options import DURATION, STRING, Option, Resolved, enum_type
+from penstock.connector.bad_record_options import BAD_RECORDS, BadRecordPolicy
 from penstock.connector.source.alignment import Alignment
 
 __all__ = [
@@ -71,7 +72,7 @@ MAX_FUTURE = Option(
 )
 ON_FUTURE = Option(
     key="scan.watermark.on-future",
-    type=enum_type(*OnFuture),
+    type=enum_type(*(choice.value for choice in OnFuture)),
     default=OnFuture.FAIL.value,
     doc="what to do with such a record: fail, skip or dead-letter (Penstock's own option)",
 )
@@ -97,7 +98,8 @@ WATERMARK_OPTIONS: tuple[Option[Any], ...] = (
 class WatermarkSettings:
     """What the options say. Durations in ms; `idle_timeout_ms` and `max_future_ms` are None where switched off.
 
-    `dead_letter_path` is set when `on_future` is DEAD_LETTER.
+    `dead_letter_path` may be set when `on_future` is DEAD_LETTER; where it is not, such records go where other bad
+    records go.
     """
 
     alignment: Alignment | None = None
@@ -111,9 +113,11 @@ def read_watermark_settings(resolved: Resolved, *, owner: str, connector: str) -
     """Check the watermark options of a table. Raises OptionError; the pair's message is Flink's (FactoryUtil)."""
     on_future = OnFuture(resolved.get(ON_FUTURE))
     path = resolved.get(DEAD_LETTER_PATH)
-    if on_future is OnFuture.DEAD_LETTER and path is None:
+    keeps_bad = resolved.get(BAD_RECORDS) == BadRecordPolicy.DEAD_LETTER
+    if on_future is OnFuture.DEAD_LETTER and path is None and not keeps_bad:
         raise OptionError(
-            f"{owner}: '{ON_FUTURE.key}' = 'dead-letter' needs '{DEAD_LETTER_PATH.key}'",
+            f"{owner}: '{ON_FUTURE.key}' = 'dead-letter' needs '{DEAD_LETTER_PATH.key}', or '{BAD_RECORDS.key}' = "
+            "'dead-letter' to keep both kinds of bad records together",
             hint=DEAD_LETTER_PATH.doc,
         )
     return WatermarkSettings(
@@ -121,7 +125,7 @@ def read_watermark_settings(resolved: Resolved, *, owner: str, connector: str) -
         idle_timeout_ms=resolved.get(IDLE_TIMEOUT) or None,
         max_future_ms=resolved.get(MAX_FUTURE) or None,
         on_future=on_future,
-        dead_letter_path=path,
+        dead_letter_path=path if on_future is OnFuture.DEAD_LETTER else None,
     )
 
 

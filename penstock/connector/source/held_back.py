@@ -53,4 +53,6 @@ def _only(
         positions={i: at for i, at in records.positions.items() if i in split_ids},
         skipped=skipped,
         origins={i: of for i, of in records.origins.items() if i in split_ids},
+        read={i: count for i, count in records.read.items() if i in split_ids},
+        bad={i: bad for i, bad in records.bad.items() if i in split_ids},
     )

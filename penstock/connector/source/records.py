@@ -4,21 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 import pyarrow as pa
 
-__all__ = ["RawRecord", "RecordsWithSplitIds", "RowOrigins"]
+__all__ = ["BadRecord", "RawRecord", "RecordsWithSplitIds", "RowOrigins", "Stage"]
+
+
+class Stage(StrEnum):
+    """Where a record turned out to be bad: its key, its value, or the time that rows take from it."""
+
+    KEY = "key"
+    VALUE = "value"
+    ROWTIME = "rowtime"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRecord:
-    """A record as the outside has it: what a row was decoded from. `where` names it for people."""
+    """A record as the outside has it: what a row was decoded from. `where` names it for people.
+
+    `topic` and `partition` are set for a record of a log, `path` for one of a file. `timestamp_ms` is epoch ms, None
+    where records have no time.
+    """
 
     position: int
     key: bytes | None
     value: bytes | None
     where: str
+    topic: str | None = None
+    partition: int | None = None
+    path: str | None = None
+    timestamp_ms: int | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRecord:
+    """A record that gives no row, and why: `error` is without the record's place and text."""
+
+    record: RawRecord
+    stage: Stage
+    error: str
 
 
 class RowOrigins(Protocol):
@@ -36,7 +63,8 @@ class RecordsWithSplitIds:
     `positions` says how far each split was read with it: the next position to read, past gaps and past records
     that were left out; splits that did not move are absent. `skipped` counts the bad records that the table's
     options told the reader to leave out. `origins` has the records behind the rows of a split, where the request
-    asked for them; such a split has one batch in the fetch.
+    asked for them; such a split has one batch in the fetch. `read` counts the records of each split, those without
+    rows included. `bad` are the records that `bad-records` left out, by split; `skipped` counts them too.
     """
 
     batches: tuple[tuple[str, pa.RecordBatch], ...] = ()
@@ -44,3 +72,5 @@ class RecordsWithSplitIds:
     positions: Mapping[str, int] = field(default_factory=dict)
     skipped: int = 0
     origins: Mapping[str, RowOrigins] = field(default_factory=dict, compare=False, repr=False)
+    read: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+    bad: Mapping[str, Sequence[BadRecord]] = field(default_factory=dict, compare=False, repr=False)

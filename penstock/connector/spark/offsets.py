@@ -41,13 +41,15 @@ class Watermarks:
 class TaskPartition(InputPartition):
     """What one task reads: ranges of splits, and whether it sends the batch's heartbeat row.
 
-    Records whose watermark is above `not_after_ms` (epoch ms) are bad records; None is no bound.
+    Records whose watermark is above `not_after_ms` (epoch ms) are bad records; None is no bound. `batch_positions`
+    are the positions of all ranges of the batch, which its records cannot exceed; None where a range has no end.
     """
 
     splits: tuple[Split, ...]
     watermarks: Watermarks | None
     heartbeat: bool
     not_after_ms: int | None = None
+    batch_positions: int | None = None
 
 
 def plan_partitions(
@@ -74,12 +76,24 @@ def plan_partitions(
     packed = pack(ranges, tasks)
     if heartbeat and not packed:
         packed = [()]
+    task_splits = [tuple(planner.split(r.split_id, r.start, r.stop) for r in t) for t in packed]
     return [
         TaskPartition(
-            splits=tuple(planner.split(r.split_id, r.start, r.stop) for r in task),
+            splits=splits,
             watermarks=watermarks,
             heartbeat=heartbeat and index == 0,
             not_after_ms=state.not_after_ms(max_future_ms) if tracks_event_time else None,
+            batch_positions=_positions([split for task in task_splits for split in task]),
         )
-        for index, task in enumerate(packed)
+        for index, splits in enumerate(task_splits)
     ]
+
+
+def _positions(splits: Sequence[Split]) -> int | None:
+    """Add up ranges as readers see them: to a planner a compressed file is one position wide."""
+    positions = 0
+    for split in splits:
+        if split.stop is None:
+            return None
+        positions += split.stop - split.start
+    return positions

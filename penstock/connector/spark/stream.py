@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.connector.contract import SplitSource
+from penstock.connector.failpoints import reach
 from penstock.connector.scan import Scan
 from penstock.connector.source.state import SourceState, decode_state, encode_state
 from penstock.connector.spark.executor import PlanningExecutor
@@ -87,6 +88,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         planned = self._plan(after, rows)
         if planned is not None:
+            reach("planned")
             return encode_state(planned)
         if self._available_now:
             # the run ends here and Spark kills this process: the last commit has to be out by then
@@ -108,13 +110,15 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end: dict[str, Any],
     ) -> Sequence[InputPartition]:
         """Plan the tasks of a batch, from `end` alone: Spark may ask for a batch of an earlier process."""
-        return plan_partitions(
+        tasks = plan_partitions(
             decode_state(end),
             self._planning.planner,
             tasks=self._source.parallelism,
             tracks_event_time=self._scan.rowtime is not None,
             max_future_ms=self._source.watermark.max_future_ms,
         )
+        reach("partitioned")
+        return tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task's ranges, in a worker process."""
@@ -127,6 +131,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         completed = decode_state(end)
         self._publish(completed)
         self._planning.complete(completed)
+        reach("offsets-committed")
 
     def stop(self) -> None:
         """Close the planner; Spark may also end the process without this call, nothing depends on it."""

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from penstock.catalog.errors import PenstockError
+from penstock.catalog.errors import PenstockError, SinkError
+from penstock.connector.bad_record_guard import BadRecordGuard
+from penstock.connector.bad_record_options import bad_record_settings
 from penstock.connector.contract import ReadRequest, SplitSource
+from penstock.connector.failpoints import reach
 from penstock.connector.far_future import FutureGuard
 from penstock.connector.scan import Scan
 from penstock.connector.source.reader import SourceReader
@@ -19,6 +23,8 @@ from penstock.connector.spark.offsets import TaskPartition
 
 __all__ = ["read_partition"]
 
+_BATCH_ID = "streaming.sql.batchId"
+
 
 def read_partition(
     partition: TaskPartition, scan: Scan, source: SplitSource, schema: StructType
@@ -27,20 +33,54 @@ def read_partition(
     framer = RowFramer(schema, partition.watermarks)
     if partition.heartbeat:
         yield framer.heartbeat()
-    guard = FutureGuard(scan, source.watermark, partition.splits, partition.not_after_ms)
-    request = ReadRequest(columns=guard.columns(scan.columns), origins=guard.needs_origins)
     try:
+        bad = _bad_record_guard(partition, scan)
+        guard = FutureGuard(scan, source.watermark, partition.splits, partition.not_after_ms, bad)
+        request = ReadRequest(columns=guard.columns(scan.columns), origins=guard.needs_origins)
         with (
+            closing(bad),
             closing(guard),
             SourceReader(lambda: source.open_reader(request), model=source.fetching) as reader,
         ):
             reader.add_splits(partition.splits)
             reader.notify_no_more_splits()
             for records in reader.read_to_end():
-                for _, batch in guard.batches(records):
+                bad.take(records)
+                delivered = guard.batches(records)
+                bad.finish(records.finished)
+                for _, batch in delivered:
+                    reach("read")
                     yield framer.rows(batch)
+            reach("read-to-end")
             skipped = reader.skipped if source.skips_bad_records else 0
     except PenstockError as error:
         raise SparkReadableError(error) from error
     if skipped + guard.left_out:
         yield framer.skipped(skipped + guard.left_out)
+
+
+def _bad_record_guard(partition: TaskPartition, scan: Scan) -> BadRecordGuard:
+    batch_id = _batch_id() if scan.staging is not None else None
+    if scan.staging is not None and batch_id is None:
+        raise SinkError(
+            f"table {scan.table.identifier}: a task cannot tell which batch it reads for, so it cannot say where its "
+            "bad records belong",
+            hint="a sink has to read the batch on the thread that Spark calls it on, or a thread started from there "
+            "with pyspark.InheritableThread",
+        )
+    return BadRecordGuard(
+        bad_record_settings(scan.table),
+        str(scan.table.identifier),
+        partition.splits,
+        batch_positions=partition.batch_positions,
+        staging=scan.staging,
+        batch_id=batch_id,
+    )
+
+
+def _batch_id() -> int | None:
+    """Tell the micro-batch that the task belongs to; None outside of a streaming query."""
+    context = TaskContext.get()
+    # set by Spark for the jobs of a micro-batch (StreamExecution); its foreach writer reads it so too
+    text = context.getLocalProperty(_BATCH_ID) if context is not None else None
+    return None if text is None else int(text)

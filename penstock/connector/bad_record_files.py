@@ -1,0 +1,140 @@
+"""What tasks leave for the driver about bad records: a file for each range, in a folder that the batch determines.
+
+A file's name says which range it is of, how many records were read and how many were bad; it is empty where nothing
+is kept, else a Parquet file of `LETTERS`. A range that is read again (a failed task, a replayed batch, a sink that
+asks twice) gives the same file under the same name, so the driver finds each bad record once. Where the definition
+changed between two attempts, the files of the earlier one that overlap a range are removed with the range's end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from penstock.connector.bad_records import Tally
+from penstock.connector.source.records import BadRecord
+from penstock.connector.source.split import Split
+
+__all__ = ["LETTERS", "MARK", "RangeFile", "letters_of", "parse_name", "range_file"]
+
+MARK = "_driver"
+"""Name of the file by which a task knows that it sees the driver's storage."""
+
+LETTERS = pa.schema(
+    [
+        pa.field("table", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("path", pa.string()),
+        pa.field("position", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field(
+            "headers",
+            pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])),
+        ),
+        pa.field("stage", pa.string()),
+        pa.field("error", pa.string()),
+    ]
+)
+"""Columns of a dead letter as a task knows them; the driver adds the pipeline's."""
+
+LONGEST_NAME = 120
+"""Characters of a split id in a file name; file systems allow 255 bytes in all."""
+
+_NAME = re.compile(
+    r"range-(?P<split>.+)\.(?P<start>\d+)-(?P<stop>\d*)\.(?P<read>\d+)-(?P<bad>\d+)\.(?P<kind>parquet|tally)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeFile:
+    """What a name says. `split` is the split's id as names have it; positions are [`start`, `stop`), None: no end."""
+
+    split: str
+    start: int
+    stop: int | None
+    tally: Tally
+    has_letters: bool
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        stop = "" if self.stop is None else self.stop
+        kind = "parquet" if self.has_letters else "tally"
+        # no name begins with "_" or ".", which Spark takes for hidden
+        return f"range-{self.split}.{self.start}-{stop}.{self.tally.read}-{self.tally.bad}.{kind}"
+
+    def overlaps(self, other: RangeFile) -> bool:
+        """Tell whether both are of the same records, in part at least."""
+        if self.split != other.split:
+            return False
+        before_end = other.stop is None or self.start < other.stop
+        after_start = self.stop is None or other.start < self.stop
+        return before_end and after_start
+
+
+def range_file(split: Split, tally: Tally, *, has_letters: bool) -> RangeFile:
+    """Name the file of a range."""
+    return RangeFile(
+        split=_shortened(quote(split.split_id, safe="")),
+        start=split.start,
+        stop=split.stop,
+        tally=tally,
+        has_letters=has_letters,
+    )
+
+
+def parse_name(name: str) -> RangeFile | None:
+    """Read a file's name; None for one that is not of a range, such as a file that is being written."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    return RangeFile(
+        split=found["split"],
+        start=int(found["start"]),
+        stop=int(found["stop"]) if found["stop"] else None,
+        tally=Tally(read=int(found["read"]), bad=int(found["bad"])),
+        has_letters=found["kind"] == "parquet",
+    )
+
+
+def letters_of(table: str, bad: Iterable[BadRecord]) -> pa.RecordBatch:
+    """Write bad records down as dead letters. `table` is the table's full name."""
+    rows = list(bad)
+    records = [item.record for item in rows]
+    is_file = [record.path is not None for record in records]
+    columns = {
+        "table": [table] * len(rows),
+        "topic": [record.topic for record in records],
+        "partition": [record.partition for record in records],
+        "offset": [None if file else r.position for r, file in zip(records, is_file, strict=True)],
+        "path": [record.path for record in records],
+        "position": [
+            r.position if file else None for r, file in zip(records, is_file, strict=True)
+        ],
+        "timestamp": [None if r.timestamp_ms is None else r.timestamp_ms * 1000 for r in records],
+        "key": [record.key for record in records],
+        "value": [record.value for record in records],
+        "headers": [
+            [{"key": name, "value": value} for name, value in record.headers] for record in records
+        ],
+        "stage": [item.stage.value for item in rows],
+        "error": [item.error for item in rows],
+    }
+    return pa.RecordBatch.from_arrays(
+        [pa.array(columns[field.name], field.type) for field in LETTERS], schema=LETTERS
+    )
+
+
+def _shortened(name: str) -> str:
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"

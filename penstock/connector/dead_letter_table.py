@@ -1,0 +1,93 @@
+"""Where dead letters are published: a table of fixed columns, which an ordinary sink writes.
+
+A record has one letter for each query and each table in it that it was read for. docs/dead-letters.md says what
+the columns hold.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import assert_never
+
+from penstock.catalog import types as t
+from penstock.catalog.contract import DEFAULT_CATALOG, DEFAULT_DATABASE
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.schema import PhysicalColumn, Schema
+from penstock.catalog.table import Table
+from penstock.connector.bad_record_options import BesideCheckpoint, DeltaPath, Outlet
+
+__all__ = ["FOLDER", "REPLAYED_SUFFIX", "STAGING", "ReplayState", "letter_table", "replayed_table"]
+
+FOLDER = "dead-letters"
+"""Name of the default Delta table in a checkpoint directory."""
+
+STAGING = "dead-letters-staging"
+"""Name of the folder in a checkpoint directory that tasks write to before the batch is done."""
+
+REPLAYED_SUFFIX = "-replayed"
+"""Behind the path of a table of dead letters: the table that says which were given back."""
+
+_TEXT = t.VarCharType(length=t.MAX_LENGTH)
+_BYTES = t.VarBinaryType(length=t.MAX_LENGTH)
+_HEADER = t.RowType(
+    fields=(t.RowField(name="key", type=_TEXT), t.RowField(name="value", type=_BYTES))
+)
+_COLUMNS: tuple[tuple[str, t.LogicalType], ...] = (
+    ("table", _TEXT),
+    ("pipeline", _TEXT),
+    ("query_id", _TEXT),
+    ("batch_id", t.BigIntType()),
+    ("topic", _TEXT),
+    ("partition", t.IntType()),
+    ("offset", t.BigIntType()),
+    ("path", _TEXT),
+    ("position", t.BigIntType()),
+    ("timestamp", t.TimestampLtzType(precision=6)),
+    ("key", _BYTES),
+    ("value", _BYTES),
+    ("headers", t.ArrayType(element=_HEADER)),
+    ("stage", _TEXT),
+    ("error", _TEXT),
+    ("left_out_at", t.TimestampLtzType(precision=6)),
+)
+_REPLAYED: tuple[tuple[str, t.LogicalType], ...] = (
+    ("replay_id", _TEXT),
+    ("state", _TEXT),
+    ("table", _TEXT),
+    ("topic", _TEXT),
+    ("partition", t.IntType()),
+    ("offset", t.BigIntType()),
+    ("target", _TEXT),
+    ("at", t.TimestampLtzType(precision=6)),
+)
+
+
+class ReplayState(StrEnum):
+    """What a row of the table of replays says: this record is to be given back, or all of the replay were."""
+
+    PLANNED = "planned"
+    DONE = "done"
+
+
+def letter_table(outlet: Outlet, checkpoint: str) -> Table:
+    """Define the table that dead letters of a query go to; `checkpoint` is the query's directory."""
+    match outlet:
+        case BesideCheckpoint():
+            return _delta("dead letters", f"{checkpoint}/{FOLDER}", _COLUMNS)
+        case DeltaPath(path=path):
+            return _delta("dead letters", path, _COLUMNS)
+        case _:
+            assert_never(outlet)
+
+
+def replayed_table(path: str) -> Table:
+    """Define the table that says which dead letters of the table at `path` were given back."""
+    return _delta("replayed dead letters", f"{path.rstrip('/')}{REPLAYED_SUFFIX}", _REPLAYED)
+
+
+def _delta(name: str, path: str, columns: tuple[tuple[str, t.LogicalType], ...]) -> Table:
+    return Table(
+        identifier=Identifier(catalog=DEFAULT_CATALOG, database=DEFAULT_DATABASE, name=name),
+        schema=Schema(columns=tuple(PhysicalColumn(name=n, type=kind) for n, kind in columns)),
+        options=(("connector", "delta"), ("path", path)),
+    )

@@ -1,0 +1,166 @@
+"""The driver's side of bad records: adds up what tasks found, and publishes dead letters once with their batch.
+
+Order, for the batch with id b. Tasks write the files of b's ranges while the sink reads the rows, so all of them are
+there when the sink has committed. Then, before Spark counts b as done: too many bad records stop the query; else the
+letters are written under a name and version that the sink remembers (query id, b), and the files of batches before b
+are removed. Those of b itself stay until the next batch: a crash at any point repeats b, the sink passes over what
+it has (and perhaps never asks for the rows again), and the letters are found where they were. A sink that has the
+letters of b passes over them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.catalog.table import Table
+from penstock.connector.bad_record_files import MARK, RangeFile, parse_name
+from penstock.connector.bad_record_options import (
+    BadRecordSettings,
+    BesideCheckpoint,
+    Outlet,
+    bad_record_settings,
+)
+from penstock.connector.bad_records import Tally, check_batch
+from penstock.connector.contract import Sink
+from penstock.connector.dead_letter_table import STAGING, letter_table
+from penstock.connector.registry import connector_of
+from penstock.connector.spark.hadoop_files import delete, list_names, write_text
+from penstock.connector.spark.micro_batch import MicroBatch
+from penstock.connector.spark.types import spark_schema
+
+__all__ = ["BadRecordDesk", "bad_record_desk", "staging_of"]
+
+LETTERS_A_TASK = 100_000
+"""Dead letters that one task writes: few make one file."""
+
+
+def staging_of(checkpoint: str, index: int, table: Table) -> str | None:
+    """Give the folder for what tasks know of a table's bad records; None where those fail the query.
+
+    `index` is the table's place among those that the query reads.
+    """
+    if not bad_record_settings(table).leaves_out:
+        return None
+    return f"{checkpoint}/{STAGING}/{index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counter:
+    """A table that a query reads and whose bad records are left out; `staging` is where tasks count them."""
+
+    table: Table
+    settings: BadRecordSettings
+    staging: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What tasks left for one batch."""
+
+    counter: _Counter
+    files: tuple[RangeFile, ...]
+
+    @property
+    def tally(self) -> Tally:
+        return sum((file.tally for file in self.files), start=Tally())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRecordDesk:
+    """Where the bad records of one query come together. `after_batch` is an AfterBatch; all runs on the driver."""
+
+    counters: tuple[_Counter, ...]
+    checkpoint: str
+    pipeline: str
+    project: Path
+
+    def prepare(self, spark: SparkSession) -> None:
+        """Make or check the tables that the user named for dead letters. Raises InputError, SinkError."""
+        for outlet in self._outlets():
+            if not isinstance(outlet, BesideCheckpoint):
+                self._prepare(spark, outlet)
+
+    def open(self, spark: SparkSession) -> None:
+        """Make what belongs to the checkpoint: the default table, and the folders that tasks look for."""
+        if BesideCheckpoint() in self._outlets():
+            self._prepare(spark, BesideCheckpoint())
+        for counter in self.counters:
+            write_text(spark, f"{counter.staging}/{MARK}", self.pipeline)
+
+    def after_batch(self, batch: MicroBatch) -> None:
+        """Judge a batch's bad records and publish its dead letters. Raises BadRecordError, SinkError."""
+        found = [self._look(counter, batch) for counter in self.counters]
+        for item in found:
+            check_batch(item.counter.settings, item.tally, str(item.counter.table.identifier))
+        for outlet in self._outlets():
+            letters = [f for f in found if f.counter.settings.outlet == outlet]
+            paths = [path for item in letters for path in _letter_paths(item, batch.batch_id)]
+            if paths:
+                count = sum(item.tally.bad for item in letters)
+                frame = self._read(batch, paths, tasks=1 + count // LETTERS_A_TASK)
+                named = f"{batch.sink}/dead-letters" if batch.sink else "dead-letters"
+                self._sink(outlet).write_batch(frame, replace(batch, sink=named))
+        for counter in self.counters:
+            _remove_before(batch.spark, counter.staging, batch.batch_id)
+
+    def _outlets(self) -> Sequence[Outlet]:
+        kept = (c.settings.outlet for c in self.counters if c.settings.keeps)
+        return tuple(dict.fromkeys(kept))
+
+    def _look(self, counter: _Counter, batch: MicroBatch) -> _Found:
+        names = list_names(batch.spark, f"{counter.staging}/{batch.batch_id}")
+        return _Found(counter=counter, files=tuple(filter(None, map(parse_name, names))))
+
+    def _read(self, batch: MicroBatch, paths: Sequence[str], *, tasks: int) -> DataFrame:
+        columns = spark_schema(letter_table(BesideCheckpoint(), "").schema.physical)
+        added = {
+            "pipeline": F.lit(self.pipeline),
+            "query_id": F.lit(batch.query_id),
+            "batch_id": F.lit(batch.batch_id).cast("bigint"),
+            "left_out_at": F.current_timestamp(),
+        }
+        written = type(columns)([field for field in columns.fields if field.name not in added])
+        frame = batch.spark.read.schema(written).parquet(*paths).coalesce(tasks)
+        return frame.withColumns(added).select(*(F.col(f"`{name}`") for name in columns.names))
+
+    def _prepare(self, spark: SparkSession, outlet: Outlet) -> None:
+        table = letter_table(outlet, self.checkpoint)
+        self._sink(outlet).prepare(spark, spark_schema(table.schema.physical))
+
+    def _sink(self, outlet: Outlet) -> Sink:
+        table = letter_table(outlet, self.checkpoint)
+        return connector_of(table, project=self.project).sink(table)
+
+
+def bad_record_desk(
+    tables: Sequence[Table], *, checkpoint: str, pipeline: str, project: Path
+) -> BadRecordDesk | None:
+    """Make the desk of a query that reads `tables`, in the order of its sources; None where it needs none."""
+    counters = tuple(
+        _Counter(table=table, settings=bad_record_settings(table), staging=staging)
+        for index, table in enumerate(tables)
+        if (staging := staging_of(checkpoint, index, table)) is not None
+    )
+    if not counters:
+        return None
+    return BadRecordDesk(
+        counters=counters, checkpoint=checkpoint, pipeline=pipeline, project=project
+    )
+
+
+def _letter_paths(found: _Found, batch_id: int) -> Iterator[str]:
+    for file in found.files:
+        if file.has_letters:
+            yield f"{found.counter.staging}/{batch_id}/{file.name}"
+
+
+def _remove_before(spark: SparkSession, staging: str, batch_id: int) -> None:
+    """Remove the folders of batches that are done."""
+    for name in list_names(spark, staging):
+        if name.isdigit() and int(name) < batch_id:
+            delete(spark, f"{staging}/{name}")

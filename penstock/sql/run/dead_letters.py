@@ -1,0 +1,157 @@
+"""Finds the tables of dead letters that a project has, and gives records of them back to Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.catalog.contract import Catalog
+from penstock.catalog.errors import InputError, StateMismatchError, UnsupportedError
+from penstock.catalog.identifier import Identifier, parse_identifier
+from penstock.catalog.table import Table
+from penstock.connector.bad_record_options import DeltaPath, bad_record_settings
+from penstock.connector.dead_letter_table import FOLDER
+from penstock.connector.kafka.replay import GivenBack, give_back
+from penstock.connector.kafka.sink.settings import read_sink_settings
+from penstock.connector.kafka.source import KafkaSource
+from penstock.connector.registry import connector_of
+from penstock.connector.spark.hadoop_files import list_names
+from penstock.connector.spark.letter_shelf import LetterShelf, Replay
+from penstock.sql.config import Project
+from penstock.sql.plan.checkpoint import checkpoint_location
+from penstock.sql.plan.settings import CHECKPOINT_DIR
+from penstock.sql.run.clock import SystemClock
+
+__all__ = ["Replayer", "find_shelves"]
+
+MARKER_LASTS_MS = 6 * 86_400_000
+"""A replay's marker is trusted for so long: brokers forget it after offsets.retention.minutes, 7 days by default."""
+
+
+def find_shelves(
+    spark: SparkSession,
+    project: Project,
+    catalog: Catalog,
+    *,
+    pipeline: str | None,
+    path: str | None,
+) -> Sequence[LetterShelf]:
+    """Find tables of dead letters: that at `path`, else those of the project's checkpoints and of its tables.
+
+    `pipeline` leaves out other pipelines.
+    """
+    paths = (
+        [_absolute(path, project.root)]
+        if path is not None
+        else [*_beside_checkpoints(spark, project, pipeline), *_named(catalog, project.root)]
+    )
+    shelves = [
+        LetterShelf(spark=spark, path=found, project=project.root, pipeline=pipeline)
+        for found in dict.fromkeys(paths)
+    ]
+    # one that was named has to be there, and is missed when it is looked at
+    return [shelf for shelf in shelves if path is not None or shelf.exists()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayer:
+    """Gives records back. `target` is a topic for all of them, None is each record's own."""
+
+    catalog: Catalog
+    project: Path
+    target: str | None
+
+    def run(self, shelf: LetterShelf, *, really: bool) -> Iterator[str]:
+        """Give back what waits, or say what would be; gives lines for people. Raises InputError, RunError."""
+        for replay in shelf.unfinished():
+            yield self._again(shelf, replay) if really else self._line(replay, "would go on with")
+        waiting = shelf.waiting().groupBy("table").count().orderBy("table").collect()
+        for row in waiting:
+            if not really:
+                where = self.target or "the topics they came from"
+                yield f"would give {row['count']} records of {row['table']} back to {where}"
+                continue
+            settings = self._settings(row["table"])  # refused before anything is written down
+            planned = shelf.plan(row["table"], self.target)
+            if planned is not None:
+                yield self._give(shelf, planned, settings)
+
+    def _again(self, shelf: LetterShelf, replay: Replay) -> str:
+        if SystemClock().now_ms() - replay.planned_at_ms > MARKER_LASTS_MS:
+            raise StateMismatchError(
+                f"replay {replay.replay_id} of {replay.records} records of {replay.table} was begun more than six "
+                "days ago and nobody knows how it ended: the broker has forgotten it by now",
+                hint=f"look for its records in topic '{replay.marked}'; then delete the rows of this replay_id from "
+                f"the Delta table {shelf.path}-replayed if they are missing there, or add one with the state 'done'",
+            )
+        return self._give(shelf, replay, self._settings(replay.table))
+
+    def _give(self, shelf: LetterShelf, replay: Replay, source: KafkaSource) -> str:
+        owner = f"table {replay.table}"
+        given = GivenBack(
+            client=source.settings.client,
+            sink=read_sink_settings(source.settings.resolved, upsert=False, owner=owner),
+            name=f"penstock-dlq-{replay.replay_id}",
+            target=replay.target,
+            marked=replay.marked,
+        )
+        with closing(shelf.records(replay)) as records:
+            count = give_back(given, records)
+        shelf.finish(replay)
+        return self._line(replay, "found written" if count is None else "gave back")
+
+    def _line(self, replay: Replay, what: str) -> str:
+        where = replay.target or "the topics they came from"
+        return f"{what} {replay.records} records of {replay.table} to {where} (replay {replay.replay_id})"
+
+    def _settings(self, name: str) -> KafkaSource:
+        """Find the table that records were read for. Raises InputError."""
+        catalog, database, table = parse_identifier(name)
+        try:
+            found = self.catalog.get(Identifier(catalog=catalog, database=database, name=table))
+        except InputError as error:
+            error.hint = "the connection to Kafka is that of the table: define it again"
+            raise
+        source = None
+        if isinstance(found, Table):
+            source = connector_of(found, project=self.project).source(found)
+        if not isinstance(source, KafkaSource):
+            raise UnsupportedError(
+                f"{name} is no Kafka table now, so its records cannot be given back to Kafka",
+                hint="define it as it was when the records were read",
+            )
+        return source
+
+
+def _beside_checkpoints(
+    spark: SparkSession, project: Project, pipeline: str | None
+) -> Iterator[str]:
+    base = project.settings.get(CHECKPOINT_DIR.key, CHECKPOINT_DIR.default or "")
+    root = checkpoint_location(base, project.root, "x", "x").removesuffix("/x/x")
+    if pipeline is None:
+        pipelines = list_names(spark, root)
+    else:
+        named = checkpoint_location(base, project.root, pipeline, "x").removesuffix("/x")
+        pipelines = [named.rpartition("/")[2]]
+    for name in pipelines:
+        for sink in list_names(spark, f"{root}/{name}"):
+            yield f"{root}/{name}/{sink}/{FOLDER}"
+
+
+def _named(catalog: Catalog, project: Path) -> Iterator[str]:
+    for identifier in catalog.tables():
+        table = catalog.get(identifier)
+        if isinstance(table, Table):
+            outlet = bad_record_settings(table).outlet
+            if isinstance(outlet, DeltaPath):
+                yield _absolute(outlet.path, project)
+
+
+def _absolute(path: str, project: Path) -> str:
+    from penstock.connector.delta.options import resolve_path
+
+    return resolve_path(path, project)

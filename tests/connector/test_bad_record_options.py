@@ -1,0 +1,118 @@
+"""What becomes of bad records: the options, alone and beside others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.catalog.errors import InputError, OptionError, UnsupportedError
+from penstock.catalog.options import resolve
+from penstock.connector.bad_record_options import (
+    BAD_RECORD_OPTIONS,
+    BadRecordPolicy,
+    BadRecordSettings,
+    BesideCheckpoint,
+    DeltaPath,
+    bad_record_settings,
+    read_bad_record_settings,
+)
+from penstock.connector.filesystem.connector import FilesystemConnector
+from tests.connector.filesystem.tables import file_table
+
+
+def settings(**options: str) -> BadRecordSettings:
+    """What options say; an underscore stands for a dot, two for a hyphen."""
+    given = {key.replace("__", "-").replace("_", "."): value for key, value in options.items()}
+    return read_bad_record_settings(resolve(given, BAD_RECORD_OPTIONS, owner="t"), owner="t")
+
+
+@pytest.mark.parametrize(
+    ("policy", "leaves_out", "keeps"),
+    [("fail", False, False), ("skip", True, False), ("dead-letter", True, True)],
+)
+def test_a_policy_says_whether_bad_records_are_left_out_and_kept(
+    policy: str, leaves_out: bool, keeps: bool
+) -> None:
+    """Three policies, in any case."""
+    found = settings(bad__records=policy.upper())
+
+    assert found.policy is BadRecordPolicy(policy)
+    assert (found.leaves_out, found.keeps) == (leaves_out, keeps)
+
+
+def test_without_options_a_bad_record_fails_the_query() -> None:
+    """And the limits are those of the documents."""
+    assert settings() == BadRecordSettings(
+        policy=BadRecordPolicy.FAIL, outlet=BesideCheckpoint(), max_ratio=0.1, max_rows=None
+    )
+
+
+def test_dead_letters_go_where_the_table_says() -> None:
+    """Else beside the checkpoint."""
+    named = settings(bad__records="dead-letter", dead__letter_path="letters")
+
+    assert settings(bad__records="dead-letter").outlet == BesideCheckpoint()
+    assert named.outlet == DeltaPath(path="letters")
+
+
+@pytest.mark.parametrize(
+    ("text", "ratio"), [("0.25", 0.25), ("25%", 0.25), (" 0.5 % ", 0.005), ("1", 1), ("0", 0)]
+)
+def test_a_share_is_a_number_or_in_percent(text: str, ratio: float) -> None:
+    """At most the whole."""
+    found = read_bad_record_settings(
+        resolve(
+            {"bad-records": "skip", "bad-records.max-ratio": text}, BAD_RECORD_OPTIONS, owner="t"
+        ),
+        owner="t",
+    )
+
+    assert found.max_ratio == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bad-records": "ignore"}, "is not one of 'fail', 'skip', 'dead-letter'"),
+        ({"bad-records": "skip", "bad-records.max-ratio": "2"}, "is not a share"),
+        ({"bad-records": "skip", "bad-records.max-ratio": "101%"}, "is not a share"),
+        ({"bad-records": "skip", "bad-records.max-rows": "-1"}, "must not be negative"),
+        ({"bad-records.max-rows": "5"}, "needs 'bad-records' = 'skip' or 'dead-letter'"),
+        ({"dead-letter.path": "x"}, "needs 'bad-records' = 'dead-letter', it is 'fail'"),
+        ({"bad-records": "skip", "dead-letter.path": "x"}, "needs 'bad-records' = 'dead-letter'"),
+        ({"bad-records": "dead-letter", "dead-letter.path": " "}, "is empty"),
+    ],
+)
+def test_options_that_cannot_be_or_do_nothing_are_refused(
+    options: dict[str, str], message: str
+) -> None:
+    """Somebody counts on them."""
+    with pytest.raises(OptionError) as caught:
+        read_bad_record_settings(resolve(options, BAD_RECORD_OPTIONS, owner="t"), owner="t")
+
+    assert message in caught.value.message
+
+
+def test_a_topic_for_dead_letters_is_refused_as_not_there_yet() -> None:
+    """With what to do in its place."""
+    with pytest.raises(UnsupportedError) as caught:
+        settings(bad__records="dead-letter", dead__letter_topic="letters")
+
+    assert "dead-letter.path" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip", "dead-letter"])
+def test_a_policy_contradicts_a_format_that_ignores_errors(policy: str) -> None:
+    """There malformed fields become NULL, so there are no bad records to speak of."""
+    table = file_table("in", {"bad-records": policy, "json.ignore-parse-errors": "true"})
+    with pytest.raises(InputError, match="contradicts 'ignore-parse-errors'"):
+        FilesystemConnector(project=Path("/")).check(table)
+
+
+def test_the_settings_of_a_table_are_read_without_its_connector() -> None:
+    """Other options do not matter."""
+    table = file_table("in", {"bad-records": "skip", "bad-records.max-rows": "7"})
+
+    assert bad_record_settings(table).max_rows == 7
+    assert not bad_record_settings(file_table("in")).leaves_out

@@ -1,0 +1,108 @@
+"""`penstock dlq` as far as it needs no Spark: its options, and how counts and letters are written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from penstock.connector.spark.letter_shelf import LetterCount
+from penstock.sql.cli.app import app
+from penstock.sql.cli.dlq_text import counts_document, counts_lines, letter_document, letter_lines
+
+LETTER: dict[str, Any] = {
+    "table": "c.d.orders",
+    "topic": "orders",
+    "partition": 2,
+    "offset": 12,
+    "path": None,
+    "position": None,
+    "timestamp": datetime(2026, 1, 2, tzinfo=UTC),
+    "key": bytearray(b"k\n1"),
+    "value": bytearray(b"\xff\x00"),
+    "headers": [{"key": "h", "value": bytearray(b"\xfe")}, {"key": "h", "value": None}],
+    "stage": "value",
+    "error": "it is not valid JSON",
+    "replayed": True,
+}
+OF_FILE = {
+    **LETTER,
+    "topic": None,
+    "path": "/in/a.json",
+    "position": 40,
+    "timestamp": None,
+    "key": None,
+    "value": b"{",
+    "replayed": False,
+}
+
+
+def dlq(*arguments: str) -> Result:
+    """Run a command."""
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["dlq", *arguments])
+
+
+@pytest.mark.parametrize("command", ["ls", "show", "replay"])
+def test_a_file_and_a_pipeline_are_not_named_together(command: str, project: Path) -> None:
+    """Refused before Spark starts."""
+    (project / "orders.sql").touch()
+    refused = dlq(command, "orders.sql", "--pipeline", "orders")
+
+    assert refused.exit_code == 2
+    assert "both name a pipeline" in refused.stderr
+
+
+def test_a_file_that_is_not_there_is_named(project: Path) -> None:
+    """Before Spark starts."""
+    refused = dlq("ls", "nowhere.sql")
+
+    assert refused.exit_code == 2
+    assert "nowhere.sql cannot be read" in refused.stderr
+
+
+def test_a_letter_is_text_where_it_can_be() -> None:
+    """Else base64 under another name, so that nobody takes it for the text."""
+    letter = letter_document(LETTER)
+
+    assert (letter["key"], letter["value_base64"]) == ("k\n1", "/wA=")
+    assert "value" not in letter
+    assert letter["headers"] == [{"key": "h", "value_base64": "/g=="}, {"key": "h", "value": None}]
+    assert letter["timestamp"] == "2026-01-02T00:00:00+00:00"
+
+
+def test_a_letter_in_lines_says_where_when_why_and_what() -> None:
+    """Of Kafka, or of a file; a line stays a line."""
+    assert letter_lines(letter_document(LETTER)) == [
+        "orders, partition 2, offset 12, of 2026-01-02T00:00:00+00:00, given back",
+        "  value: it is not valid JSON",
+        "  key: k\\n1",
+        "  value in base64: /wA=",
+    ]
+    assert letter_lines(letter_document(OF_FILE)) == [
+        "/in/a.json, byte 40",
+        "  value: it is not valid JSON",
+        "  value: {",
+    ]
+
+
+def test_counts_are_added_up_for_each_place() -> None:
+    """With a line for each kind of error."""
+    count = LetterCount(
+        table="c.d.orders", pipeline="p/kept", stage="key", error="bad", letters=1500, replayed=2
+    )
+    other = LetterCount(
+        table="c.d.orders", pipeline="p/kept", stage="value", error="worse", letters=1, replayed=0
+    )
+    (place,) = counts_document([("/letters", [count, other])])["places"]
+
+    assert (place["path"], place["letters"], place["replayed"]) == ("/letters", 1501, 2)
+    assert [error["error"] for error in place["errors"]] == ["bad", "worse"]
+    assert counts_lines([("/letters", [count, other])]) == [
+        "/letters: 1,501 letters",
+        "  1,500 of c.d.orders in p/kept: key: bad, 2 given back",
+        "  1 of c.d.orders in p/kept: value: worse",
+    ]
