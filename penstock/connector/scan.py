@@ -10,7 +10,8 @@ from typing import Any
 from penstock.catalog.codec import table_from_json, table_to_json
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.table import Table
-from penstock.catalog.types import LogicalType
+from penstock.catalog.types import LogicalType, TinyIntType
+from penstock.connector.changelog import ROW_KIND
 from penstock.connector.contract import SplitSource, is_split_source
 from penstock.connector.registry import connector_of
 from penstock.connector.rowtime import Delayed, Rowtime
@@ -35,10 +36,12 @@ class GroupMember:
 class Scan:
     """The columns that a query needs of a table, and how event time is found in a raw record.
 
-    `columns` are names of physical and metadata columns, in table order. `rowtime` is set when the query has
+    `columns` are names of physical and metadata columns, in table order, and ROW_KIND where the kinds of changes are
+    wanted. `rowtime` is set when the query has
     an operator that waits for the watermark: only then do peeks and the watermark columns happen.
     `default_limit` is the read limit of a batch where the table sets none and the run has no end, in records.
-    `member` is set when the query reads other tables of the table's alignment group.
+    `member` is set when the query reads other tables of the table's alignment group. `staging` is a folder in the
+    checkpoint of a streaming query, a Hadoop URL or a path, where tasks leave what they know of bad records.
     """
 
     table: Table
@@ -48,6 +51,7 @@ class Scan:
     project: str
     default_limit: int | None = None
     member: GroupMember | None = None
+    staging: str | None = None
 
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
@@ -60,8 +64,11 @@ class Scan:
 
     def typed_columns(self) -> tuple[tuple[str, LogicalType], ...]:
         """Give name and type of each column delivered."""
-        typed = []
+        typed: list[tuple[str, LogicalType]] = []
         for name in self.columns:
+            if name == ROW_KIND:
+                typed.append((name, TinyIntType(nullable=False)))
+                continue
             column_type = self.table.schema.column(name).type
             assert column_type is not None, f"{name} is a computed column, no source delivers it"
             typed.append((name, column_type))
@@ -78,6 +85,7 @@ def write_scan(scan: Scan, path: Path) -> None:
         "project": scan.project,
         "default_limit": scan.default_limit,
         "member": None if scan.member is None else _member_to_json(scan.member),
+        "staging": scan.staging,
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -97,6 +105,7 @@ def read_scan(path: Path) -> Scan:
         project=value["project"],
         default_limit=value["default_limit"],
         member=None if member is None else _member_from_json(member),
+        staging=value["staging"],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from penstock.catalog.options import Option, Resolved
 from penstock.catalog.types import LogicalType
+from penstock.connector.changelog import ChangelogMode
 
-__all__ = ["Decoded", "Decoder", "Fields", "Format", "Where"]
+__all__ = ["BadValue", "Decoded", "Decoder", "Fields", "Format", "Where"]
 
 Fields: TypeAlias = Sequence[tuple[str, LogicalType]]
 """Names and types of columns, in order."""
@@ -23,17 +24,29 @@ Where: TypeAlias = Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BadValue:
+    """A record that could not be decoded: its position among the values given, and why, without the record's text."""
+
+    index: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
     """The rows of some records.
 
     `kept[i]` is the position, among the values given, of the record that row `i` came from; it never falls, and
     repeats where one record holds several rows. None: row `i` is record `i`. `skipped` counts the records that
     gave less than they should: tombstones, empty values, and bad records that the options told to leave out.
+    `kinds[i]` is the RowKind of row `i`; None: all are inserts. `bad` are the bad records among those that were
+    left out, in order, where the decoder was told to list them (`gathering`).
     """
 
     batch: pa.RecordBatch
     kept: npt.NDArray[np.int64] | None = None
     skipped: int = 0
+    kinds: npt.NDArray[np.int8] | None = None
+    bad: tuple[BadValue, ...] = ()
 
 
 class Decoder(Protocol):
@@ -53,6 +66,14 @@ class Format(Protocol):
     def identifier(self) -> str:
         """The name in the options `format`, `key.format` and `value.format`."""
 
+    @property
+    def changes(self) -> ChangelogMode:
+        """What its rows are: INSERT_ONLY, unless records say what happened to rows elsewhere."""
+
+    @property
+    def metadata(self) -> Mapping[str, LogicalType]:
+        """Facts beside the rows that it can deliver as read-only columns, with their types."""
+
     def options(self, prefix: str = "") -> tuple[Option[Any], ...]:
         """Give the descriptors of the format's options, with full keys ("value.json.ignore-parse-errors")."""
 
@@ -62,9 +83,12 @@ class Format(Protocol):
     def skips_bad_records(self, resolved: Resolved, *, prefix: str = "") -> bool:
         """Tell whether the options say to leave out bad records."""
 
-    def decoder(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> Decoder:
+    def decoder(
+        self, fields: Fields, resolved: Resolved, *, prefix: str = "", metadata: Sequence[str] = ()
+    ) -> Decoder:
         """Make a decoder of `fields`: the columns asked for, which may be fewer than were checked, or none.
 
-        With no columns nothing is decoded: every value that is there gives a row, even one that is no valid
-        record (a COUNT(*) must not pay for columns that nobody reads).
+        `metadata` are keys of `metadata`: a column each behind those of the fields. With no columns nothing is
+        decoded by an insert-only format: every value that is there gives a row, even one that is no valid record
+        (a COUNT(*) must not pay for columns that nobody reads).
         """

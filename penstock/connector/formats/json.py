@@ -6,7 +6,9 @@ by `json_records`, whose rules are Flink's and decide. This module puts both tog
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,15 +19,17 @@ from penstock.catalog import types as t
 from penstock.catalog.errors import BadRecordError, DefinitionError
 from penstock.catalog.options import Option, Resolved
 from penstock.connector.arrow import arrow_schema
-from penstock.connector.formats.contract import Decoded, Decoder, Fields, Where
+from penstock.connector.changelog import ChangelogMode
+from penstock.connector.formats.contract import BadValue, Decoded, Decoder, Fields, Where
 from penstock.connector.formats.json_batches import BatchReader, is_batchable
+from penstock.connector.formats.json_columns import Path
 from penstock.connector.formats.json_lines import Lines, Mask, looks_like_object, to_lines
 from penstock.connector.formats.json_options import JsonSettings, json_options, json_settings
 from penstock.connector.formats.json_problems import excerpt
 from penstock.connector.formats.json_records import RecordReader
 from penstock.connector.formats.without_columns import count_values
 
-__all__ = ["JsonDecoder", "JsonFormat"]
+__all__ = ["JsonDecoder", "JsonFormat", "check_keys"]
 
 MAX_BYTES = 1 << 30
 """Values of more bytes are decoded in two halves: Arrow's arrays of texts end at 2 GiB."""
@@ -35,6 +39,8 @@ class JsonFormat:
     """The format `json`."""
 
     identifier = "json"
+    changes = ChangelogMode.INSERT_ONLY
+    metadata: Mapping[str, t.LogicalType] = {}
 
     def options(self, prefix: str = "") -> tuple[Option[Any], ...]:
         """Give the descriptors of the options, with full keys."""
@@ -45,14 +51,22 @@ class JsonFormat:
         json_settings(resolved, prefix)
         arrow_schema(fields)
         for name, logical in fields:
-            _check_keys(name, logical)
+            check_keys(name, logical, self.identifier)
 
     def skips_bad_records(self, resolved: Resolved, *, prefix: str = "") -> bool:
         """Tell whether json.ignore-parse-errors is set."""
         return json_settings(resolved, prefix).ignore_parse_errors
 
-    def decoder(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> Decoder:
+    def decoder(
+        self,
+        fields: Fields,
+        resolved: Resolved,
+        *,
+        prefix: str = "",
+        metadata: Sequence[str] = (),
+    ) -> Decoder:
         """Make a decoder of `fields`."""
+        assert not metadata, "it has none"
         self.check(fields, resolved, prefix=prefix)
         return JsonDecoder(fields, json_settings(resolved, prefix))
 
@@ -60,11 +74,21 @@ class JsonFormat:
 class JsonDecoder:
     """Decodes batches of JSON records."""
 
-    def __init__(self, fields: Fields, settings: JsonSettings) -> None:
+    def __init__(
+        self, fields: Fields, settings: JsonSettings, swapped: frozenset[Path] = frozenset()
+    ) -> None:
+        """`swapped`: see BatchReader."""
         self._settings = settings
         self._schema = arrow_schema(fields)
+        self._gathers = False
         self._records = RecordReader(fields, settings)
-        self._batches = BatchReader(fields, settings) if is_batchable(fields) else None
+        self._batches = BatchReader(fields, settings, swapped) if is_batchable(fields) else None
+
+    def gathering(self) -> JsonDecoder:
+        """Give a decoder that lists bad records and raises for none (`Gathers`)."""
+        gathers = copy(self)
+        gathers._gathers = True  # noqa: SLF001  of this class
+        return gathers
 
     def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
         """Decode one batch, see Decoder. Tombstones and empty values give no row, as in Flink, and are counted."""
@@ -76,8 +100,10 @@ class JsonDecoder:
         columns, fits = self._read_batch(lines)
         if fits.all():
             return Decoded(batch=pa.RecordBatch.from_arrays(columns, schema=self._schema))
-        rows, sources, skipped = self._read_records(values, np.flatnonzero(~fits), where)
-        return self._merge(columns, np.flatnonzero(fits), rows, sources, skipped)
+        bad: list[BadValue] = []
+        rows, sources, skipped = self._read_records(values, np.flatnonzero(~fits), where, bad)
+        merged = self._merge(columns, np.flatnonzero(fits), rows, sources, skipped)
+        return replace(merged, bad=tuple(bad))
 
     def _decode_halves(self, values: Sequence[bytes | None], where: Where) -> Decoded:
         middle = len(values) // 2
@@ -86,7 +112,9 @@ class JsonDecoder:
         second = self.decode(values[middle:], lambda index: where(middle + index))
         kept = np.concatenate([_sources(first), _sources(second) + middle])
         batch = pa.concat_batches([first.batch, second.batch])
-        return _decoded(batch, kept, len(values), first.skipped + second.skipped)
+        joined = _decoded(batch, kept, len(values), first.skipped + second.skipped)
+        later = (replace(value, index=value.index + middle) for value in second.bad)
+        return replace(joined, bad=(*first.bad, *later))
 
     def _read_batch(self, lines: Lines) -> tuple[list[pa.Array], Mask]:
         """Read what the fast path takes; gives its columns and which lines they are."""
@@ -100,9 +128,16 @@ class JsonDecoder:
         return columns, fits
 
     def _read_records(
-        self, values: Sequence[bytes | None], indexes: npt.NDArray[np.int64], where: Where
+        self,
+        values: Sequence[bytes | None],
+        indexes: npt.NDArray[np.int64],
+        where: Where,
+        bad: list[BadValue],
     ) -> tuple[list[tuple[Any, ...]], list[int], int]:
-        """Read records one by one; gives their rows, where those are from, and how many records were skipped."""
+        """Read records one by one; gives their rows, where those are from, and how many records were skipped.
+
+        Bad ones go into `bad`, if they are gathered.
+        """
         rows: list[tuple[Any, ...]] = []
         sources: list[int] = []
         skipped = 0
@@ -113,9 +148,13 @@ class JsonDecoder:
                 continue
             found = self._records.read(value)
             if found.problem is not None:
+                skipped += 1
+                if self._gathers:
+                    # as a whole, the rows before the fault too: what is given back later gives all of them
+                    bad.append(BadValue(index=index, error=found.problem))
+                    continue
                 if not self._settings.ignore_parse_errors:
                     raise self._bad(where(index), found.problem, value)
-                skipped += 1
             rows += found.rows
             sources += [index] * len(found.rows)
         return rows, sources, skipped
@@ -142,7 +181,8 @@ class JsonDecoder:
         return BadRecordError(
             f"{where}: {problem}; the record is {excerpt(value)}",
             hint=f"mend the record's producer or the table's columns; '{self._settings.ignore_key}' = 'true' "
-            "makes malformed fields NULL and skips and counts malformed records",
+            "makes malformed fields NULL and skips and counts malformed records, 'bad-records' = 'dead-letter' of "
+            "a table keeps them aside",
         )
 
 
@@ -158,21 +198,21 @@ def _decoded(
     return Decoded(batch=batch, kept=None if identity else kept, skipped=skipped)
 
 
-def _check_keys(name: str, logical: t.LogicalType) -> None:
-    """Refuse maps whose keys are no texts, as in Flink."""
+def check_keys(name: str, logical: t.LogicalType, identifier: str) -> None:
+    """Refuse maps whose keys are no texts, as in Flink; `identifier` is the format's. Raises DefinitionError."""
     match logical:
         case t.MapType(key=key, value=value):
             if not isinstance(key, t.CharType | t.VarCharType):
                 raise DefinitionError(
-                    f"column {name!r}: the format 'json' doesn't support non-string as key type of map; "
+                    f"column {name!r}: the format '{identifier}' doesn't support non-string as key type of map; "
                     f"the type is {logical}",
                     hint="keys of JSON objects are texts: use MAP<STRING, ...>",
                 )
-            _check_keys(name, value)
+            check_keys(name, value, identifier)
         case t.MultisetType(element=element):
-            _check_keys(name, t.MapType(key=element, value=t.IntType()))
+            check_keys(name, t.MapType(key=element, value=t.IntType()), identifier)
         case t.ArrayType(element=element):
-            _check_keys(name, element)
+            check_keys(name, element, identifier)
         case t.RowType(fields=fields):
             for field in fields:
-                _check_keys(f"{name}.{field.name}", field.type)
+                check_keys(f"{name}.{field.name}", field.type, identifier)

@@ -68,7 +68,10 @@ def is_batchable(fields: Fields) -> bool:
 class BatchReader:
     """Reads lines into `fields`. It learns: a column that came as texts is next tried as texts."""
 
-    def __init__(self, fields: Fields, settings: JsonSettings) -> None:
+    def __init__(
+        self, fields: Fields, settings: JsonSettings, swapped: frozenset[Path] = frozenset()
+    ) -> None:
+        """`swapped` are scalars expected to come the other way round, which inside of arrays it does not learn."""
         assert is_batchable(fields), "asked before"
         self._fields = tuple(fields)
         self._settings = settings
@@ -77,7 +80,7 @@ class BatchReader:
         self._node_at: dict[str | None, Node] = {
             "/" + "/".join(node[0]): node for node in self._nodes
         }
-        self._swapped: frozenset[Path] = frozenset()
+        self._swapped = swapped
         self._schema = self._wire_schema()
         self._maps = {
             path: BatchReader([(VALUE, _value_type(logical))], settings)

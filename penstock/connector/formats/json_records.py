@@ -48,7 +48,7 @@ class RecordReader:
             parsed = parse(value)
         except MalformedError as error:
             return Rows(rows=(), problem=f"it is not valid JSON: {error}")
-        if not isinstance(parsed, list):
+        if not isinstance(parsed, list) or not self._settings.explode_arrays:
             return self._rows([parsed])
         # as in Flink, NULL elements give no row
         return self._rows([element for element in parsed if element is not None])

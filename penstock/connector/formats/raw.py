@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from penstock.catalog import types as t
 from penstock.catalog.errors import BadRecordError, DefinitionError, OptionError
 from penstock.catalog.options import STRING, Option, Resolved, enum_type
 from penstock.connector.arrow import arrow_schema
+from penstock.connector.changelog import ChangelogMode
 from penstock.connector.formats.contract import Decoded, Decoder, Fields, Where
 from penstock.connector.formats.without_columns import rows_without_columns
 
@@ -40,6 +41,8 @@ class RawFormat:
     """The format `raw`."""
 
     identifier = "raw"
+    changes = ChangelogMode.INSERT_ONLY
+    metadata: Mapping[str, t.LogicalType] = {}
 
     def options(self, prefix: str = "") -> tuple[Option[Any], ...]:
         """Give the descriptors of the options, with full keys."""
@@ -74,8 +77,16 @@ class RawFormat:
         """Never: the format has no such option."""
         return False
 
-    def decoder(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> Decoder:
+    def decoder(
+        self,
+        fields: Fields,
+        resolved: Resolved,
+        *,
+        prefix: str = "",
+        metadata: Sequence[str] = (),
+    ) -> Decoder:
         """Make a decoder of the one column, or of none."""
+        assert not metadata, "it has none"
         if fields:
             self.check(fields, resolved, prefix=prefix)
         return RawDecoder(

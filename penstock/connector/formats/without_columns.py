@@ -9,7 +9,14 @@ import pyarrow as pa
 
 from penstock.connector.formats.contract import Decoded
 
-__all__ = ["count_values", "rows_without_columns"]
+__all__ = ["batch_of", "count_values", "rows_without_columns"]
+
+
+def batch_of(arrays: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
+    """Make a batch of columns, which there may be none of, with `count` rows."""
+    if not len(schema):
+        return rows_without_columns(count)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def rows_without_columns(count: int) -> pa.RecordBatch:

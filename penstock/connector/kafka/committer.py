@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, wait
 from typing import Any
 
-from penstock.connector.kafka.client import KafkaAdmin
+from penstock.connector.kafka.admin import KafkaAdmin
 from penstock.connector.kafka.split import TopicPartition
 
 __all__ = ["GroupCommitter"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -11,15 +12,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.catalog.options import Resolved
-from penstock.catalog.schema import MetadataColumn, Schema
+from penstock.catalog.schema import Column, MetadataColumn, Schema
 from penstock.catalog.types import LogicalType
-from penstock.connector.arrow import arrow_schema
+from penstock.connector.arrow import arrow_field, arrow_type
+from penstock.connector.changelog import ROW_KIND
 from penstock.connector.formats import Decoded, Decoder
-from penstock.connector.formats.without_columns import rows_without_columns
+from penstock.connector.formats.gathering import gathering
+from penstock.connector.formats.without_columns import batch_of
+from penstock.connector.kafka.bad_records import bad_records, by_split
 from penstock.connector.kafka.client import Message
 from penstock.connector.kafka.fields import Field, FormatChoice, Projection, TableFormats
-from penstock.connector.kafka.records import Records, as_bytes, metadata_array
-from penstock.connector.source.records import RawRecord
+from penstock.connector.kafka.metadata import format_metadata_key
+from penstock.connector.kafka.records import Records, metadata_array
+from penstock.connector.kafka.upsert_values import Tombstones, UpsertDecoder
+from penstock.connector.source.records import BadRecord, RawRecord
 
 __all__ = ["DecodedRecords", "RecordDecoder"]
 
@@ -30,12 +36,14 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 class DecodedRecords:
     """Rows by split id, splits without rows left out; `skipped` as the formats count it.
 
-    `origins` leads from the rows of each split to the records; who keeps it keeps the records.
+    `origins` leads from the rows of each split to the records; who keeps it keeps the records. `bad` are the
+    records of each split that were left out, where the decoder leaves them out.
     """
 
     batches: tuple[tuple[str, pa.RecordBatch], ...]
     skipped: int
     origins: Mapping[str, DecodedOrigins] = field(default_factory=dict, repr=False)
+    bad: Mapping[str, Sequence[BadRecord]] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,33 +57,27 @@ class DecodedOrigins:
     def of(self, rows: Sequence[int]) -> Sequence[RawRecord]:
         """Give the records of rows, by their index in the split's batch."""
         in_fetch = [self.begin + row for row in rows]
-        return [self._record(i if self.rows is None else int(self.rows[i])) for i in in_fetch]
-
-    def _record(self, index: int) -> RawRecord:
-        message = self.records.messages[index]
-        offset = message.offset()
-        assert offset is not None, "a record has an offset"
-        return RawRecord(
-            position=offset,
-            key=as_bytes(message.key()),
-            value=as_bytes(message.value()),
-            where=self.records.where(index),
-        )
+        return [self.records.raw(i if self.rows is None else int(self.rows[i])) for i in in_fetch]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """The key or the value: its decoder and the columns it fills."""
+    """The key or the value: its decoder and the columns it fills. Those in `casts` are declared as other types."""
 
     decoder: Decoder
     columns: tuple[str, ...]
+    casts: Mapping[str, pa.DataType]
+
+    def gathering(self) -> _Part:
+        return replace(self, decoder=gathering(self.decoder))
 
     def arrays(self, decoded: Decoded, rows: Rows | None) -> dict[str, pa.Array]:
         arrays = decoded.batch.columns
         if rows is not None:
             indices = pa.array(rows)
             arrays = [array.take(indices) for array in arrays]
-        return dict(zip(self.columns, arrays, strict=True))
+        named = dict(zip(self.columns, arrays, strict=True))
+        return named | {name: named[name].cast(kind) for name, kind in self.casts.items()}
 
 
 class RecordDecoder:
@@ -88,27 +90,39 @@ class RecordDecoder:
         projection: Projection,
         formats: TableFormats,
         resolved: Resolved,
+        *,
+        tombstones: Tombstones | None = None,
+        leaves_out_bad: bool = False,
     ) -> None:
-        wanted = [schema.column(name) for name in columns]
-        self._metadata = [c for c in wanted if isinstance(c, MetadataColumn)]
-        in_value = [field for field in projection.value if field.column in columns]
-        taken = {field.column for field in in_value}
-        in_key = [
-            field
-            for field in projection.key
-            if field.column in columns and field.column not in taken
-        ]
-        self._value = _part(in_value, formats.value, resolved)
+        """`columns` may name ROW_KIND. `tombstones` is set where records are upserts by their keys.
+
+        `leaves_out_bad`: bad records give no rows and are listed, else the first one raises.
+        """
+        wanted = [schema.column(name) for name in columns if name != ROW_KIND]
+        metadata = [c for c in wanted if isinstance(c, MetadataColumn)]
+        of_value = {c: key for c in metadata if (key := format_metadata_key(c.metadata_key))}
+        self._metadata = [c for c in metadata if c not in of_value]
+        in_value, in_key = _shares(columns, projection, keys_first=tombstones is not None)
+        self._value = _part(in_value, formats.value, resolved, of_value)
+        if tombstones is not None:
+            decoder = UpsertDecoder(self._value.decoder, tombstones)
+            self._value = replace(self._value, decoder=decoder)
         # a key format without wanted columns still says which records have a key, and only those give rows
         self._key = _part(in_key, formats.key, resolved) if formats.key is not None else None
-        self._schema: pa.Schema = arrow_schema([(c.name, _type_of(c.type)) for c in wanted])
+        if leaves_out_bad:
+            self._value = self._value.gathering()
+            self._key = self._key.gathering() if self._key is not None else None
+        # a deletion has no more than its key, whatever the columns say
+        may_lack = self._value.columns if tombstones is not None else ()
+        self._schema = _schema(columns, wanted, may_lack)
 
     def decode(self, records: Records) -> DecodedRecords:
         """Decode the records of one fetch. Raises BadRecordError naming topic, partition and offset."""
         values = self._value.decoder.decode(
             list(map(Message.value, records.messages)), records.where
         )
-        rows, skipped = values.kept, values.skipped
+        rows, of_value, skipped = values.kept, None, values.skipped
+        bad = bad_records(records, values.bad)
         if self._key is None:
             arrays = self._value.arrays(values, None)
             length = values.batch.num_rows
@@ -117,29 +131,71 @@ class RecordDecoder:
                 list(map(Message.key, records.messages)),
                 lambda index: f"key of {records.where(index)}",
             )
-            skipped += keys.skipped
+            bad = bad_records(records, values.bad, keys.bad)
+            # a record that is bad in both is one
+            skipped += keys.skipped - (len(values.bad) + len(keys.bad) - len(bad))
             rows, of_value, of_key = _join(values, keys, len(records.messages))
             arrays = self._value.arrays(values, of_value) | self._key.arrays(keys, of_key)
             length = values.batch.num_rows if of_value is None else len(of_value)
         for column in self._metadata:
             array = metadata_array(column.metadata_key, column.type, records)
             arrays[column.name] = array if rows is None else array.take(pa.array(rows))
-        batches, origins = _by_split(self._assemble(arrays, length), rows, records)
-        return DecodedRecords(batches=tuple(batches), skipped=skipped, origins=origins)
-
-    def _assemble(self, arrays: dict[str, pa.Array], length: int) -> pa.RecordBatch:
-        if not len(self._schema):
-            return rows_without_columns(length)
-        return pa.RecordBatch.from_arrays(
-            [arrays[name] for name in self._schema.names], schema=self._schema
+        if ROW_KIND in self._schema.names:
+            arrays[ROW_KIND] = _kinds(values, of_value)
+        batch = batch_of([arrays[name] for name in self._schema.names], self._schema, length)
+        batches, origins = _by_split(batch, rows, records)
+        return DecodedRecords(
+            batches=tuple(batches), skipped=skipped, origins=origins, bad=by_split(bad)
         )
 
 
-def _part(fields: Sequence[Field], choice: FormatChoice, resolved: Resolved) -> _Part:
+def _shares(
+    columns: Sequence[str], projection: Projection, *, keys_first: bool
+) -> tuple[list[Field], list[Field]]:
+    """Tell which of the columns come from the value, and which from the key; one that is in both comes once."""
+    in_value = [field for field in projection.value if field.column in columns]
+    in_key = [field for field in projection.key if field.column in columns]
+    taken = {field.column for field in (in_key if keys_first else in_value)}
+    if keys_first:
+        return [field for field in in_value if field.column not in taken], in_key
+    return in_value, [field for field in in_key if field.column not in taken]
+
+
+def _part(
+    fields: Sequence[Field],
+    choice: FormatChoice,
+    resolved: Resolved,
+    metadata: Mapping[MetadataColumn, str] = MappingProxyType({}),
+) -> _Part:
+    """Make the decoder of key or value; `metadata` are columns of the format by its names for them."""
     decoder = choice.format.decoder(
-        [(field.name, field.type) for field in fields], resolved, prefix=choice.prefix
+        [(field.name, field.type) for field in fields],
+        resolved,
+        prefix=choice.prefix,
+        metadata=tuple(metadata.values()),
     )
-    return _Part(decoder=decoder, columns=tuple(field.column for field in fields))
+    names = (*(field.column for field in fields), *(column.name for column in metadata))
+    return _Part(
+        decoder=decoder,
+        columns=names,
+        casts={column.name: arrow_type(column.type) for column in metadata},
+    )
+
+
+def _schema(columns: Sequence[str], wanted: Sequence[Column], may_lack: Sequence[str]) -> pa.Schema:
+    """Give the schema of the rows, in which the columns of `may_lack` may be NULL."""
+    fields = {c.name: arrow_field(c.name, _type_of(c.type)) for c in wanted}
+    fields |= {name: fields[name].with_nullable(True) for name in may_lack}
+    fields[ROW_KIND] = pa.field(ROW_KIND, pa.int8(), nullable=False)
+    return pa.schema([fields[name] for name in columns])
+
+
+def _kinds(values: Decoded, rows: Rows | None) -> pa.Array:
+    """Give the kinds of rows, those of their values."""
+    kinds = values.kinds
+    if kinds is None:
+        kinds = np.zeros(values.batch.num_rows, np.int8)
+    return pa.array(kinds if rows is None else kinds[rows], pa.int8())
 
 
 def _type_of(logical: LogicalType | None) -> LogicalType:

@@ -13,6 +13,7 @@ from penstock.catalog.errors import DefinitionError, OptionError, did_you_mean
 from penstock.catalog.options import Option, Resolved
 from penstock.catalog.schema import Schema
 from penstock.catalog.types import LogicalType
+from penstock.connector.changelog import ChangelogMode
 from penstock.connector.formats import Format, find_format
 from penstock.connector.kafka import options as o
 
@@ -21,6 +22,7 @@ __all__ = [
     "FormatChoice",
     "Projection",
     "TableFormats",
+    "check_insert_only",
     "check_primary_key",
     "formats_of",
     "project",
@@ -96,9 +98,19 @@ def formats_of(options: Mapping[str, str], owner: str) -> TableFormats:
     return TableFormats(value=value, key=key)
 
 
-def project(schema: Schema, resolved: Resolved, formats: TableFormats, owner: str) -> Projection:
-    """Tell the columns of the key and of the value, and check them. Raises OptionError, DefinitionError."""
-    names: tuple[str, ...] = resolved.get(o.KEY_FIELDS)
+def project(
+    schema: Schema,
+    resolved: Resolved,
+    formats: TableFormats,
+    owner: str,
+    *,
+    key_columns: tuple[str, ...] | None = None,
+) -> Projection:
+    """Tell the columns of the key and of the value, and check them. Raises OptionError, DefinitionError.
+
+    `key_columns` are those of the key where it is not for `key.fields` to say.
+    """
+    names = resolved.get(o.KEY_FIELDS) if key_columns is None else key_columns
     prefix = resolved.get(o.KEY_FIELDS_PREFIX)
     if names and formats.key is None:
         raise OptionError(
@@ -123,7 +135,7 @@ def project(schema: Schema, resolved: Resolved, formats: TableFormats, owner: st
         if not (except_key and column.name in names)
     )
     projection = Projection(key=key, value=value)
-    _check_formats(projection, resolved, formats)
+    _check_formats(projection, resolved, formats, owner)
     return projection
 
 
@@ -144,20 +156,35 @@ def _key_field(schema: Schema, name: str, prefix: str, owner: str) -> Field:
     return Field(column=name, name=name.removeprefix(prefix), type=physical[name].type)
 
 
-def _check_formats(projection: Projection, resolved: Resolved, formats: TableFormats) -> None:
+def _check_formats(
+    projection: Projection, resolved: Resolved, formats: TableFormats, owner: str
+) -> None:
     value = [(field.name, field.type) for field in projection.value]
     formats.value.format.check(value, resolved, prefix=formats.value.prefix)
     if formats.key is not None:
+        check_insert_only(formats.key.format, "key", owner)
         key = [(field.name, field.type) for field in projection.key]
         formats.key.format.check(key, resolved, prefix=formats.key.prefix)
 
 
+def check_insert_only(chosen: Format, role: str, owner: str) -> None:
+    """Refuse a format of changes as the format of the `role`: "key" or "value". Raises OptionError."""
+    if chosen.changes is not ChangelogMode.INSERT_ONLY:
+        raise OptionError(
+            f"{owner}: '{chosen.identifier}' cannot be the {role} format, because its records are changes of rows; a "
+            f"{role} format here should only deal with insert-only records",
+            hint="use a format such as 'json' or 'raw'",
+        )
+
+
 def check_primary_key(schema: Schema, formats: TableFormats, owner: str) -> None:
     """Refuse a key that records without deletes and updates cannot keep (validatePKConstraints)."""
-    if schema.primary_key is not None:
+    insert_only = formats.value.format.changes is ChangelogMode.INSERT_ONLY
+    if insert_only and schema.primary_key is not None:
         name = formats.value.format.identifier
         raise DefinitionError(
             f"{owner}: the Kafka table with '{name}' format doesn't support defining PRIMARY KEY constraint on the "
             "table, because it can't guarantee the semantic of primary key",
-            hint="leave PRIMARY KEY out",
+            hint="leave PRIMARY KEY out, or use the connector 'upsert-kafka' if a record replaces the one before with "
+            "the same key",
         )

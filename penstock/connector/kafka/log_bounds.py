@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 
-from penstock.connector.kafka.client import KafkaAdmin
+from penstock.connector.kafka.admin import KafkaAdmin
 from penstock.connector.kafka.connection import LogBounds
 from penstock.connector.kafka.failures import topic_changed
 from penstock.connector.kafka.split import TopicPartition

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.contract import Accept
-from penstock.connector.kafka.client import KafkaConsumer, Message
+from penstock.connector.kafka.client import Message
 from penstock.connector.kafka.connection import (
     Denied,
     EndOfPartition,
@@ -26,6 +26,7 @@ from penstock.connector.kafka.connection import (
     Start,
     TopicUnknown,
 )
+from penstock.connector.kafka.consumer import KafkaConsumer
 from penstock.connector.kafka.decode import RecordDecoder
 from penstock.connector.kafka.records import Records
 from penstock.connector.kafka.split import TopicPartition

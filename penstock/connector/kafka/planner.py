@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.connector.contract import Accept
-from penstock.connector.kafka.client import KafkaAdmin, KafkaConsumer
+from penstock.connector.kafka.admin import KafkaAdmin
 from penstock.connector.kafka.committer import GroupCommitter
 from penstock.connector.kafka.connection import LogBounds, TopicInfo
+from penstock.connector.kafka.consumer import KafkaConsumer
 from penstock.connector.kafka.decode import RecordDecoder
 from penstock.connector.kafka.failures import deleted_records, missing_topics, topic_changed
 from penstock.connector.kafka.log_bounds import PATIENCE_S, existing_bounds

@@ -11,8 +11,8 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from penstock.connector.kafka.client import KafkaConsumer
 from penstock.connector.kafka.connection import Connection
+from penstock.connector.kafka.consumer import KafkaConsumer
 
 __all__ = ["CONSUMERS", "ConsumerPool"]
 

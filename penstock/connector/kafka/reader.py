@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from penstock.connector.kafka.client import KafkaConsumer, Message
+from penstock.connector.kafka.client import Message
 from penstock.connector.kafka.connection import (
     Connection,
     Denied,
@@ -21,6 +21,7 @@ from penstock.connector.kafka.connection import (
     Start,
     TopicUnknown,
 )
+from penstock.connector.kafka.consumer import KafkaConsumer
 from penstock.connector.kafka.decode import RecordDecoder
 from penstock.connector.kafka.pool import CONSUMERS
 from penstock.connector.kafka.ranges import RangeProgress, by_partition
@@ -199,6 +200,7 @@ class KafkaSplitReader:
         done = [place for place, reading in self._ranges.items() if reading.finished]
         finished = frozenset({*self._finished, *(place.split_id for place in done)})
         told = {place.split_id: reading.tell() for place, reading in self._ranges.items()}
+        read = {place.split_id: len(messages) for place, messages in taken.items()}
         positions = {
             split_id: position for split_id, position in told.items() if position is not None
         }
@@ -218,6 +220,8 @@ class KafkaSplitReader:
             positions=positions,
             skipped=decoded.skipped,
             origins=decoded.origins if self._origins else {},
+            read=read,
+            bad=decoded.bad,
         )
 
     def _look_at_positions(self) -> None:

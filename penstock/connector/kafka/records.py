@@ -13,6 +13,7 @@ from penstock.catalog.types import LogicalType
 from penstock.connector.arrow import arrow_type
 from penstock.connector.kafka.client import Message
 from penstock.connector.kafka.split import TopicPartition
+from penstock.connector.source.records import RawRecord
 
 __all__ = ["Records", "as_bytes", "metadata_array"]
 
@@ -41,6 +42,24 @@ class Records:
         message = self.messages[index]
         return (
             f"topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
+        )
+
+    def raw(self, index: int) -> RawRecord:
+        """Give a record as the broker has it."""
+        message = self.messages[index]
+        offset = message.offset()
+        assert offset is not None, "a record has an offset"
+        kind, timestamp_ms = message.timestamp()
+        headers: Any = message.headers() or ()  # the stubs say dict as well, which is for producers
+        return RawRecord(
+            position=offset,
+            key=as_bytes(message.key()),
+            value=as_bytes(message.value()),
+            where=self.where(index),
+            topic=message.topic(),
+            partition=message.partition(),
+            timestamp_ms=timestamp_ms if kind else None,
+            headers=tuple((name, as_bytes(value)) for name, value in headers),
         )
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.connector.kafka.client import KafkaAdmin
+from penstock.connector.kafka.admin import KafkaAdmin
 from penstock.connector.kafka.failures import (
     deleted_records,
     stalled_read,

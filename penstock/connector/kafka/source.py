@@ -12,7 +12,7 @@ from penstock.catalog.types import LogicalType
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import FetcherModel, ReadRequest, SplitPlanner
 from penstock.connector.kafka.fields import Projection, TableFormats
-from penstock.connector.kafka.metadata import METADATA_TYPES
+from penstock.connector.kafka.metadata import metadata_of
 from penstock.connector.kafka.ownership import owner_of
 from penstock.connector.kafka.settings import KafkaSettings
 from penstock.connector.source.discovering import DiscoveringEnumerator
@@ -29,12 +29,16 @@ __all__ = ["KafkaSource"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSource:
-    """A SplitSource over Kafka. Loads the client library only when a side is opened."""
+    """A SplitSource over Kafka. Loads the client library only when a side is opened.
+
+    `upserts`: a record replaces the row of its key, one without a value deletes it (`upsert-kafka`).
+    """
 
     schema: Schema
     settings: KafkaSettings
     formats: TableFormats = field(repr=False)
     projection: Projection = field(repr=False)
+    upserts: bool = False
 
     @property
     def bounded(self) -> bool:
@@ -43,18 +47,19 @@ class KafkaSource:
 
     @property
     def changes(self) -> ChangelogMode:
-        """Each record is a row of its own."""
-        return ChangelogMode.INSERT_ONLY
+        """What the format of the value says, or upserts by the key."""
+        return ChangelogMode.UPSERT if self.upserts else self.formats.value.format.changes
 
     @property
     def metadata_types(self) -> Mapping[str, LogicalType]:
-        """The metadata that records have."""
-        return METADATA_TYPES
+        """The metadata that records have, and that of the format of the value."""
+        return metadata_of(self.formats.value.format.metadata)
 
     @property
     def skips_bad_records(self) -> bool:
-        """Whether the formats leave out what they cannot decode."""
-        return self.formats.skips_bad_records(self.settings.resolved)
+        """Whether what cannot be decoded is left out, by the formats or by `bad-records`."""
+        by_format = self.formats.skips_bad_records(self.settings.resolved)
+        return by_format or self.settings.bad_records.leaves_out
 
     @property
     def tolerates_loss(self) -> bool:
@@ -100,7 +105,8 @@ class KafkaSource:
         """Open the driver's side."""
         from penstock.connector.kafka.planner import KafkaSplitPlanner
 
-        return KafkaSplitPlanner(self.settings, self._decoder(peeked))
+        # a deletion tells nothing of event time: peeks look for the record before it
+        return KafkaSplitPlanner(self.settings, self._decoder(peeked, deletes=False))
 
     def open_reader(self, request: ReadRequest) -> KafkaSplitReader:
         """Open a task's side."""
@@ -120,9 +126,19 @@ class KafkaSource:
             origins=request.origins,
         )
 
-    def _decoder(self, request: ReadRequest) -> RecordDecoder:
+    def _decoder(self, request: ReadRequest, *, deletes: bool = True) -> RecordDecoder:
         from penstock.connector.kafka.decode import RecordDecoder
+        from penstock.connector.kafka.upsert_values import Tombstones
 
+        tombstones = None
+        if self.upserts:
+            tombstones = Tombstones.DELETE if deletes else Tombstones.LEAVE_OUT
         return RecordDecoder(
-            request.columns, self.schema, self.projection, self.formats, self.settings.resolved
+            request.columns,
+            self.schema,
+            self.projection,
+            self.formats,
+            self.settings.resolved,
+            leaves_out_bad=self.settings.bad_records.leaves_out,
+            tombstones=tombstones,
         )

@@ -3,6 +3,7 @@
     __watermark         TIMESTAMP           the batch's watermark, the same in every row
     __watermark_before  type of the rowtime the watermark before this batch; NULL in a heartbeat row
     __skipped           INT                 only in a marker row: bad records that a task left out
+    __row_kind          TINYINT             the kind of a change, where the scan asks for it (ROW_KIND)
     __row               BOOLEAN             stands in where a query asks for no column at all (COUNT(*))
 
 Heartbeat and marker rows have NULL in all columns of the table, which is why Spark is told that every column

@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.connector.changelog import ROW_KIND
 from penstock.connector.scan import Scan, write_scan
 from penstock.connector.spark.columns import ROW, SKIPPED, WATERMARK_BEFORE
 from penstock.connector.spark.datasource import SCAN_OPTION, ScanDataSource
@@ -41,7 +42,8 @@ def read_scan_frame(
 ) -> ScanFrame:
     """Read a scan, as a stream or once. `computed` gives the Spark SQL of computed columns that are needed.
 
-    Columns come out in table order. `view` names the scan in metrics and in its file below `workdir`.
+    Columns come out in table order, the kinds of changes (ROW_KIND) behind them. `view` names the scan in metrics
+    and in its file below `workdir`.
     """
     path = workdir / f"{view}.json"
     write_scan(scan, path)
@@ -78,5 +80,5 @@ def _with_computed(frame: DataFrame, scan: Scan, computed: Mapping[str, str]) ->
         selected.append(
             mark(value, column.name) if column.name == rowtime else value.alias(column.name)
         )
-    hidden = [F.col(name) for name in (WATERMARK_BEFORE, ROW) if name in frame.columns]
+    hidden = [F.col(name) for name in (ROW_KIND, WATERMARK_BEFORE, ROW) if name in frame.columns]
     return frame.select(*selected, *hidden)

@@ -12,6 +12,7 @@ from penstock.catalog.identifier import parse_identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table
 from penstock.connector.arrow import arrow_schema
+from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import SplitSource, is_split_source
 from penstock.connector.duck import query
 from penstock.connector.registry import connector_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["TableScan", "left_out_note", "open_scan"]
 
 KAFKA = "kafka"
+OP = "op"
 TIME_ZONE = "table.local-time-zone"
 
 
@@ -37,7 +39,8 @@ TIME_ZONE = "table.local-time-zone"
 class TableScan:
     """A table as it is shown: `columns` in table order, of which `delivered` come from the source.
 
-    `computed` are the others with their DuckDB SQL, `left_out` those computed columns that only Spark can make.
+    A table of changes has their kinds (+I, -U, +U, -D) as first column. `computed` are the others with their DuckDB
+    SQL, `left_out` those computed columns that only Spark can make.
     """
 
     table: Table
@@ -61,6 +64,8 @@ class TableScan:
     def rows(self, batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
         """Give a batch's rows as Python values, in the order of `columns`."""
         values = {name: batch.column(name).to_pylist() for name in self.delivered}
+        if ROW_KIND in values:
+            values[self.columns[0]] = [RowKind(kind).short for kind in values[ROW_KIND]]
         if self.computed:
             import pyarrow as pa
 
@@ -131,6 +136,9 @@ def _describe(table: Table, source: SplitSource, time_zone: str) -> TableScan:
     schema = table.schema
     computed_names = {column.name for column in schema.computed}
     delivered = tuple(name for name in schema.names if name not in computed_names)
+    kinds = source.changes is not ChangelogMode.INSERT_ONLY
+    # as the SQL client of Flink calls it
+    shown = (OP if OP not in schema.names else ROW_KIND,) if kinds else ()
     computed = {
         column.name: sql
         for column in schema.computed
@@ -139,8 +147,8 @@ def _describe(table: Table, source: SplitSource, time_zone: str) -> TableScan:
     return TableScan(
         table=table,
         source=source,
-        columns=tuple(name for name in schema.names if name in computed or name in delivered),
-        delivered=delivered,
+        columns=(*shown, *(n for n in schema.names if n in computed or n in delivered)),
+        delivered=(*delivered, ROW_KIND) if kinds else delivered,
         computed=tuple(computed.items()),
         left_out=tuple(c.name for c in schema.computed if c.name not in computed),
         time_zone=time_zone,

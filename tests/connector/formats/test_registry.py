@@ -15,7 +15,9 @@ def test_every_format_is_found_by_its_name():
 
 def test_an_unknown_format_names_the_nearest():
     """With the option that asked for it, and what there is."""
-    with pytest.raises(OptionError, match=r"'jsn'.*'value\.format'.*json, raw") as caught:
+    with pytest.raises(
+        OptionError, match=r"'jsn'.*'value\.format'.*json, maxwell-json, ogg-json, raw"
+    ) as caught:
         find_format("jsn", option="value.format")
 
     assert caught.value.hint == "did you mean 'json'?"

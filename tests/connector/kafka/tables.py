@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.catalog.identifier import Identifier
-from penstock.catalog.schema import Column, MetadataColumn, PhysicalColumn, Schema
+from penstock.catalog.schema import Column, MetadataColumn, PhysicalColumn, PrimaryKey, Schema
 from penstock.catalog.table import Table
 from penstock.catalog.types import parse_type
 from penstock.connector.kafka.connector import KafkaConnector
@@ -21,10 +21,11 @@ def kafka_table(
     *,
     columns: Mapping[str, str] | None = None,
     metadata: Mapping[str, tuple[str, str]] | None = None,
+    key: tuple[str, ...] = (),
 ) -> Table:
     """A table that reads `orders` from its beginning, changed by `options` (None takes one away).
 
-    `columns` are physical, by type; `metadata` maps a column to its metadata key and type.
+    `columns` are physical, by type; `metadata` maps a column to its metadata key and type; `key` is the PRIMARY KEY.
     """
     given = {key: value for key, value in {**PLAIN, **(options or {})}.items() if value is not None}
     physical: list[Column] = [
@@ -39,7 +40,10 @@ def kafka_table(
         identifier=Identifier(
             catalog="default_catalog", database="default_database", name="orders"
         ),
-        schema=Schema(columns=(*physical, *of_records)),
+        schema=Schema(
+            columns=(*physical, *of_records),
+            primary_key=PrimaryKey(columns=key) if key else None,
+        ),
         options=tuple(given.items()),
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.errors import DefinitionError, OptionError, UnsupportedError
+from penstock.catalog.errors import DefinitionError, OptionError
 from penstock.catalog.schema import PrimaryKey
 from penstock.catalog.types import parse_type
 from penstock.connector.contract import is_split_source
@@ -301,12 +301,6 @@ def test_a_primary_key_is_refused() -> None:
 
     with pytest.raises(DefinitionError, match="can't guarantee the semantic of primary key"):
         KafkaConnector().check(keyed)
-
-
-def test_writing_is_refused_for_now() -> None:
-    """With a word on where to write instead."""
-    with pytest.raises(UnsupportedError, match="cannot be written"):
-        KafkaConnector().sink(kafka_table())
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ def test_a_child_neither_uses_nor_frees_its_parents_clients() -> None:
     """It begins with an empty pool and ends at once, also when it frees everything it has."""
     printed = run(
         "import gc, os, sys\n"
-        "from penstock.connector.kafka.client import KafkaAdmin, KafkaConsumer\n"
+        "from penstock.connector.kafka.admin import KafkaAdmin\n"
+        "from penstock.connector.kafka.consumer import KafkaConsumer\n"
         "from penstock.connector.kafka.connection import Connection, Start\n"
         "from penstock.connector.kafka.pool import CONSUMERS\n"
         "settings = {'bootstrap.servers': '127.0.0.1:1', 'group.id': 'g'}\n"

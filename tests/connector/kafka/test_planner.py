@@ -15,7 +15,7 @@ from penstock.catalog.errors import (
     TopicChangedError,
     UnknownObjectError,
 )
-from penstock.connector.kafka import client
+from penstock.connector.kafka import admin
 from penstock.connector.source.split import Extent
 from tests.connector.kafka.reading import open_transaction, planned, planning, topic_source
 from tests.connector.kafka.tables import kafka_source
@@ -252,8 +252,8 @@ def test_a_broker_that_is_down_is_named_with_its_last_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In the product within 30 s; here the waits are shortened."""
-    monkeypatch.setattr(client, "REQUEST_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(client, "GIVE_UP_AFTER_S", 0.5)
+    monkeypatch.setattr(admin, "REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(admin, "GIVE_UP_AFTER_S", 0.5)
 
     with planning(kafka_source()) as planner, pytest.raises(BrokerUnavailableError) as caught:
         planner.list_splits()
@@ -262,4 +262,4 @@ def test_a_broker_that_is_down_is_named_with_its_last_error(
     assert "Connection refused" in caught.value.message
     assert "properties.bootstrap.servers" in str(caught.value.hint)
     monkeypatch.undo()
-    assert client.REQUEST_TIMEOUT_S + client.GIVE_UP_AFTER_S <= 30.0
+    assert admin.REQUEST_TIMEOUT_S + admin.GIVE_UP_AFTER_S <= 30.0

@@ -22,7 +22,7 @@ from penstock.catalog.errors import (
 )
 from penstock.connector.contract import ReadRequest
 from penstock.connector.kafka import reader as reader_module
-from penstock.connector.kafka.client import KafkaConsumer
+from penstock.connector.kafka.consumer import KafkaConsumer
 from penstock.connector.kafka.pool import CONSUMERS
 from penstock.connector.kafka.split import KafkaSplit
 from penstock.connector.source.reader import NothingAvailable, SourceReader

@@ -1,0 +1,99 @@
+"""The connector `upsert-kafka`: topics in which a record replaces the one before with the same key, or deletes it.
+
+Flink's UpsertKafkaDynamicTableFactory. The key is the table's PRIMARY KEY; every scan begins with the oldest records,
+as any record may hold the row that is current. Loads no client library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.catalog.errors import DefinitionError
+from penstock.catalog.table import Table
+from penstock.connector.bad_record_options import check_against_format
+from penstock.connector.contract import Sink
+from penstock.connector.kafka import options as o
+from penstock.connector.kafka.connector import require_group
+from penstock.connector.kafka.fields import check_insert_only, formats_of, project
+from penstock.connector.kafka.metadata import metadata_of
+from penstock.connector.kafka.settings import read_settings
+from penstock.connector.kafka.source import KafkaSource
+from penstock.connector.kafka.startup import Earliest
+from penstock.connector.metadata_columns import check_metadata_column
+
+__all__ = ["UpsertKafkaConnector", "describe_upserts"]
+
+
+class UpsertKafkaConnector:
+    """Tables of Kafka topics keyed by their PRIMARY KEY."""
+
+    name = "upsert-kafka"
+
+    def __init__(self, *, project: Path | None = None) -> None:
+        """`project` is for connectors with relative paths; a Kafka table has none."""
+
+    def check(self, table: Table) -> None:
+        """Check options, formats and columns, without I/O. Raises OptionError, DefinitionError."""
+        describe_upserts(table)
+
+    def source(self, table: Table) -> KafkaSource:
+        """Describe the scan. Raises as `check`, and OptionError when a needed consumer group is missing."""
+        source = describe_upserts(table)
+        require_group(table, source.settings)
+        return source
+
+    def sink(self, table: Table) -> Sink:
+        """Describe writing: a record for each row of a key, a tombstone for its deletion. Raises as `check`."""
+        from penstock.connector.kafka.sink import kafka_sink
+
+        return kafka_sink(table, upsert=True)
+
+
+def describe_upserts(table: Table) -> KafkaSource:
+    """Check an `upsert-kafka` table as a whole. Raises OptionError, DefinitionError."""
+    owner = f"table {table.identifier}"
+    options = table.option_map
+    # a missing format is among the missing options, all named at once; `format` is none of the options here
+    known = {key: value for key, value in options.items() if key != o.FORMAT.key}
+    formats = formats_of(known, owner) if o.VALUE_FORMAT.key in options else None
+    settings = read_settings(
+        options,
+        formats.options if formats is not None else (),
+        owner=owner,
+        known=o.UPSERT_OPTIONS,
+    )
+    assert formats is not None, "the option 'value.format' is required"
+    assert formats.key is not None, "the option 'key.format' is required"
+    check_insert_only(formats.key.format, "key", owner)
+    check_insert_only(formats.value.format, "value", owner)
+    if table.schema.primary_key is None:
+        raise DefinitionError(
+            f"{owner}: 'upsert-kafka' tables require a PRIMARY KEY: it says which columns the key of a record holds, "
+            "and so which row a record replaces or deletes",
+            hint="declare PRIMARY KEY (...) NOT ENFORCED with the columns of the key, in their order",
+        )
+    projection = project(
+        table.schema,
+        settings.resolved,
+        formats,
+        owner,
+        key_columns=table.schema.primary_key.columns,
+    )
+    check_against_format(
+        settings.resolved, owner=owner, format_skips=formats.skips_bad_records(settings.resolved)
+    )
+    for column in table.schema.metadata:
+        check_metadata_column(
+            column,
+            metadata_of(formats.value.format.metadata),
+            owner=owner,
+            connector="upsert-kafka",
+        )
+    return KafkaSource(
+        schema=table.schema,
+        settings=replace(settings, startup=Earliest()),
+        formats=formats,
+        projection=projection,
+        upserts=True,
+    )
