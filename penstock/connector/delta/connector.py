@@ -1,15 +1,23 @@
-"""The connector `delta`: Delta tables by path, appended to exactly once, read by Spark itself."""
+"""The connector `delta`: Delta tables by path, appended to or upserted exactly once, read by Spark itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.table import Table
 from penstock.connector.contract import EngineSource, Sink
-from penstock.connector.delta.definition import check_definition
-from penstock.connector.delta.options import PATH, resolve_options, resolve_path, table_properties
+from penstock.connector.delta.definition import check_clustering, check_definition
+from penstock.connector.delta.options import (
+    CLUSTERING_COLUMNS,
+    OPTIMIZE_INTERVAL,
+    PATH,
+    SCHEMA_EVOLUTION,
+    TARGET_FILE_SIZE,
+    resolve_options,
+    resolve_path,
+    table_properties,
+)
 
 __all__ = ["DeltaConnector"]
 
@@ -27,8 +35,9 @@ class DeltaConnector:
 
     def check(self, table: Table) -> None:
         """Check options and schema, without Spark. Raises OptionError, DefinitionError, UnsupportedError."""
-        resolve_options(table)
+        options = resolve_options(table)
         check_definition(table)
+        check_clustering(table, options.get(CLUSTERING_COLUMNS))
 
     def source(self, table: Table) -> EngineSource:
         """Describe reading the table."""
@@ -40,18 +49,23 @@ class DeltaConnector:
         return DeltaSource(target=Target(table=table, location=location), options=options)
 
     def sink(self, table: Table) -> Sink:
-        """Describe appending to the table. Raises UnsupportedError for one with a PRIMARY KEY."""
+        """Describe writing into the table: appending, or upserting where it has a PRIMARY KEY."""
         from penstock.connector.delta.sink import DeltaSink
         from penstock.connector.delta.table import Target
+        from penstock.connector.delta.upkeep import Upkeep
 
-        if table.schema.primary_key is not None:
-            raise UnsupportedError(
-                f"table {table.identifier}: writing into a Delta table with a PRIMARY KEY (upserts) is not "
-                "supported yet",
-                hint="drop the PRIMARY KEY to append every row",
-            )
         options = resolve_options(table)
         location = resolve_path(options.get(PATH), self.project)
         return DeltaSink(
-            target=Target(table=table, location=location, properties=table_properties(options))
+            target=Target(
+                table=table,
+                location=location,
+                properties=table_properties(options),
+                clustering=options.get(CLUSTERING_COLUMNS),
+            ),
+            adds_columns=options.get(SCHEMA_EVOLUTION) == "add-columns",
+            upkeep=Upkeep(
+                target_file_bytes=options.get(TARGET_FILE_SIZE),
+                optimize_interval_ms=options.get(OPTIMIZE_INTERVAL),
+            ),
         )

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from penstock.catalog import types as t
-from penstock.catalog.errors import DefinitionError, UnsupportedError
+from penstock.catalog.errors import DefinitionError, UnsupportedError, did_you_mean
 from penstock.catalog.identifier import quote
 from penstock.catalog.schema import PhysicalColumn
 from penstock.catalog.table import Table
 
-__all__ = ["check_definition"]
+__all__ = ["check_clustering", "check_definition"]
 
 COLUMN_MAPPING = "delta.columnmapping.mode"
 
 # Parquet's rule for names, which Delta keeps unless columns are mapped
 _FORBIDDEN = frozenset(" ,;{}()\n\t=")
 _NOT_STORED = (t.TimeType, t.IntervalYearMonthType, t.IntervalDaySecondType)
+_MOST_CLUSTERING_COLUMNS = 4
 _NESTED = (t.ArrayType, t.MapType, t.MultisetType, t.RowType)
 
 
@@ -47,6 +48,47 @@ def check_definition(table: Table) -> None:
                     hint="store it as a STRING or a BIGINT",
                 )
     _check_partitioning(table, owner)
+    _check_key(table, owner)
+
+
+def check_clustering(table: Table, columns: Sequence[str]) -> None:
+    """Check the columns that rows are clustered by. Raises DefinitionError."""
+    owner = f"table {table.identifier}"
+    physical = {column.name: column for column in table.schema.physical}
+    if columns and table.partition_keys:
+        raise DefinitionError(
+            f"{owner} is PARTITIONED BY and has 'clustering.columns', and Delta does one or the other",
+            hint="clustering bears many values, and can be changed later",
+        )
+    if len(columns) > _MOST_CLUSTERING_COLUMNS:
+        raise DefinitionError(
+            f"{owner} has {len(columns)} clustering columns, and Delta takes {_MOST_CLUSTERING_COLUMNS}"
+        )
+    for name in columns:
+        column = physical.get(name)
+        if column is None:
+            raise DefinitionError(
+                f"{owner}: 'clustering.columns' names {quote(name)}, which is not a physical column",
+                hint=did_you_mean(name, physical) or f"physical columns are: {', '.join(physical)}",
+            )
+        if isinstance(column.type, _NESTED):
+            raise DefinitionError(
+                f"{owner}: 'clustering.columns' names {quote(name)}, which has type {column.type}",
+                hint="files are told apart by plain values",
+            )
+        if columns.count(name) > 1:
+            raise DefinitionError(f"{owner}: 'clustering.columns' names {quote(name)} twice")
+
+
+def _check_key(table: Table, owner: str) -> None:
+    key = table.schema.primary_key
+    for name in key.columns if key is not None else ():
+        kind = next(column.type for column in table.schema.physical if column.name == name)
+        if isinstance(kind, _NESTED):
+            raise DefinitionError(
+                f"{owner}: PRIMARY KEY column {quote(name)} has type {kind}",
+                hint="rows are told apart by plain values",
+            )
 
 
 def _check_names(table: Table, owner: str) -> None:

@@ -16,12 +16,14 @@ from penstock.catalog.errors import (
     OptionError,
     SinkError,
     StateMismatchError,
+    decode_failure,
 )
 
 __all__ = ["explained"]
 
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+[A-Z][\w$]*:\s*")
+_BROKEN_RULE = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
 _NO_FILE_SYSTEM = re.compile(
     r"No FileSystem for scheme|ClassNotFoundException: Class \S*FileSystem"
 )
@@ -32,7 +34,8 @@ def explained(location: str) -> Iterator[None]:
     """Translate what Spark raises about the table at `location`.
 
     Raises OptionError for a property, ConfigError for a file system that is not there, StateMismatchError for files
-    in the way, DefinitionError for what Delta cannot hold, SinkError for what may pass.
+    in the way, DefinitionError for what Delta cannot hold, SinkError for a row that breaks NOT NULL and for what may
+    pass; and Penstock's own errors as they were, where a task raised them.
     """
     try:
         yield
@@ -40,7 +43,15 @@ def explained(location: str) -> Iterator[None]:
         raise _refusal(error, location) from error
     except Py4JJavaError as error:
         # PySpark translates some Java exceptions, these are the others: I/O
+        raised = decode_failure(str(error))
+        if raised is not None:
+            raise raised from error
         text = str(error.java_exception.toString())
+        if _BROKEN_RULE in text:
+            raise SinkError(
+                f"the Delta table at {location} does not take a row: {_sentence(text)}",
+                hint="filter such rows out, or declare the column without NOT NULL",
+            ) from error
         if _NO_FILE_SYSTEM.search(text):
             raise ConfigError(
                 f"Spark has no file system for {location}",

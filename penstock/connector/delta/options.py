@@ -8,15 +8,30 @@ from pathlib import Path
 from typing import Any
 
 from penstock.catalog.errors import OptionError
-from penstock.catalog.options import INT, STRING, Option, PrefixOption, Resolved, resolve
+from penstock.catalog.options import (
+    DURATION,
+    INT,
+    LIST,
+    MEMORY,
+    STRING,
+    Option,
+    PrefixOption,
+    Resolved,
+    enum_type,
+    resolve,
+)
 from penstock.catalog.table import Table
 
 __all__ = [
+    "CLUSTERING_COLUMNS",
     "MAX_FILES",
+    "OPTIMIZE_INTERVAL",
     "OPTIONS",
     "PATH",
+    "SCHEMA_EVOLUTION",
     "STARTING_TIMESTAMP",
     "STARTING_VERSION",
+    "TARGET_FILE_SIZE",
     "resolve_options",
     "resolve_path",
     "table_properties",
@@ -54,6 +69,35 @@ MAX_FILES: Option[int | None] = Option(
     doc="How many files a micro-batch of a stream reads at most. Default: Delta's 1000.",
     aliases=("maxFilesPerTrigger",),
 )
+SCHEMA_EVOLUTION: Option[str] = Option(
+    key="sink.schema-evolution",
+    type=enum_type("fail", "add-columns"),
+    default="fail",
+    doc="What happens at the start of a run when the table lacks declared columns: 'fail', or 'add-columns'. Types are "
+    "never changed.",
+)
+TARGET_FILE_SIZE: Option[int | None] = Option(
+    key="sink.target-file-size",
+    type=MEMORY,
+    default=None,
+    doc="How large files are to become, '1 mb' or more: small ones of a commit are gathered by a shuffle before they "
+    "are written (Delta's optimized write), and OPTIMIZE cuts its files so. Default: a file for each task that "
+    "writes, and 1 GiB from OPTIMIZE.",
+)
+OPTIMIZE_INTERVAL: Option[int | None] = Option(
+    key="sink.optimize.interval",
+    type=DURATION,
+    default=None,
+    doc="How often small files are put together by OPTIMIZE, between two micro-batches and at most this often, such as "
+    "'1 h'. Default: never.",
+)
+CLUSTERING_COLUMNS: Option[tuple[str, ...]] = Option(
+    key="clustering.columns",
+    type=LIST,
+    default=(),
+    doc="One to four columns, separated by ';', by whose values OPTIMIZE lays out the rows (liquid clustering), set "
+    "when the table is created.",
+)
 TABLE_PROPERTIES = PrefixOption(
     prefix="delta.", doc="Delta table properties, set when the table is created."
 )
@@ -63,8 +107,17 @@ OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
     STARTING_VERSION,
     STARTING_TIMESTAMP,
     MAX_FILES,
+    SCHEMA_EVOLUTION,
+    TARGET_FILE_SIZE,
+    OPTIMIZE_INTERVAL,
+    CLUSTERING_COLUMNS,
     TABLE_PROPERTIES,
 )
+
+MIN_FILE_SIZE = 1 << 20
+"""Bytes; Delta's setting counts in MiB."""
+
+APPEND_ONLY = "delta.appendonly"
 
 FORGETFUL = "delta.setTransactionRetentionDuration"
 """Lets a table forget which batches of a query it holds, and so takes a replayed batch twice."""
@@ -95,6 +148,7 @@ def resolve_options(table: Table) -> Resolved:
         raise OptionError(
             f"{owner}: option '{MAX_FILES.key}' must be at least 1", hint=MAX_FILES.doc
         )
+    _check_writing(options, table, owner)
     forgetful = [key for key in table_properties(options) if key.lower() == FORGETFUL.lower()]
     if forgetful:
         raise OptionError(
@@ -102,6 +156,26 @@ def resolve_options(table: Table) -> Resolved:
             hint="leave it out: appends are exactly once as long as the table remembers",
         )
     return options
+
+
+def _check_writing(options: Resolved, table: Table, owner: str) -> None:
+    size = options.get(TARGET_FILE_SIZE)
+    if size is not None and size < MIN_FILE_SIZE:
+        raise OptionError(
+            f"{owner}: option '{TARGET_FILE_SIZE.key}' must be at least 1 mb",
+            hint=TARGET_FILE_SIZE.doc,
+        )
+    if options.get(OPTIMIZE_INTERVAL) == 0:
+        raise OptionError(
+            f"{owner}: option '{OPTIMIZE_INTERVAL.key}' must be more than 0",
+            hint=OPTIMIZE_INTERVAL.doc,
+        )
+    properties = {key.lower(): value for key, value in table_properties(options).items()}
+    if table.schema.primary_key is not None and properties.get(APPEND_ONLY, "").lower() == "true":
+        raise OptionError(
+            f"{owner} has a PRIMARY KEY, so rows are updated, and 'delta.appendOnly' forbids that",
+            hint="leave one of the two out",
+        )
 
 
 def table_properties(options: Resolved) -> dict[str, str]:

@@ -13,6 +13,7 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.options import MAX_FILES, STARTING_TIMESTAMP, STARTING_VERSION
 from penstock.connector.delta.table import Target, stored_schema
+from penstock.connector.spark.target_rows import spark_name
 
 __all__ = ["DeltaSource"]
 
@@ -62,7 +63,7 @@ class DeltaSource:
         with explained(self.target.shown):
             frame = self._read(spark, streaming=streaming)
         self.target.check_readable(frame.schema)
-        return frame.select(*(F.col(_quoted(name)).alias(name) for name in schema.names))
+        return frame.select(*(F.col(spark_name(name)).alias(name) for name in schema.names))
 
     def _read(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         if not streaming:
@@ -73,7 +74,3 @@ class DeltaSource:
             if value is not None:
                 reader = reader.option(key, str(value))
         return reader.load(self.target.location)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

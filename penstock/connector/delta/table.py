@@ -26,11 +26,12 @@ _PROTOCOL = ("delta.feature.", "delta.minreaderversion", "delta.minwriterversion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where the rows of `table` are. `properties` are the `delta.*` options."""
+    """Where the rows of `table` are. `properties` are the `delta.*` options, `clustering` the columns to cluster by."""
 
     table: Table
     location: str
     properties: Mapping[str, str] = field(default_factory=dict)
+    clustering: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -48,6 +49,8 @@ class Target:
         builder = builder.addColumns(stored_schema(self.table))
         if self.table.partition_keys:
             builder = builder.partitionedBy(*self.table.partition_keys)
+        if self.clustering:
+            builder = builder.clusterBy(*self.clustering)
         if self.table.comment is not None:
             builder = builder.comment(self.table.comment)
         for key, value in self.properties.items():
@@ -75,6 +78,8 @@ class Target:
         _check_elements(found, query, self)
         self._check_partitioning(_partition_columns([row["col_name"] for row in described]))
         self._check_properties({row["key"]: row["value"] for row in properties})
+        if self.clustering:
+            self._check_clustering(spark)
 
     def mismatch(self, what: str, hint: str | None = None) -> StateMismatchError:
         """Make the error for a table that is not the declared one."""
@@ -123,6 +128,17 @@ class Target:
                 hint=f"declare the table as it is, {_partitioning(names)}, or give another 'path'",
             )
 
+    def _check_clustering(self, spark: SparkSession) -> None:
+        with explained(self.shown):
+            detail = DeltaTable.forPath(spark, self.location).detail()
+            found = list(detail.select("clusteringColumns").collect()[0][0] or ())
+        if [name.lower() for name in found] != [name.lower() for name in self.clustering]:
+            declared = ", ".join(quote(name) for name in self.clustering)
+            raise self.mismatch(
+                f"it is clustered by {', '.join(map(quote, found)) or 'nothing'}, declared is {declared}",
+                hint=f"leave 'clustering.columns' out, or ALTER TABLE delta.`{self.shown}` CLUSTER BY ({declared})",
+            )
+
     def _check_properties(self, found: Mapping[str, str]) -> None:
         there = {key.lower(): value for key, value in found.items()}
         if FORGETFUL.lower() in there:
@@ -144,10 +160,18 @@ class Target:
 def stored_schema(table: Table) -> s.StructType:
     """Give the schema that Delta stores: NOT NULL of columns and of fields of rows, but not inside collections.
 
-    Delta does not check NOT NULL there, and stores a NULL element of a NOT NULL array of numbers as 0.
+    Delta does not check NOT NULL there, and stores a NULL element of a NOT NULL array of numbers as 0. Columns of the
+    PRIMARY KEY are NOT NULL, said or not (FLIP-87).
     """
     schema = spark_schema(table.schema.physical)
-    return s.StructType([_relaxed(column, inside=False) for column in schema.fields])
+    key = table.schema.primary_key.columns if table.schema.primary_key is not None else ()
+    columns = [_relaxed(column, inside=False) for column in schema.fields]
+    return s.StructType(
+        [
+            s.StructField(c.name, c.dataType, c.nullable and c.name not in key, c.metadata)
+            for c in columns
+        ]
+    )
 
 
 def _relaxed(column: s.StructField, *, inside: bool) -> s.StructField:

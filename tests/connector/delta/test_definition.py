@@ -10,7 +10,9 @@ from penstock.catalog.errors import DefinitionError, UnsupportedError
 from penstock.catalog.schema import ComputedColumn, MetadataColumn, Schema, Watermark
 from penstock.catalog.table import Table
 from penstock.catalog.types import parse_type
+from penstock.connector.changelog import ChangelogMode
 from penstock.connector.delta.connector import DeltaConnector
+from penstock.connector.delta.table import stored_schema
 from penstock.connector.registry import connector_of
 from tests.catalog.examples import columns
 from tests.connector.delta.tables import delta_table
@@ -126,10 +128,50 @@ def test_a_watermark_belongs_to_a_source_with_splits() -> None:
         CONNECTOR.check(delta_table(schema=schema))
 
 
-def test_upserts_are_refused_for_now() -> None:
-    """A key on a table that is only read is fine."""
-    keyed = delta_table(columns={"id": "BIGINT NOT NULL"}, key=("id",))
-    CONNECTOR.check(keyed)
-    CONNECTOR.source(keyed)
-    with pytest.raises(UnsupportedError, match="PRIMARY KEY"):
-        CONNECTOR.sink(keyed)
+def test_a_primary_key_makes_it_take_every_change() -> None:
+    """Without one, rows that stay."""
+    keyed = CONNECTOR.sink(delta_table(columns={"id": "BIGINT"}, key=("id",)))
+    plain = CONNECTOR.sink(delta_table(columns={"id": "BIGINT"}))
+
+    assert keyed.accepts is ChangelogMode.ALL
+    assert plain.accepts is ChangelogMode.INSERT_ONLY
+
+
+def test_columns_of_the_key_are_not_null() -> None:
+    """Said or not, as in Flink."""
+    table = delta_table(columns={"a": "INT", "b": "STRING", "c": "INT"}, key=("b", "a"))
+
+    assert [column.nullable for column in stored_schema(table)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            delta_table(columns={"a": "ARRAY<INT>", "b": "INT"}, key=("a",)),
+            "PRIMARY KEY column a has type ARRAY<INT>",
+        ),
+        (
+            delta_table(partition_keys=("day",), options={"clustering.columns": "id"}),
+            "is PARTITIONED BY and has 'clustering.columns'",
+        ),
+        (delta_table(options={"clustering.columns": "di"}), "names di, which is not a physical"),
+        (delta_table(options={"clustering.columns": "id;id"}), "names id twice"),
+        (
+            delta_table(columns={"r": "ROW<a INT>"}, options={"clustering.columns": "r"}),
+            "names r, which has type ROW",
+        ),
+        (
+            delta_table(
+                columns=dict.fromkeys("abcde", "INT"), options={"clustering.columns": "a;b;c;d;e"}
+            ),
+            "5 clustering columns",
+        ),
+    ],
+)
+def test_keys_and_clustering_columns_are_plain(table: Table, message: str) -> None:
+    """Refused before anything starts, with the column."""
+    with pytest.raises(DefinitionError) as caught:
+        CONNECTOR.check(table)
+
+    assert message in caught.value.message

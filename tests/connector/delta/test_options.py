@@ -80,9 +80,19 @@ def test_deltas_own_names_of_read_options_are_understood() -> None:
         {"scan.max-files-per-batch": "0"},
         {"delta.setTransactionRetentionDuration": "interval 1 day"},
         {"delta.settransactionretentionduration": "interval 1 day"},
+        {"sink.schema-evolution": "widen"},
+        {"sink.target-file-size": "100 kb"},
+        {"sink.optimize.interval": "0 s"},
     ],
 )
 def test_options_that_cannot_work_are_refused(options: dict[str, str]) -> None:
     """Before a JVM has started; a table that forgets its batches could take one twice."""
     with pytest.raises(OptionError):
         DeltaConnector(project=PROJECT).check(delta_table(options=options))
+
+
+def test_rows_of_a_table_with_a_key_cannot_stay_for_ever() -> None:
+    """An append-only table takes no update."""
+    table = delta_table(key=("id",), options={"delta.AppendOnly": "TRUE"})
+    with pytest.raises(OptionError, match="PRIMARY KEY"):
+        DeltaConnector(project=PROJECT).check(table)

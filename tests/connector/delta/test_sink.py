@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -384,6 +385,43 @@ def test_a_table_that_is_gone_is_not_made_anew(
         )
 
     assert not (tmp_path / "orders").exists()
+
+
+def test_a_table_that_was_made_anew_is_not_gone_on_with(
+    spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
+) -> None:
+    """As above, when the next run has made an empty one in its place."""
+    feed(1)
+    append(spark, tmp_path, "checkpoint")
+    shutil.rmtree(tmp_path / "orders")
+    with pytest.raises(StateMismatchError, match="has written 1 batches to it"):
+        append(spark, tmp_path, "checkpoint")
+
+    assert rows(spark, tmp_path / "orders") == []
+
+
+def test_a_copy_of_a_checkpoint_that_the_table_is_ahead_of_is_refused(
+    spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
+) -> None:
+    """Delta has the batch that the copy would plan next, and would pass over its rows."""
+    feed(1)
+    append(spark, tmp_path, "checkpoint")
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "copy")
+    feed(2)
+    append(spark, tmp_path, "checkpoint")
+    feed(3)
+    with pytest.raises(StateMismatchError, match="is only at batch 0"):
+        append(spark, tmp_path, "copy")
+    append(spark, tmp_path, "checkpoint")
+
+    assert rows(spark, tmp_path / "orders") == [(1,), (2,), (3,)]
+
+
+def append(spark: SparkSession, folder: Path, checkpoint: str) -> None:
+    """Run what the feed holds into the table, to its end."""
+    sink = prepared(spark, delta_table(columns={"id": "BIGINT NOT NULL"}), folder)
+    feed = spark.readStream.format("delta").load(str(folder / "feed"))
+    sink.start(feed, run_to_end(folder / checkpoint)).awaitTermination()
 
 
 def test_a_folder_inside_a_delta_table_is_no_place_for_another(

@@ -1,0 +1,86 @@
+"""Size of files, and OPTIMIZE when it is due."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.connector.delta.table import Target
+from penstock.connector.delta.transaction import session_settings
+from penstock.connector.delta.upkeep import Optimizer, Upkeep
+from tests.connector.delta.tables import delta_table
+from tests.connector.delta.test_sink import commits, prepared
+
+HOUR_MS = 3_600_000
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def operations(path: Path) -> list[str]:
+    """What each commit of a table did."""
+    infos = [action["commitInfo"] for action in commits(path) if "commitInfo" in action]
+    return [info["operation"] for info in infos]  # type: ignore[index]
+
+
+def test_only_what_is_asked_for_leaves_sparks_own_sink() -> None:
+    """It is the fastest way for plain appends."""
+    assert not Upkeep().needs_batches
+    assert Upkeep().settings == {}
+    assert Upkeep(optimize_interval_ms=1).needs_batches
+    assert Upkeep(target_file_bytes=1 << 20).needs_batches
+
+
+def test_small_files_are_put_together_once_an_interval(spark: SparkSession, tmp_path: Path) -> None:
+    """Counted from the last OPTIMIZE, by whichever run; files of the size that is asked for stay."""
+    path, clock = tmp_path / "orders", Clock()
+    table = delta_table(columns={"id": "BIGINT"})
+    sink, target = prepared(spark, table, tmp_path), Target(table=table, location=str(path))
+    one = Optimizer(clock=clock)
+    sink.write(spark.range(4, numPartitions=2))
+    one.run_if_due(spark, target, None)
+    assert "OPTIMIZE" not in operations(path)
+    one.run_if_due(spark, target, HOUR_MS)
+    sink.write(spark.range(4, numPartitions=2))
+    clock.seconds = 3599
+    one.run_if_due(spark, target, HOUR_MS)
+    another_run = Optimizer(clock=clock)
+    another_run.run_if_due(spark, target, HOUR_MS)
+    assert operations(path).count("OPTIMIZE") == 1
+    clock.seconds = 3600
+    one.run_if_due(spark, target, HOUR_MS)
+
+    assert operations(path).count("OPTIMIZE") == 2
+
+
+def test_an_optimize_that_fails_only_warns(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rows go on flowing; the next try is an interval away."""
+    clock = Clock()
+    optimizer = Optimizer(clock=clock)
+    target = Target(table=delta_table(), location=str(tmp_path / "nothing"))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            optimizer.run_if_due(spark, target, HOUR_MS)
+
+    assert [record.message[:8] for record in caplog.records] == ["OPTIMIZE"]
+
+
+def test_small_files_of_a_commit_are_gathered(spark: SparkSession, tmp_path: Path) -> None:
+    """By the settings that the sink sets while it writes."""
+    sink = prepared(spark, delta_table(columns={"id": "BIGINT"}), tmp_path)
+    with session_settings(spark, Upkeep(target_file_bytes=1 << 20).settings):
+        sink.write(spark.range(100, numPartitions=8))
+
+    assert sum("add" in action for action in commits(tmp_path / "orders")) == 1
