@@ -5,7 +5,16 @@ Facts about two clients, as data: librdkafka's CONFIGURATION.md and Kafka's Cons
 
 from __future__ import annotations
 
-__all__ = ["IGNORED", "PASSED_ON", "PRODUCER_ONLY", "REFUSED", "RENAMED"]
+__all__ = [
+    "IGNORED",
+    "PASSED_ON",
+    "PRODUCED",
+    "PRODUCER_DECIDES",
+    "PRODUCER_ONLY",
+    "PRODUCER_RENAMED",
+    "REFUSED",
+    "RENAMED",
+]
 
 
 def _names(text: str) -> frozenset[str]:
@@ -92,6 +101,34 @@ PRODUCER_ONLY = _names(
     """
 )
 """Properties of producers: a table may be written as well as read, so its source passes over them."""
+
+PRODUCED = _names(
+    """
+    acks batch.num.messages batch.size compression.level compression.type enable.gapless.guarantee
+    enable.idempotence linger.ms message.max.bytes message.send.max.retries message.timeout.ms
+    queue.buffering.backpressure.threshold sticky.partitioning.linger.ms transaction.timeout.ms
+    """
+)
+"""Those that a sink hands to its producers; the others of PRODUCER_ONLY mean nothing there: the sink bounds its queue
+itself, serialises itself, and has no partitioner of Java's."""
+
+PRODUCER_RENAMED = {
+    "compression.codec": "compression.type",
+    "compression.gzip.level": "compression.level",
+    "compression.lz4.level": "compression.level",
+    "compression.zstd.level": "compression.level",
+    "delivery.timeout.ms": "message.timeout.ms",
+    "max.request.size": "message.max.bytes",
+    "queue.buffering.max.ms": "linger.ms",
+    "request.required.acks": "acks",
+    "retries": "message.send.max.retries",
+}
+"""Java's name, or librdkafka's second one -> the one in PRODUCED."""
+
+PRODUCER_DECIDES = {
+    "transactional.id": "the sink names its transactions itself, after 'sink.transactional-id-prefix'",
+}
+"""Properties that a sink decides: a table that sets them is not written."""
 
 REFUSED = {
     "interceptor.classes": "it loads a class into the client",

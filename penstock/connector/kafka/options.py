@@ -5,6 +5,7 @@ Read and checked together in `settings`; names of client properties are in `clie
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from penstock.catalog.options import (
@@ -24,7 +25,10 @@ __all__ = [
     "BOUNDED_MODE",
     "BOUNDED_OFFSETS",
     "BOUNDED_TIMESTAMP",
+    "BUFFER_INTERVAL",
+    "BUFFER_ROWS",
     "CONNECTOR",
+    "DELIVERY_GUARANTEE",
     "DISCOVERY_INTERVAL",
     "FORMAT",
     "GROUP_ID",
@@ -35,13 +39,19 @@ __all__ = [
     "ON_DATA_LOSS",
     "OPTIONS",
     "PARALLELISM",
+    "PARTITIONER",
     "PROPERTIES",
+    "SEMANTIC",
     "SINK_OPTIONS",
+    "SINK_PARALLELISM",
+    "STAGING",
     "STARTUP_MODE",
     "STARTUP_OFFSETS",
     "STARTUP_TIMESTAMP",
     "TOPIC",
     "TOPIC_PATTERN",
+    "TRANSACTIONAL_ID_PREFIX",
+    "UPSERT_OPTIONS",
     "VALUE_FIELDS_INCLUDE",
     "VALUE_FORMAT",
 ]
@@ -121,28 +131,65 @@ ON_DATA_LOSS = Option(
 MAX_RECORDS = optional(
     LONG, "scan.max-records-per-batch", "read limit of a batch (Penstock's own option)"
 )
+SINK_PARALLELISM = optional(INT, "sink.parallelism", "tasks of a write; of exactly-once, its slots")
+PARTITIONER = Option(
+    key="sink.partitioner",
+    type=STRING,
+    default="default",
+    doc="'default', 'fixed' or 'round-robin'",
+)
+DELIVERY_GUARANTEE = Option(
+    key="sink.delivery-guarantee",
+    type=enum_type("none", "at-least-once", "exactly-once"),
+    default="at-least-once",
+    doc="what a failure may do to written records",
+)
+TRANSACTIONAL_ID_PREFIX = optional(
+    STRING, "sink.transactional-id-prefix", "names transactions of exactly-once"
+)
+NAMING_STRATEGY = Option(
+    key="sink.transaction-naming-strategy",
+    type=enum_type("INCREMENTING", "POOLING"),
+    default="INCREMENTING",
+    doc="accepted for Flink's sake: a slot has one transactional id here, for good",
+)
+SEMANTIC = optional(
+    enum_type("none", "at-least-once", "exactly-once"),
+    "sink.semantic",
+    "deprecated name of 'sink.delivery-guarantee'",
+)
+STAGING = Option(
+    key="sink.staging",
+    type=enum_type("auto", "always", "never"),
+    default="auto",
+    doc="whether exactly-once keeps the rows of a batch in the checkpoint before it publishes them: where a replay "
+    "may give other rows (auto), always, or never, which refuses such queries (Penstock's own option)",
+)
 SINK_OPTIONS: tuple[Option[Any], ...] = (
-    optional(INT, "sink.parallelism", "tasks of a write"),
-    Option(
-        key="sink.partitioner",
-        type=STRING,
-        default="default",
-        doc="'default', 'fixed' or 'round-robin'",
-    ),
-    Option(
-        key="sink.delivery-guarantee",
-        type=enum_type("none", "at-least-once", "exactly-once"),
-        default="at-least-once",
-        doc="what a failure may do to written records",
-    ),
-    optional(STRING, "sink.transactional-id-prefix", "names transactions of exactly-once"),
-    Option(
-        key="sink.transaction-naming-strategy",
-        type=enum_type("INCREMENTING", "POOLING"),
-        default="INCREMENTING",
-        doc="accepted for Flink's sake",
-    ),
-    optional(STRING, "sink.semantic", "deprecated name of 'sink.delivery-guarantee'"),
+    SINK_PARALLELISM,
+    PARTITIONER,
+    DELIVERY_GUARANTEE,
+    TRANSACTIONAL_ID_PREFIX,
+    NAMING_STRATEGY,
+    SEMANTIC,
+    STAGING,
+)
+BUFFER_ROWS = Option(
+    key="sink.buffer-flush.max-rows",
+    type=INT,
+    default=0,
+    doc="changes that are kept back to write the last one of each key only; 0 writes all",
+)
+BUFFER_INTERVAL = Option(
+    key="sink.buffer-flush.interval",
+    type=DURATION,
+    default=0,
+    doc="how long changes are kept back to write the last one of each key only; 0 writes all",
+)
+UPSERT_SINK_OPTIONS: tuple[Option[Any], ...] = (
+    *(option for option in SINK_OPTIONS if option.key not in ("sink.partitioner", "sink.semantic")),
+    BUFFER_ROWS,
+    BUFFER_INTERVAL,
 )
 
 OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
@@ -170,3 +217,25 @@ OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
     MAX_RECORDS,
     *SINK_OPTIONS,
 )
+
+UPSERT_OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
+    replace(CONNECTOR, doc="'upsert-kafka'"),
+    TOPIC,
+    TOPIC_PATTERN,
+    BOOTSTRAP_SERVERS,
+    GROUP_ID,
+    PROPERTIES,
+    replace(KEY_FORMAT, required=True),
+    replace(VALUE_FORMAT, required=True, doc="format of the value"),
+    KEY_FIELDS_PREFIX,
+    VALUE_FIELDS_INCLUDE,
+    BOUNDED_MODE,
+    BOUNDED_OFFSETS,
+    BOUNDED_TIMESTAMP,
+    DISCOVERY_INTERVAL,
+    PARALLELISM,
+    ON_DATA_LOSS,
+    MAX_RECORDS,
+    *UPSERT_SINK_OPTIONS,
+)
+"""Those of `upsert-kafka` (UpsertKafkaDynamicTableFactory): the key is the PRIMARY KEY, the start the beginning."""

@@ -11,6 +11,11 @@ from typing import Any
 
 from penstock.catalog.errors import OptionError
 from penstock.catalog.options import Option, PrefixOption, Resolved, resolve
+from penstock.connector.bad_record_options import (
+    BAD_RECORD_OPTIONS,
+    BadRecordSettings,
+    read_bad_record_settings,
+)
 from penstock.connector.kafka import options as o
 from penstock.connector.kafka.security import client_configuration
 from penstock.connector.kafka.startup import (
@@ -59,6 +64,7 @@ class KafkaSettings:
     tolerates_loss: bool
     max_records_per_batch: int | None
     watermark: WatermarkSettings
+    bad_records: BadRecordSettings
     resolved: Resolved = field(repr=False)
 
     @property
@@ -73,10 +79,19 @@ class KafkaSettings:
 
 
 def read_settings(
-    options: Mapping[str, str], formats: Sequence[Option[Any] | PrefixOption], *, owner: str
+    options: Mapping[str, str],
+    formats: Sequence[Option[Any] | PrefixOption],
+    *,
+    owner: str,
+    known: Sequence[Option[Any] | PrefixOption] = o.OPTIONS,
 ) -> KafkaSettings:
-    """Read a WITH clause; `formats` are the options of the table's formats. Raises OptionError as Flink does."""
-    resolved = resolve(options, [*o.OPTIONS, *WATERMARK_OPTIONS, *formats], owner=owner)
+    """Read a WITH clause; `formats` are the options of the table's formats, `known` all others.
+
+    Raises OptionError as Flink does.
+    """
+    resolved = resolve(
+        options, [*known, *WATERMARK_OPTIONS, *BAD_RECORD_OPTIONS, *formats], owner=owner
+    )
     subscription = _subscription(resolved, owner)
     properties = {
         "bootstrap.servers": resolved.get(o.BOOTSTRAP_SERVERS),
@@ -105,6 +120,7 @@ def read_settings(
         tolerates_loss=resolved.get(o.ON_DATA_LOSS) == "continue",
         max_records_per_batch=_positive(resolved, o.MAX_RECORDS, owner),
         watermark=read_watermark_settings(resolved, owner=owner, connector="kafka"),
+        bad_records=read_bad_record_settings(resolved, owner=owner),
         resolved=resolved,
     )
 

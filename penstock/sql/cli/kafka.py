@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.sql.cli import transactions
 from penstock.sql.cli.report import VerboseOption, reporting, say
 from penstock.sql.config import find_project
 
@@ -28,6 +29,8 @@ app = typer.Typer(
     help="A real single-node Kafka broker for trying things out: on 127.0.0.1, keeping records for ever.",
     no_args_is_help=True,
 )
+
+app.add_typer(transactions.app, name="transactions")
 
 DataDirOption = Annotated[
     Path | None,

@@ -1,0 +1,305 @@
+"""The client library as the sink uses it: producers with and without transactions, and markers of consumer groups.
+
+With `kafka/client.py` the only importer of the library. Plain values in, Penstock's errors out.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+)
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    ConfigResource,
+    ResourceType,
+)
+
+from penstock.catalog.errors import BrokerUnavailableError, PenstockError, SinkError
+from penstock.connector.kafka.admin import KafkaAdmin
+from penstock.connector.kafka.client import DENIED, REQUEST_TIMEOUT_S, KafkaClient
+from penstock.connector.kafka.connection import Connection
+from penstock.connector.kafka.split import TopicPartition
+
+__all__ = ["Commit", "RecordProducer", "SinkAdmin"]
+
+Commit = tuple[int, str]
+"""A committed offset and the text beside it."""
+
+GIVE_UP_AFTER_S = 60.0
+"""For starting or ending a transaction, retries included: a broker that restarts is back by then."""
+
+DRAINED_BYTES = 64 << 20
+DRAINED_RECORDS = 200_000
+"""So much is handed to the client before all of it has to be with the broker: its queue never runs full."""
+
+POLL_S = 0.1
+
+_FENCED = {
+    KafkaError._FENCED,  # noqa: SLF001  the client's own codes begin with an underscore
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.PRODUCER_FENCED,
+}
+_TIMED_OUT = {
+    KafkaError.INVALID_TXN_STATE,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
+    KafkaError.UNKNOWN_PRODUCER_ID,
+}
+
+
+class SinkAdmin(KafkaAdmin):
+    """Answers what a sink asks beside what scans ask. Any thread; every call may block up to 30 s."""
+
+    def group_commits(
+        self, group: str, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, Commit]:
+        """Look up what a group committed, open transactions waited for; missing ones are absent."""
+
+        def attempt() -> dict[TopicPartition, Commit]:
+            wanted = ConsumerGroupTopicPartitions(group, [ClientPartition(*p) for p in partitions])
+            futures = self.admin.list_consumer_group_offsets(
+                [wanted], require_stable=True, request_timeout=REQUEST_TIMEOUT_S
+            )
+            (answer,) = [future.result() for future in futures.values()]
+            return {
+                TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "")
+                for p in answer.topic_partitions
+                if p.offset >= 0
+            }
+
+        return self.patiently(f"marker of group '{group}'", attempt)
+
+    def broker_setting(self, name: str) -> str | None:
+        """Look up a setting of any broker; None where it may not be seen."""
+
+        def attempt() -> str | None:
+            nodes = self.admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S).result().nodes
+            broker = ConfigResource(ResourceType.BROKER, str(nodes[0].id))
+            futures = self.admin.describe_configs([broker], request_timeout=REQUEST_TIMEOUT_S)
+            (answer,) = [future.result() for future in futures.values()]
+            return answer[name].value if name in answer else None
+
+        try:
+            return self.patiently(f"setting '{name}'", attempt)
+        except PenstockError as error:
+            if isinstance(error, BrokerUnavailableError):
+                raise
+            return None
+
+    def group_names(self) -> tuple[str, ...]:
+        """List all consumer groups that may be seen."""
+        found = self.patiently(
+            "list of groups",
+            lambda: self.admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result(),
+        )
+        return tuple(sorted(group.group_id for group in found.valid))
+
+
+class RecordProducer(KafkaClient):
+    """Sends records, in one transaction at most. One thread; a fresh one for each transaction.
+
+    `who` names the writer in errors. Transactional where the connection has a transactional.id.
+    """
+
+    def __init__(self, connection: Connection, *, who: str) -> None:
+        super().__init__(connection)
+        self._who = who
+        self._failed: list[tuple[KafkaError, str]] = []
+        self._queued_bytes = self._queued_records = 0
+        self._began = time.monotonic()
+        self._producer: Producer = self.make(Producer)
+
+    def configuration(self) -> dict[str, Any]:
+        """Give the client library's settings; only failures are reported, record by record."""
+        settings = super().configuration()
+        # with it the client raises fatal errors out of whatever serves its callbacks, and calls the next one regardless
+        del settings["error_cb"]
+        return {
+            **settings,
+            "on_delivery": self._note_failure,
+            "delivery.report.only.error": True,
+            "queue.buffering.max.messages": 10 * DRAINED_RECORDS,
+            "queue.buffering.max.kbytes": 1 << 20,
+        }
+
+    def fence(self) -> None:
+        """Make every earlier producer of this transactional.id powerless, and wait until its transaction is over."""
+        self._patiently("the start of a transaction", self._producer.init_transactions)
+
+    def begin(self) -> None:
+        """Begin the transaction."""
+        self._at_once(self._producer.begin_transaction)
+
+    def partitions(self, topic: str) -> int:
+        """Count a topic's partitions. Raises SinkError where it is not there."""
+        found: list[int] = []
+
+        def ask(timeout_s: float) -> None:
+            described = self._producer.list_topics(topic, timeout=timeout_s).topics[topic]
+            if described.error is not None:
+                raise KafkaException(described.error)
+            found.append(len(described.partitions))
+
+        self._patiently(f"partitions of topic '{topic}'", ask)
+        return found[-1]
+
+    def send(self, topic: str, records: list[dict[str, Any]], size: int, partition: int) -> None:
+        """Hand over records of `size` bytes in all, given as `Producer.produce_batch` takes them; -1: by key."""
+        self._make_room(size, len(records))
+        queued = self._at_once(
+            lambda: self._producer.produce_batch(topic, records, partition=partition)
+        )
+        if queued != len(records):
+            failed = next(record["_error"] for record in records if record.get("_error"))
+            raise self._refused(failed, topic)
+
+    def send_with_headers(
+        self, topic: str, records: Sequence[Mapping[str, Any]], size: int, partition: int
+    ) -> None:
+        """Hand over records with headers, which the client takes one by one only."""
+        self._make_room(size, len(records))
+        for record in records:
+            try:
+                self._producer.produce(topic, partition=partition, **record)
+            except KafkaException as failure:
+                raise self._refused(failure.args[0], topic) from None
+
+    def flush(self) -> None:
+        """Wait until the broker has all records. Raises SinkError for the first that it did not take."""
+        # the client gives up on a record by itself (message.timeout.ms), so this ends
+        while self._producer.flush(REQUEST_TIMEOUT_S) and not self._failed:
+            pass
+        self._queued_bytes = self._queued_records = 0
+        if self._failed:
+            raise self._refused(*self._failed[0])
+
+    def commit(self, group: str, place: TopicPartition, commit: Commit) -> None:
+        """Commit the transaction together with an offset of `group`."""
+        offset, metadata = commit
+        marker = [ClientPartition(place.topic, place.partition, offset, metadata)]
+        member = _member_of(group, self)
+
+        def with_marker(timeout_s: float) -> None:
+            self._producer.send_offsets_to_transaction(marker, member, timeout_s)
+
+        self._patiently("the marker of a transaction", with_marker)
+        self._patiently("the commit of a transaction", self._producer.commit_transaction)
+
+    def drop(self) -> None:
+        """Let go, with all that was not committed; the next `fence` of the id ends what is open.
+
+        The client's own close is of no use here: it fails for a producer that is fenced.
+        """
+        self._producer.purge()
+        del self._producer
+
+    def _make_room(self, size: int, records: int) -> None:
+        self._queued_bytes += size
+        self._queued_records += records
+        if self._queued_bytes > DRAINED_BYTES or self._queued_records > DRAINED_RECORDS:
+            self.flush()
+            self._queued_bytes, self._queued_records = size, records
+        elif self._failed:
+            raise self._refused(*self._failed[0])
+        self._producer.poll(0)
+
+    def _note_failure(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed.append((error, message.topic() or ""))
+
+    def _at_once(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except KafkaException as failure:
+            raise self._error(failure.args[0], "a transaction") from None
+
+    def _patiently(self, asked: str, call: Callable[[float], Any]) -> None:
+        """Call until it works or cannot: the client says which of its errors may pass."""
+        began = time.monotonic()
+        while True:
+            try:
+                call(REQUEST_TIMEOUT_S)
+            except KafkaException as failure:
+                error: KafkaError = failure.args[0]
+                if not error.retriable() and error.code() != KafkaError._TIMED_OUT:  # noqa: SLF001
+                    raise self._error(error, asked) from None
+            else:
+                return
+            seconds = time.monotonic() - began
+            if seconds > GIVE_UP_AFTER_S:
+                raise self.unavailable(asked, seconds)
+            threading.Event().wait(POLL_S)
+
+    def _refused(self, error: KafkaError, topic: str) -> PenstockError:
+        """Make the error for a record that the broker, or the client, did not take."""
+        fatal = self._fatal_error()
+        if fatal is not None:
+            # the record was only thrown away with the producer, which knows the reason
+            return self._error(fatal, "a record")
+        if error.fatal() or error.code() in _FENCED:
+            return self._error(error, "a record")
+        if error.code() == KafkaError._MSG_TIMED_OUT:  # noqa: SLF001
+            return self.unavailable(f"records for topic '{topic}'", time.monotonic() - self._began)
+        if error.code() in DENIED:
+            return self.denied(error.str())
+        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            return SinkError(
+                f"a record is too large for topic '{topic}': {error.str()}",
+                hint="raise 'properties.max.request.size' of the table and max.message.bytes of the topic",
+            )
+        return SinkError(f"topic '{topic}' did not take a record: {error.str()} ({error.name()})")
+
+    def _fatal_error(self) -> KafkaError | None:
+        """Ask why the producer is of no use any more, by aborting its transaction; None where it is, or has none."""
+        if "transactional.id" not in dict(self.connection.settings):
+            return None
+        try:
+            self._producer.abort_transaction(REQUEST_TIMEOUT_S)
+        except KafkaException as failure:
+            error: KafkaError = failure.args[0]
+            return error if error.fatal() else None
+        return None
+
+    def _error(self, error: KafkaError, asked: str) -> PenstockError:
+        why = f"{error.str()} ({error.name()})"
+        if error.code() in _FENCED:
+            return SinkError(
+                f"{self._who} is fenced: a newer attempt has taken its transaction over: {why}",
+                hint="the newer attempt goes on; if this comes again and again, a second runner works on the same "
+                "checkpoint, or another pipeline uses this 'sink.transactional-id-prefix': stop one of them",
+            )
+        if error.code() in _TIMED_OUT:
+            return SinkError(
+                f"{self._who} lost its transaction: the broker ended it after transaction.timeout.ms: {why}",
+                hint="raise 'properties.transaction.timeout.ms' (and the broker's transaction.max.timeout.ms), or "
+                "write smaller batches: 'scan.max-records-per-batch' of the source",
+            )
+        if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+            return SinkError(
+                f"{self._who}: the broker does not allow so long a transaction.timeout.ms: {why}",
+                hint="lower 'properties.transaction.timeout.ms', or raise the broker's transaction.max.timeout.ms",
+            )
+        if error.code() in DENIED:
+            return self.denied(error.str())
+        return SinkError(f"{self._who}: {asked} failed: {why}")
+
+
+def _member_of(group: str, client: KafkaClient) -> Any:
+    """Make what stands for the group in a transaction: a consumer that never joins or asks."""
+    settings = {**dict(client.connection.settings), "group.id": group, "enable.auto.commit": False}
+    for name in ("transactional.id", "transaction.timeout.ms"):
+        settings.pop(name, None)
+    consumer = Consumer({**settings, "logger": client.configuration()["logger"]})
+    try:
+        return consumer.consumer_group_metadata()
+    finally:
+        consumer.close()

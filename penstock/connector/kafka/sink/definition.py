@@ -1,0 +1,48 @@
+"""Whether a table can be written at all: its formats, its metadata columns, its topics. Needs no JVM and no broker."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from penstock.catalog.errors import DefinitionError
+from penstock.connector.kafka.metadata import WRITABLE
+from penstock.connector.kafka.sink.records import record_expressions, single_topic
+from penstock.connector.kafka.source import KafkaSource
+
+__all__ = ["check_topic_given", "check_writable"]
+
+
+def check_writable(table: KafkaSource, *, owner: str) -> None:
+    """Check a table that is to be written. Raises DefinitionError, UnsupportedError."""
+    written = [column for column in table.schema.metadata if not column.virtual]
+    for column in written:
+        if column.metadata_key not in WRITABLE:
+            raise DefinitionError(
+                f"{owner}: the metadata column '{column.name}' is of '{column.metadata_key}', which can be read only",
+                hint=f"declare it VIRTUAL; metadata that can be written: {', '.join(WRITABLE)}",
+            )
+    keys = {column.metadata_key for column in written}
+    if {"headers", "header-list"} <= keys:
+        raise DefinitionError(
+            f"{owner}: 'headers' and 'header-list' are two ways to write the same headers",
+            hint="declare one of the two columns VIRTUAL",
+        )
+    if single_topic(table) is None and "topic" not in keys:
+        raise DefinitionError(
+            f"{owner}: {table.settings.subscription} is more than one topic, and no column says which one a row "
+            "goes to",
+            hint="declare a column topic STRING METADATA, or write to a table of one topic",
+        )
+    # every expression is made once, so that what cannot be written shows before anything starts
+    record_expressions(table, set(table.schema.names), owner=owner)
+
+
+def check_topic_given(table: KafkaSource, given: Collection[str], *, owner: str) -> None:
+    """Check that an INSERT into several topics says which. Raises DefinitionError."""
+    if single_topic(table) is not None:
+        return
+    (column,) = (c for c in table.schema.metadata if c.metadata_key == "topic" and not c.virtual)
+    if column.name not in given:
+        raise DefinitionError(
+            f"the INSERT leaves out column '{column.name}' of {owner}, which says the topic of each row"
+        )

@@ -1,0 +1,74 @@
+"""What a sink keeps in the checkpoint: the number of its slots, its first batch, where its markers are.
+
+Written by the driver before the first batch is, and never changed: a replay, and every later start, finds the same.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from penstock.catalog.errors import StateMismatchError
+from penstock.connector.spark.hadoop_files import read_text, write_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["FOLDER", "SinkLedger", "check_unchanged", "read_ledger", "record_ledger"]
+
+FOLDER = "kafka-sinks"
+"""In the checkpoint, beside Spark's own."""
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkLedger:
+    """What was decided when the sink began. `topic` holds the markers, with its partition 0."""
+
+    prefix: str
+    slots: int
+    first_batch: int
+    topic: str
+
+
+def read_ledger(spark: SparkSession, path: str) -> SinkLedger | None:
+    """Read it; None where the sink has not begun. Raises StateMismatchError where the file is damaged."""
+    text = read_text(spark, path)
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+        if value.pop("version") != VERSION:
+            raise ValueError("another version")
+        return SinkLedger(**value)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StateMismatchError(
+            f"the file {path} does not say how this Kafka sink began: {error}",
+            hint="restore the checkpoint from a backup; or SET another 'pipeline.name' to begin anew",
+        ) from error
+
+
+def record_ledger(spark: SparkSession, path: str, ledger: SinkLedger) -> SinkLedger:
+    """Write it, unless it is there; gives what is there then."""
+    write_text(spark, path, json.dumps({"version": VERSION, **asdict(ledger)}))
+    found = read_ledger(spark, path)
+    assert found is not None, "just written"
+    return found
+
+
+def check_unchanged(ledger: SinkLedger, *, prefix: str, slots: int | None, owner: str) -> None:
+    """Check that the table still names what the sink began with. Raises StateMismatchError."""
+    if prefix != ledger.prefix:
+        raise StateMismatchError(
+            f"{owner}: 'sink.transactional-id-prefix' was '{ledger.prefix}' when this pipeline began, and is "
+            f"'{prefix}' now: its markers would not be found",
+            hint="set it back; or SET another 'pipeline.name' to begin anew",
+        )
+    if slots is not None and slots != ledger.slots:
+        raise StateMismatchError(
+            f"{owner}: 'sink.parallelism' was {ledger.slots} when this pipeline began, and is {slots} now: rows would "
+            "move to other slots",
+            hint=f"set it to {ledger.slots}, or leave it out; or SET another 'pipeline.name' to begin anew",
+        )

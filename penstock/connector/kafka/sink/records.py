@@ -1,0 +1,128 @@
+"""From a frame of rows to a frame of records, and from there to slots: Spark expressions only.
+
+The columns of records are those of `sending`; `SLOT` and `ORDER` are added for writes that a shuffle comes before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.catalog.schema import MetadataColumn
+from penstock.catalog.types import ArrayType, RowType
+from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.connector.kafka.fields import Field, FormatChoice
+from penstock.connector.kafka.source import KafkaSource
+from penstock.connector.kafka.subscriber import TopicList
+from penstock.connector.spark.encoding import WrittenField, bytes_expression, sql_text
+from penstock.connector.spark.target_rows import spark_name, target_expressions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+__all__ = ["ORDER", "SLOT", "record_expressions", "records_of", "single_topic", "slotted"]
+
+SLOT = "__slot"
+ORDER = "__order"
+_GONE = (RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value)
+
+
+def single_topic(table: KafkaSource) -> str | None:
+    """Give the topic of a table that has one only."""
+    topics = table.settings.subscription
+    return topics.topics[0] if isinstance(topics, TopicList) and len(topics.topics) == 1 else None
+
+
+def records_of(frame: DataFrame, table: KafkaSource, *, owner: str) -> DataFrame:
+    """Give the records of `frame`, whose columns are named and typed as the table's."""
+    given = set(frame.columns)
+    metadata = [spark_name(c.name) for c in table.schema.metadata if c.name in given]
+    rows = frame.selectExpr(*target_expressions(table.schema.physical, given), *metadata)
+    return rows.selectExpr(*record_expressions(table, given, owner=owner))
+
+
+def record_expressions(table: KafkaSource, given: set[str], *, owner: str) -> list[str]:
+    """Give the Spark SQL of a record's columns, of which the table's columns `given` are the input."""
+    changes = ROW_KIND in given
+    key = "CAST(NULL AS BINARY)"
+    if table.formats.key is not None:
+        key = _bytes(table, table.projection.key, table.formats.key, owner)
+    value = _bytes(table, table.projection.value, table.formats.value, owner)
+    if changes:
+        gone = ", ".join(map(str, _GONE))
+        value = f"CASE WHEN {spark_name(ROW_KIND)} IN ({gone}) THEN NULL ELSE {value} END"
+    expressions = [f"{key} AS key", f"{value} AS value"]
+    declared = {c.metadata_key: c for c in table.schema.metadata if not c.virtual}
+    written = {key: column for key, column in declared.items() if column.name in given}
+    if "timestamp" in written:
+        expressions.append(_timestamp(written["timestamp"]))
+    if "headers" in written:
+        name = spark_name(written["headers"].name)
+        expressions.append(f"map_entries({name}) AS headers")
+    if "header-list" in written:
+        expressions.append(_header_list(written["header-list"]))
+    if "topic" in declared:
+        expressions.append(_topic(table, written.get("topic")))
+    return [*expressions, spark_name(ROW_KIND)] if changes else expressions
+
+
+def _bytes(table: KafkaSource, fields: Sequence[Field], choice: FormatChoice, owner: str) -> str:
+    written = [
+        WrittenField(name=f.name, type=f.type, expression=spark_name(f.column)) for f in fields
+    ]
+    return bytes_expression(
+        choice.format, written, table.settings.resolved, prefix=choice.prefix, owner=owner
+    )
+
+
+def _header_list(column: MetadataColumn) -> str:
+    assert isinstance(column.type, ArrayType), "checked with the table"
+    assert isinstance(column.type.element, RowType), "checked with the table"
+    name, value = (f"h.{spark_name(field.name)}" for field in column.type.element.fields)
+    text = sql_text(f"column {column.name}: a header has no name")
+    named = f"named_struct('key', coalesce({name}, raise_error({text})), 'value', {value})"
+    return f"transform({spark_name(column.name)}, h -> {named}) AS headers"
+
+
+def _timestamp(column: MetadataColumn) -> str:
+    """Give epoch ms; NULL leaves it to the client. The client takes 0 for that, too, so it cannot be written."""
+    ms = f"unix_millis({spark_name(column.name)})"
+    text = sql_text(
+        f"column {column.name}: the timestamp of a record has to be after 1970-01-01T00:00:00Z"
+    )
+    return f"CASE WHEN {ms} <= 0 THEN raise_error({text}) ELSE {ms} END AS timestamp"
+
+
+def _topic(table: KafkaSource, column: MetadataColumn | None) -> str:
+    """Check the topic of each row against the table's list or pattern (Flink's getTargetTopic)."""
+    topics, only = table.settings.subscription, single_topic(table)
+    name = "NULL" if column is None else spark_name(column.name)
+    if only is not None:
+        name = f"coalesce({name}, {sql_text(only)})"
+    if isinstance(topics, TopicList):
+        known = f"{name} IN ({', '.join(map(sql_text, topics.topics))})"
+    else:
+        known = f"{name} RLIKE {sql_text(f'^(?:{topics.pattern})' + chr(92) + 'z')}"
+    why = sql_text(f"the topic of a row has to be one of {topics}, and is ")
+    error = f"raise_error(concat({why}, coalesce({name}, 'NULL')))"
+    return f"CASE WHEN {known} THEN {name} ELSE {error} END AS topic"
+
+
+def slotted(records: DataFrame, slots: int, *, by_key: bool) -> DataFrame:
+    """Give each slot its partition, rows in the order of their splits; `by_key`: the rows of a key together.
+
+    A slot is chosen by the key, or by the whole record where there is none, so that a replay gives it the same rows.
+    """
+    names = [name for name in records.columns if name not in (SLOT, ORDER)]
+    whole = ", ".join(f"`{name}`" for name in names)
+    slot = f"CAST(pmod(CASE WHEN key IS NOT NULL THEN xxhash64(key) ELSE xxhash64({whole}) END, {slots}) AS INT)"
+    given = records if ORDER in records.columns else ordered(records)
+    chosen = given.selectExpr("*", f"{slot} AS {SLOT}")
+    sorting = ["key", ORDER] if by_key else [ORDER]
+    return chosen.repartitionById(slots, chosen[SLOT]).sortWithinPartitions(*sorting)
+
+
+def ordered(records: DataFrame) -> DataFrame:
+    """Add the order in which Spark reads the rows, which grows along each split, before a shuffle loses it."""
+    return records.selectExpr("*", f"monotonically_increasing_id() AS {ORDER}")

@@ -1,0 +1,283 @@
+"""The Kafka sink: what a query or a statement set calls. Frames in, Spark jobs of `tasks` out.
+
+Plain writes send each partition of the frame as it is; exactly-once goes through slots, see `protocol`.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from penstock.catalog.errors import SinkError, UnsupportedError
+from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.connector.contract import Guarantee, SinkSettings
+from penstock.connector.kafka.connection import Connection
+from penstock.connector.kafka.sink.checks import (
+    check_topics,
+    check_transactions,
+    marker_place,
+    transaction_timeout_ms,
+)
+from penstock.connector.kafka.sink.client import SinkAdmin
+from penstock.connector.kafka.sink.connections import producer_connection
+from penstock.connector.kafka.sink.definition import check_topic_given
+from penstock.connector.kafka.sink.ledger import (
+    FOLDER,
+    SinkLedger,
+    check_unchanged,
+    read_ledger,
+    record_ledger,
+)
+from penstock.connector.kafka.sink.marker import may_write
+from penstock.connector.kafka.sink.names import SlotNames
+from penstock.connector.kafka.sink.protocol import read_marker
+from penstock.connector.kafka.sink.records import ordered, records_of, single_topic, slotted
+from penstock.connector.kafka.sink.replay import differences
+from penstock.connector.kafka.sink.settings import (
+    Delivery,
+    KafkaSinkSettings,
+    Partitioner,
+    Staging,
+)
+from penstock.connector.kafka.sink.staging import evaluate, staged
+from penstock.connector.kafka.sink.tasks import (
+    REPORT,
+    SlotTask,
+    Transactions,
+    Writing,
+    write_plainly,
+    write_slot,
+)
+from penstock.connector.kafka.source import KafkaSource
+from penstock.connector.kafka.split import TopicPartition
+from penstock.connector.kafka.tuning import admin_connection
+from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query
+from penstock.connector.spark.target_rows import check_complete
+
+__all__ = ["KafkaSink"]
+
+logger = logging.getLogger(__name__)
+
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_SPECULATION = "spark.speculation"
+
+
+@dataclass(slots=True, kw_only=True)
+class KafkaSink:
+    """Writes into topics. `table` holds formats, columns and log-in; `upsert`: the key's last record counts."""
+
+    table: KafkaSource
+    settings: KafkaSinkSettings
+    name: str
+    upsert: bool
+    _written: dict[str, int] = field(default_factory=dict, repr=False)
+    _timeout_ms: int | None = None
+    _asked: SinkAdmin | None = field(default=None, repr=False)
+
+    @property
+    def accepts(self) -> ChangelogMode:
+        """All changes into upsert topics, else rows that stay."""
+        return ChangelogMode.ALL if self.upsert else ChangelogMode.INSERT_ONLY
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What `sink.delivery-guarantee` says."""
+        return Guarantee(self.settings.delivery.value)
+
+    def prepare(self, spark: SparkSession, schema: StructType) -> None:
+        """Check columns, topics, rights and time limits. Raises InputError, SinkError, BrokerUnavailableError."""
+        check_complete(self.table.schema, schema.names, owner=self.name)
+        check_topic_given(self.table, schema.names, owner=self.name)
+        admin = self._admin()
+        check_topics(admin, self.table.settings.subscription)
+        if self.settings.delivery is Delivery.EXACTLY_ONCE:
+            _refuse_speculation(spark, self.name)
+            timeout_ms = self._transaction_timeout_ms(admin)
+            topic = marker_place(admin, self.table.settings.subscription)
+            check_transactions(self._connection(), admin, self.settings.prefix, timeout_ms, topic)
+
+    def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
+        """Start writing batch after batch. Raises UnsupportedError for a query that could not be replayed."""
+        if self.settings.delivery is not Delivery.EXACTLY_ONCE:
+            return micro_batch_query(frame, settings, self.write_batch)
+        _refuse_speculation(frame.sparkSession, self.name)
+        write = partial(self._write_once, stages=self._stages(frame))
+        return micro_batch_query(frame, settings, write)
+
+    def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
+        """Write the rows of a micro-batch; exactly-once passes over what is written."""
+        if self.settings.delivery is Delivery.EXACTLY_ONCE:
+            self._write_once(frame, batch, stages=self._stages(frame))
+        else:
+            self._write_plainly(frame)
+
+    def write(self, frame: DataFrame) -> None:
+        """Write the rows of a batch frame; with exactly-once in one transaction."""
+        if self.settings.delivery is not Delivery.EXACTLY_ONCE:
+            self._write_plainly(frame)
+            return
+        admin = self._admin()
+        topic = marker_place(admin, self.table.settings.subscription)
+        # a writer of its own: nobody replays it, and a task that is tried again finds its marker
+        names = SlotNames.of(self.settings.prefix, uuid.uuid4().hex, self.name)
+        shared = Transactions(
+            names=names,
+            timeout_ms=self._transaction_timeout_ms(admin),
+            place=TopicPartition(topic, 0),
+            batch_id=0,
+            first_batch=0,
+            digest="once",
+        )
+        self._write_slots(records_of(frame, self.table, owner=self.name), 1, shared)
+
+    # --- exactly once ------------------------------------------------------------------------------------
+
+    def _write_once(self, frame: DataFrame, batch: MicroBatch, *, stages: bool) -> None:
+        spark = batch.spark
+        names = SlotNames.of(self.settings.prefix, batch.query_id, f"{batch.sink}/{self.name}")
+        folder = f"{batch.checkpoint}/{FOLDER}/{names.scope}"
+        ledger = self._ledger(spark, f"{folder}/began", batch.batch_id)
+        shared = Transactions(
+            names=names,
+            timeout_ms=self._transaction_timeout_ms(self._admin()),
+            place=TopicPartition(ledger.topic, 0),
+            batch_id=batch.batch_id,
+            first_batch=ledger.first_batch,
+            digest=batch.digest(),
+        )
+        follows = self._written.get(names.scope) == batch.batch_id - 1
+        if not follows and not self._is_open(shared, ledger.slots):
+            evaluate(frame)
+        else:
+            records = records_of(frame, self.table, owner=self.name)
+            if stages:
+                records = staged(spark, ordered(records), f"{folder}/staged", batch.batch_id)
+            self._write_slots(records, ledger.slots, shared)
+        self._written[names.scope] = batch.batch_id
+
+    def _ledger(self, spark: SparkSession, path: str, batch_id: int) -> SinkLedger:
+        ledger = read_ledger(spark, path)
+        if ledger is None:
+            slots = self.settings.parallelism or spark.sparkContext.defaultParallelism
+            topic = marker_place(self._admin(), self.table.settings.subscription)
+            began = SinkLedger(
+                prefix=self.settings.prefix, slots=slots, first_batch=batch_id, topic=topic
+            )
+            ledger = record_ledger(spark, path, began)
+        check_unchanged(
+            ledger, prefix=self.settings.prefix, slots=self.settings.parallelism, owner=self.name
+        )
+        return ledger
+
+    def _is_open(self, shared: Transactions, slots: int) -> bool:
+        """Tell whether a slot lacks the batch; asked where it may be a replay, before anything is computed.
+
+        Only the tasks' own answers count for what is written. Here a batch that cannot be is refused without
+        disturbing the runner that is ahead.
+        """
+        admin = self._admin()
+        claims = map(shared.claim, range(slots))
+        # every slot is asked: one that does not fit is an error, whatever the others say
+        found = [may_write(c, read_marker(admin, c.slot, shared.place)) for c in claims]
+        return any(found)
+
+    def _write_slots(self, records: DataFrame, slots: int, shared: Transactions) -> None:
+        by_key = self._by_key(records)
+        task = SlotTask(writing=self._writing(by_key=by_key), transactions=shared)
+        with _partitions_kept(records.sparkSession):
+            chosen = slotted(records, slots, by_key=by_key)
+            reports = chosen.mapInArrow(partial(write_slot, task=task), REPORT).collect()
+        reported = sorted(report["slot"] for report in reports)
+        if reported != list(range(slots)):
+            raise SinkError(
+                f"{self.name}: slots {reported} of {slots} say that they are written, so the batch is not done"
+            )
+
+    def _stages(self, frame: DataFrame) -> bool:
+        """Tell whether batches are to be kept before they are published. Raises UnsupportedError."""
+        if self.settings.staging is Staging.ALWAYS:
+            return True
+        reasons = differences(frame)
+        if not reasons:
+            return False
+        said = "; ".join(reasons)
+        if self.settings.staging is Staging.NEVER:
+            raise UnsupportedError(
+                f"{self.name}: a replayed batch might give other rows: {said}",
+                hint="leave out 'sink.staging' = 'never': batches are then kept in the checkpoint and published "
+                "from there; or set 'sink.delivery-guarantee' = 'at-least-once'",
+            )
+        logger.info("%s: batches are staged before they are published: %s", self.name, said)
+        return True
+
+    # --- plainly -----------------------------------------------------------------------------------------
+
+    def _write_plainly(self, frame: DataFrame) -> None:
+        records = records_of(frame, self.table, owner=self.name)
+        by_key = self._by_key(records)
+        tasks = self.settings.parallelism
+        if by_key and tasks is None:
+            tasks = frame.sparkSession.sparkContext.defaultParallelism
+        writing = self._writing(by_key=by_key)
+        with _partitions_kept(records.sparkSession):
+            if tasks is not None:
+                records = slotted(records, tasks, by_key=by_key)
+            records.mapInArrow(partial(write_plainly, writing=writing), REPORT).collect()
+
+    def _by_key(self, records: DataFrame) -> bool:
+        """Tell whether rows of a key have to come together: to know which of its changes is the last."""
+        return self.settings.buffers or ROW_KIND in records.columns
+
+    def _writing(self, *, by_key: bool) -> Writing:
+        # a column says the topic wherever there is one, also of a table with a single topic
+        written = {c.metadata_key for c in self.table.schema.metadata if not c.virtual}
+        return Writing(
+            connection=self._connection(),
+            topic=single_topic(self.table) if "topic" not in written else None,
+            fixed=self.settings.partitioner is Partitioner.FIXED,
+            by_key=by_key,
+            only_last=self.settings.buffers,
+        )
+
+    def _connection(self) -> Connection:
+        return producer_connection(self.table.settings.client, self.settings)
+
+    def _admin(self) -> SinkAdmin:
+        if self._asked is None:
+            self._asked = SinkAdmin(admin_connection(self.table.settings.client))
+        return self._asked
+
+    def _transaction_timeout_ms(self, admin: SinkAdmin) -> int:
+        if self._timeout_ms is None:
+            asked_ms = self.settings.transaction_timeout_ms
+            self._timeout_ms = transaction_timeout_ms(admin, asked_ms, owner=self.name)
+        return self._timeout_ms
+
+
+def _refuse_speculation(spark: SparkSession, owner: str) -> None:
+    if spark.sparkContext.getConf().get(_SPECULATION, "false").lower() == "true":
+        raise UnsupportedError(
+            f"{owner}: {_SPECULATION} = true with 'sink.delivery-guarantee' = 'exactly-once': a second attempt of a "
+            "task fences the first, which counts as a failure of it",
+            hint=f"set {_SPECULATION} to false",
+        )
+
+
+@contextmanager
+def _partitions_kept(spark: SparkSession) -> Iterator[None]:
+    """Switch off what merges or drops partitions while a job runs: a partition is a slot, an empty one too."""
+    before = spark.conf.get(_ADAPTIVE)
+    spark.conf.set(_ADAPTIVE, "false")
+    try:
+        yield
+    finally:
+        assert before is not None, "it has a default"
+        spark.conf.set(_ADAPTIVE, before)

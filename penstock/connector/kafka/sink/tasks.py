@@ -1,0 +1,140 @@
+"""What tasks do: the functions that Spark calls with the Arrow batches of a partition (mapInArrow).
+
+Each gives one row that says what it did. Penstock's errors leave as text that the driver reads again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from penstock.catalog.errors import PenstockError
+from penstock.connector.kafka.connection import Connection
+from penstock.connector.kafka.sink.client import RecordProducer
+from penstock.connector.kafka.sink.marker import Claim
+from penstock.connector.kafka.sink.names import SlotNames
+from penstock.connector.kafka.sink.protocol import SlotWriter
+from penstock.connector.kafka.sink.records import SLOT
+from penstock.connector.kafka.sink.sending import Destination, last_changes
+from penstock.connector.kafka.split import TopicPartition
+from penstock.connector.spark.failure import SparkReadableError
+
+__all__ = ["REPORT", "SlotTask", "Transactions", "Writing", "write_plainly", "write_slot"]
+
+REPORT = "slot INT, rows BIGINT, written BOOLEAN"
+_REPORT = pa.schema([("slot", pa.int32()), ("rows", pa.int64()), ("written", pa.bool_())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """How records leave a task. `by_key`: they come sorted by key, and `only_last` of each key are written."""
+
+    connection: Connection = field(repr=False)
+    topic: str | None
+    fixed: bool
+    by_key: bool = False
+    only_last: bool = False
+
+    def records(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Give what is to be sent of a task's rows."""
+        return last_changes(batches, only_last=self.only_last) if self.by_key else batches
+
+    def destination(self, task: int) -> Destination:
+        """Give where the records of a task go."""
+        return Destination(topic=self.topic, fixed=task if self.fixed else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transactions:
+    """What the slots of a batch have in common."""
+
+    names: SlotNames
+    timeout_ms: int
+    place: TopicPartition
+    batch_id: int
+    first_batch: int
+    digest: str
+
+    def claim(self, slot: int) -> Claim:
+        """Give what a slot claims to write."""
+        return Claim(
+            slot=self.names.slot(slot),
+            batch_id=self.batch_id,
+            first_batch=self.first_batch,
+            digest=self.digest,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotTask:
+    """A task of an exactly-once write."""
+
+    writing: Writing
+    transactions: Transactions
+
+
+def write_slot(batches: Iterator[pa.RecordBatch], *, task: SlotTask) -> Iterator[pa.RecordBatch]:
+    """Write one slot of a batch, or find that it is written. The partition's number is the slot's."""
+    slot, shared = _task(), task.transactions
+    writer = SlotWriter(
+        connection=task.writing.connection,
+        timeout_ms=shared.timeout_ms,
+        place=shared.place,
+        claim=shared.claim(slot),
+    )
+    try:
+        rows = writer.write(
+            task.writing.records(_checked(batches, slot)), task.writing.destination(slot)
+        )
+    except PenstockError as error:
+        raise SparkReadableError(error) from error
+    for _ in batches:  # Spark does not reuse a process that left rows unread
+        pass
+    yield _report(slot, rows or 0, written=rows is not None)
+
+
+def write_plainly(
+    batches: Iterator[pa.RecordBatch], *, writing: Writing
+) -> Iterator[pa.RecordBatch]:
+    """Write a partition's records without a transaction; ends when the broker has them all."""
+    task = _task()
+    try:
+        producer = RecordProducer(writing.connection, who=f"task {task}")
+        try:
+            rows = writing.destination(task).send(producer, writing.records(batches))
+            producer.flush()
+        finally:
+            producer.drop()
+    except PenstockError as error:
+        raise SparkReadableError(error) from error
+    yield _report(task, rows, written=True)
+
+
+def _task() -> int:
+    context = TaskContext.get()
+    assert context is not None, "runs in a task"
+    return context.partitionId()
+
+
+def _checked(batches: Iterator[pa.RecordBatch], slot: int) -> Iterator[pa.RecordBatch]:
+    """Hold Spark to it that a partition is a slot: a merged partition would write rows under another's marker."""
+    for batch in batches:
+        slots = pc.min_max(batch.column(SLOT)).as_py()
+        assert batch.num_rows == 0 or (slots["min"], slots["max"]) == (slot, slot), (
+            f"partition {slot} has rows of slots {slots}"
+        )
+        yield batch
+
+
+def _report(slot: int, rows: int, *, written: bool) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([value]).cast(f.type)
+            for value, f in zip((slot, rows, written), _REPORT, strict=True)
+        ],
+        schema=_REPORT,
+    )

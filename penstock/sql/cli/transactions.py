@@ -1,0 +1,215 @@
+"""`penstock kafka transactions`: what exactly-once pipelines left in a broker, and how to end what is open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.catalog.errors import OptionError, UnsupportedError
+from penstock.sql.cli.catalog import CatalogOption, FormatOption, open_catalog
+from penstock.sql.cli.report import (
+    OutputFormat,
+    VerboseOption,
+    print_json,
+    print_lines,
+    reporting,
+    say,
+)
+
+if TYPE_CHECKING:
+    from penstock.connector.kafka.sink.lingering import HeldBack, Slot
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="transactions",
+    help="Transactions of exactly-once pipelines: what is left in a Kafka cluster, and how to end it.",
+    no_args_is_help=True,
+)
+
+TableOption = Annotated[
+    str | None,
+    typer.Option(
+        "--table",
+        envvar="PENSTOCK_TRANSACTIONS_TABLE",
+        help="A Kafka table of the catalog: its brokers, log-in, topics and prefix. Example: `--table totals`",
+    ),
+]
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        envvar="PENSTOCK_BOOTSTRAP",
+        help="Brokers that ask for no log-in, in place of a table. Example: `--bootstrap 127.0.0.1:9092`",
+    ),
+]
+PrefixOption = Annotated[
+    str | None,
+    typer.Option(
+        "--prefix",
+        envvar="PENSTOCK_TRANSACTIONS_PREFIX",
+        help="What the transactional ids begin with; default the table's. Example: `--prefix totals`",
+    ),
+]
+TopicOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        envvar="PENSTOCK_TRANSACTIONS_TOPIC",
+        help="A topic to look at, beside the table's; may be repeated. Example: `--topic orders`",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where to look: the client's settings, a prefix of ids, topics."""
+
+    client: Mapping[str, str]
+    prefix: str
+    topics: tuple[str, ...]
+
+
+@app.command("ls")
+def ls(  # noqa: PLR0917  typer passes options by name
+    context: typer.Context,
+    table: TableOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    topic: TopicOption = None,
+    output: FormatOption = OutputFormat.TABLE,
+    catalog: CatalogOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """List transactional ids with what they committed last, and partitions that an open transaction holds back.
+
+    Example: `penstock kafka transactions ls --table totals`
+    """
+    with reporting(context, verbose=verbose):
+        from penstock.connector.kafka.sink.client import SinkAdmin
+        from penstock.connector.kafka.sink.lingering import held_back, slots
+        from penstock.connector.kafka.tuning import admin_connection
+
+        place = _place(table, bootstrap, prefix, topic, catalog)
+        admin = SinkAdmin(admin_connection(place.client))
+        found, held = slots(admin, place.prefix, place.topics), held_back(admin, place.topics)
+        if output is OutputFormat.JSON:
+            print_json(_document(found, held))
+        else:
+            print_lines(_lines(found, held))
+
+
+@app.command("abort")
+def abort_(  # noqa: PLR0917  typer passes options by name
+    context: typer.Context,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Transactional ids, as `ls` shows them."),
+    ] = None,
+    table: TableOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    catalog: CatalogOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """End open transactions. A pipeline that still runs loses its attempt and makes another: nothing is lost.
+
+    Example: `penstock kafka transactions abort --table totals`
+    """
+    with reporting(context, verbose=verbose):
+        from penstock.connector.kafka.connection import Connection
+        from penstock.connector.kafka.sink.client import SinkAdmin
+        from penstock.connector.kafka.sink.lingering import abort, slots
+        from penstock.connector.kafka.tuning import admin_connection
+
+        place = _place(table, bootstrap, prefix, None, catalog)
+        connection = admin_connection(place.client)
+        named = list(ids or ())
+        if not named:
+            if not place.prefix:
+                raise OptionError(
+                    "which transactions?", hint="name ids, or give --prefix or --table"
+                )
+            named = [
+                slot.transactional_id for slot in slots(SinkAdmin(connection), place.prefix, ())
+            ]
+        for name in named:
+            abort(Connection.of(dict(connection.settings)), name)
+            say(f"ended what was open of '{name}'")
+        if not named:
+            say(f"no transactional id begins with '{place.prefix}'")
+
+
+def _place(
+    table: str | None,
+    bootstrap: str | None,
+    prefix: str | None,
+    topics: list[str] | None,
+    catalog: str | None,
+) -> _Place:
+    if (table is None) == (bootstrap is None):
+        raise OptionError("where is the Kafka cluster?", hint="give one of --table and --bootstrap")
+    if bootstrap is not None:
+        client = {"bootstrap.servers": bootstrap}
+        return _Place(client=client, prefix=prefix or "", topics=tuple(topics or ()))
+    assert table is not None, "one of the two is given"
+    from penstock.catalog.identifier import parse_identifier
+    from penstock.catalog.names import Namespace
+    from penstock.catalog.table import Table
+    from penstock.connector.kafka.sink.sink import KafkaSink
+    from penstock.connector.kafka.subscriber import TopicList
+    from penstock.connector.registry import connector_of
+
+    store = open_catalog(catalog)
+    found = store.get(Namespace(store).resolve(parse_identifier(table)))
+    sink = connector_of(found, project=Path.cwd()).sink(found) if isinstance(found, Table) else None
+    if not isinstance(sink, KafkaSink):
+        raise UnsupportedError(f"{table} is not a Kafka table")
+    subscription = sink.table.settings.subscription
+    declared = subscription.topics if isinstance(subscription, TopicList) else ()
+    return _Place(
+        client=sink.table.settings.client,
+        prefix=sink.settings.prefix if prefix is None else prefix,
+        topics=(*declared, *(topics or ())),
+    )
+
+
+def _document(found: tuple[Slot, ...], held: tuple[HeldBack, ...]) -> object:
+    return {
+        "slots": [
+            {
+                "transactional_id": slot.transactional_id,
+                "last_batch": slot.marker.next_batch - 1 if slot.marker else None,
+                "rows": slot.marker.rows if slot.marker else None,
+            }
+            for slot in found
+        ],
+        "held_back": [
+            {
+                "topic": h.partition.topic,
+                "partition": h.partition.partition,
+                "stable": h.stable,
+                "end": h.end,
+            }
+            for h in held
+        ],
+    }
+
+
+def _lines(found: tuple[Slot, ...], held: tuple[HeldBack, ...]) -> list[str]:
+    lines = []
+    for slot in found:
+        last = "no marker under these topics"
+        if slot.marker is not None:
+            last = f"batch {slot.marker.next_batch - 1}, {slot.marker.rows} rows"
+        lines.append(f"{slot.transactional_id}  {last}")
+    lines += [
+        f"open transaction in {h.partition.topic}/{h.partition.partition}: committed records end at {h.stable}, "
+        f"the partition at {h.end}"
+        for h in held
+    ]
+    return lines or ["nothing: no such ids, and no open transaction"]

@@ -1,0 +1,257 @@
+"""Batches that are written again, in part, by two, or under another checkpoint: on a real broker."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from penstock.catalog.errors import OptionError, SinkError, StateMismatchError, decode_failure
+from penstock.connector.kafka.connection import Connection
+from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin
+from penstock.connector.kafka.sink.connections import transactional
+from penstock.connector.kafka.sink.lingering import held_back
+from penstock.connector.kafka.sink.marker import Claim
+from penstock.connector.kafka.sink.names import SlotNames
+from penstock.connector.kafka.sink.protocol import SlotWriter
+from penstock.connector.kafka.sink.sending import Destination
+from penstock.connector.kafka.split import TopicPartition
+from penstock.sql.cli.app import app
+from tests.connector.kafka.sink.writing import (
+    KEYED,
+    ONCE,
+    batch_of,
+    committed,
+    sink_into,
+    values,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.connector.kafka.sink.sink import KafkaSink
+    from tests.kafka_server import KafkaServer
+
+SLOTS = {"sink.parallelism": "3"}
+
+
+def rows(spark: SparkSession, first: int, count: int = 20) -> DataFrame:
+    """Rows with ids from `first`."""
+    return spark.range(first, first + count).selectExpr("id", "concat('n', id) AS name")
+
+
+def ids(kafka: KafkaServer, topic: str) -> list[int]:
+    """The ids that readers of committed records see, sorted."""
+    return sorted(int(value.split(":")[1].split(",")[0]) for value in values(kafka, topic, 2))
+
+
+def once(kafka: KafkaServer, topic: str, **more: str) -> KafkaSink:
+    """An exactly-once sink of three slots."""
+    return sink_into(kafka, topic, {**ONCE, **SLOTS, **KEYED, **more})
+
+
+def slot_writer(kafka: KafkaServer, topic: str, slot: str, batch_id: int) -> SlotWriter:
+    """What a task has in hand, without Spark."""
+    return SlotWriter(
+        connection=Connection.of({"bootstrap.servers": kafka.bootstrap}),
+        timeout_ms=60_000,
+        place=TopicPartition(topic, 0),
+        claim=Claim(slot=slot, batch_id=batch_id, first_batch=0, digest="d"),
+    )
+
+
+def records(*texts: str) -> list[pa.RecordBatch]:
+    """One batch of records without keys."""
+    value = pa.array([text.encode() for text in texts])
+    key = pa.nulls(len(texts), pa.binary())
+    return [pa.RecordBatch.from_arrays([key, value], names=["key", "value"])]
+
+
+def only_slot_1(batches: Any, *, task: Any) -> Any:
+    """Write as a driver's tasks do that dies after one slot."""
+    from pyspark import TaskContext
+
+    from penstock.connector.kafka.sink.tasks import write_slot
+
+    context = TaskContext.get()
+    assert context is not None
+    if context.partitionId() == 1:
+        yield from write_slot(batches, task=task)
+
+
+def test_a_replayed_batch_is_not_written_again(
+    spark: SparkSession, kafka: KafkaServer, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """Empty slots have markers too; the driver that comes back has another sink object."""
+    name = topic(partitions=2)
+    sink = once(kafka, name)
+    sink.prepare(spark, rows(spark, 0).schema)
+    sink.write_batch(rows(spark, 0, 1), batch_of(spark, tmp_path, 0))
+    sink.write_batch(rows(spark, 1), batch_of(spark, tmp_path, 1))
+    once(kafka, name).write_batch(rows(spark, 1), batch_of(spark, tmp_path, 1))
+    sink.write_batch(rows(spark, 21, 0), batch_of(spark, tmp_path, 2))
+    sink.write_batch(rows(spark, 21), batch_of(spark, tmp_path, 3))
+
+    assert ids(kafka, name) == list(range(41))
+
+
+def test_slots_that_are_committed_are_passed_over_and_the_others_written(
+    spark: SparkSession,
+    kafka: KafkaServer,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The driver died after one of three slots: the replay writes the other two, and order is kept within a key."""
+    name = topic(partitions=2)
+    sink, batch = once(kafka, name), batch_of(spark, tmp_path, 0)
+    monkeypatch.setattr("penstock.connector.kafka.sink.sink.write_slot", only_slot_1)
+    with pytest.raises(SinkError, match="not done"):
+        sink.write_batch(rows(spark, 0), batch)
+    seen = ids(kafka, name)
+    monkeypatch.undo()
+    once(kafka, name).write_batch(rows(spark, 0), batch)
+
+    assert 0 < len(seen) < 20
+    assert ids(kafka, name) == list(range(20))
+
+
+def test_a_zombie_attempt_is_fenced(kafka: KafkaServer, topic: Callable[..., str]) -> None:
+    """It has sent its rows and wakes up after its replacement has committed: nothing of it is ever seen."""
+    name, slot = topic(), "zombies-1"
+    writer = slot_writer(kafka, name, slot, 0)
+
+    def asleep() -> Any:
+        yield from records("late")
+        destination = Destination(topic=name, fixed=None)
+        assert slot_writer(kafka, name, slot, 0).write(iter(records("a", "b")), destination) == 2
+
+    with pytest.raises(SinkError, match=f"slot '{slot}' is fenced"):
+        writer.write(asleep(), Destination(topic=name, fixed=None))
+
+    assert values(kafka, name) == ["a", "b"]
+    assert writer.write(iter(records("a", "b")), Destination(topic=name, fixed=None)) is None
+
+
+def test_a_copied_checkpoint_is_refused(
+    spark: SparkSession, kafka: KafkaServer, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """It has the same query id and goes its own way: its first batch has another digest."""
+    name = topic(partitions=2)
+    sink = once(kafka, name)
+    sink.write_batch(rows(spark, 0), batch_of(spark, tmp_path / "a", 0))
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    sink.write_batch(rows(spark, 20), batch_of(spark, tmp_path / "a", 1))
+    other = batch_of(spark, tmp_path / "b", 1, offsets="further than the first went")
+
+    with pytest.raises(StateMismatchError, match="another batch of this number"):
+        once(kafka, name).write_batch(rows(spark, 20, 50), other)
+    assert ids(kafka, name) == list(range(40))
+
+
+def test_a_lost_marker_stops_the_pipeline(
+    spark: SparkSession, kafka: KafkaServer, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """The marker's group was deleted between two batches (case 30): not taken for a slot that never wrote."""
+    name = topic(partitions=2)
+    sink = once(kafka, name)
+    sink.write_batch(rows(spark, 0), batch_of(spark, tmp_path, 0))
+    slot = SlotNames.of("tests", "q", f"/{sink.name}").slot(0)
+    for future in kafka.admin.delete_consumer_groups([slot]).values():
+        future.result()
+
+    with pytest.raises(Exception, match="marker of the batch before is lost") as caught:
+        sink.write_batch(rows(spark, 20), batch_of(spark, tmp_path, 1))
+    failure = decode_failure(str(caught.value))
+    assert isinstance(failure, StateMismatchError)
+    assert "offsets.retention.minutes" in (failure.hint or "")
+
+
+def test_a_transaction_timeout_above_the_brokers_limit_is_refused(
+    spark: SparkSession, kafka: KafkaServer, topic: Callable[..., str]
+) -> None:
+    """Both numbers are named (case 26); left out, it fits the broker, unlike Flink's hour (FLINK-35870)."""
+    name = topic()
+    schema = rows(spark, 0).schema
+    once(kafka, name).prepare(spark, schema)
+
+    with pytest.raises(OptionError, match=r"'3600000' is more .* is 900000"):
+        once(kafka, name, **{"properties.transaction.timeout.ms": "3600000"}).prepare(spark, schema)
+
+
+def test_what_a_dead_attempt_left_open_does_not_outlive_the_next(
+    kafka: KafkaServer, topic: Callable[..., str]
+) -> None:
+    """A slot has one id for good, so its next attempt ends the open transaction, and readers go on."""
+    name, slot = topic(), "abandoned-0"
+    dead = RecordProducer(
+        Connection.of({"bootstrap.servers": kafka.bootstrap, "transactional.id": slot}), who="dead"
+    )
+    dead.fence()
+    dead.begin()
+    Destination(topic=name, fixed=None).send(dead, iter(records("lost")))
+    dead.flush()
+    written = slot_writer(kafka, name, slot, 0).write(
+        iter(records("kept")), Destination(topic=name, fixed=None)
+    )
+
+    assert written == 1
+    assert [message.value() for message in committed(kafka, name)] == [b"kept"]
+    with pytest.raises(SinkError, match="dead is fenced"):
+        dead.commit(slot, TopicPartition(name, 0), (1, ""))
+    dead.drop()
+
+
+def test_rows_that_a_replay_may_change_are_staged(
+    spark: SparkSession, kafka: KafkaServer, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """The replay publishes what was kept, and older batches are removed."""
+    name = topic(partitions=2)
+    chance = rows(spark, 0, 5).selectExpr("id", "uuid() AS name")
+    sink = once(kafka, name)
+    sink.write_batch(rows(spark, 100, 5), batch_of(spark, tmp_path, 0))
+    sink.write_batch(chance, batch_of(spark, tmp_path, 1))
+    (staged,) = [path for path in tmp_path.rglob("staged/*") if path.is_dir()]
+    kept = spark.read.parquet(str(staged)).count()
+    once(kafka, name).write_batch(chance, batch_of(spark, tmp_path, 1))
+
+    assert (staged.name, kept) == ("1", 5)
+    assert len(ids(kafka, name)) == 10
+
+
+def test_open_transactions_are_listed_and_ended(
+    kafka: KafkaServer, topic: Callable[..., str]
+) -> None:
+    """What a dead pipeline left holds readers back; `penstock kafka transactions abort` lets them go (FK#296)."""
+    name, slot = topic(), "lingering-0"
+    slot_writer(kafka, name, slot, 0).write(iter(records("a")), Destination(topic=name, fixed=None))
+    connection = Connection.of({"bootstrap.servers": kafka.bootstrap})
+    dead = RecordProducer(transactional(connection, slot, 60_000), who="dead")
+    dead.fence()
+    dead.begin()
+    Destination(topic=name, fixed=None).send(dead, iter(records("b")))
+    dead.flush()
+    shown = CliRunner().invoke(
+        app,
+        [
+            *("kafka", "transactions", "ls", "--bootstrap", kafka.bootstrap, "--prefix"),
+            *("lingering", "--topic", name, "--format", "json"),
+        ],
+    )
+    CliRunner().invoke(
+        app, ["kafka", "transactions", "abort", slot, "--bootstrap", kafka.bootstrap]
+    )
+    dead.drop()
+
+    assert shown.exit_code == 0
+    document = json.loads(shown.stdout)
+    assert document["slots"] == [{"transactional_id": slot, "last_batch": 0, "rows": 1}]
+    assert [held["topic"] for held in document["held_back"]] == [name]
+    assert held_back(SinkAdmin(connection), [name]) == ()
+    assert values(kafka, name) == ["a"]
