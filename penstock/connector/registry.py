@@ -16,9 +16,13 @@ __all__ = ["connector_names", "connector_of", "find_connector"]
 
 ENTRY_POINT_GROUP = "penstock.connectors"
 _BUILT_IN = (
+    ("blackhole", "penstock.connector.blackhole:BlackholeConnector"),
     ("delta", "penstock.connector.delta.connector:DeltaConnector"),
     ("filesystem", "penstock.connector.filesystem.connector:FilesystemConnector"),
+    ("jdbc", "penstock.connector.jdbc.connector:JdbcConnector"),
     ("kafka", "penstock.connector.kafka.connector:KafkaConnector"),
+    ("print", "penstock.connector.printing.connector:PrintConnector"),
+    ("upsert-kafka", "penstock.connector.kafka.upsert:UpsertKafkaConnector"),
 )
 
 

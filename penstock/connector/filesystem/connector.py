@@ -1,4 +1,4 @@
-"""The connector `filesystem`: checks a table's definition and describes its scan. Touches no file."""
+"""The connector `filesystem`: checks a table's definition, describes its scan and its sink. Touches no file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.table import Table
 from penstock.connector.contract import Sink
+from penstock.connector.filesystem.options import FORMAT
+from penstock.connector.filesystem.sink_target import is_written_only, read_target
 from penstock.connector.filesystem.source import FilesystemSource
 from penstock.connector.filesystem.table import read_table
 
@@ -27,15 +29,24 @@ class FilesystemConnector:
 
     def check(self, table: Table) -> None:
         """Check options, format and columns, without I/O. Raises OptionError, DefinitionError."""
-        read_table(table, self.project)
+        if is_written_only(table):
+            read_target(table, self.project)
+        else:
+            read_table(table, self.project)
 
     def source(self, table: Table) -> FilesystemSource:
-        """Describe the scan. Raises as `check`."""
+        """Describe the scan. Raises as `check`, and UnsupportedError for a format that is written only."""
+        if is_written_only(table):
+            raise UnsupportedError(
+                f"table {table.identifier}: files of the format '{table.option_map[FORMAT.key]}' are written, not read",
+                hint="read 'json' or 'raw' files; or keep the rows in a table with 'connector' = 'delta'",
+            )
         return FilesystemSource(table=read_table(table, self.project))
 
     def sink(self, table: Table) -> Sink:
-        """Files are only read. Raises UnsupportedError."""
-        raise UnsupportedError(
-            f"table {table.identifier}: the connector 'filesystem' cannot be written",
-            hint="write to a table with 'connector' = 'delta', whose files are part of a transaction",
-        )
+        """Describe writing files. Raises as `check`, and UnsupportedError for what is not done when writing."""
+        from penstock.connector.filesystem.sink import (
+            FilesystemSink,
+        )  # Spark, only where it is used
+
+        return FilesystemSink(target=read_target(table, self.project))

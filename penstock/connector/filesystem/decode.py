@@ -13,6 +13,7 @@ from penstock.connector.filesystem.split import FileSplit
 from penstock.connector.filesystem.table import FilesystemTable
 from penstock.connector.formats import Decoded
 from penstock.connector.formats.contract import Where
+from penstock.connector.formats.gathering import gathering
 from penstock.connector.formats.without_columns import rows_without_columns
 
 __all__ = ["LineDecoder"]
@@ -28,12 +29,16 @@ class LineDecoder:
         self._table = table
         self._wanted = wanted
         self._in_lines = {column.name: index for index, column in enumerate(in_lines)}
-        self._decoder = table.format.decoder(
+        decoder = table.format.decoder(
             [(column.name, column.type) for column in in_lines], table.settings.resolved
         )
+        self._decoder = gathering(decoder) if table.settings.bad_records.leaves_out else decoder
 
     def decode(self, lines: Sequence[bytes], where: Where) -> Decoded:
-        """Decode what the lines themselves hold. Raises BadRecordError naming the line by `where`."""
+        """Decode what the lines themselves hold. Raises BadRecordError naming the line by `where`.
+
+        A table that leaves out bad records has them listed in `Decoded.bad` instead.
+        """
         return self._decoder.decode(lines, where)
 
     def complete(self, rows: pa.RecordBatch, split: FileSplit) -> pa.RecordBatch:

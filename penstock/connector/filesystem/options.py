@@ -1,6 +1,7 @@
 """The options of filesystem tables as data: Flink's (FileSystemConnectorOptions) with its defaults, and ours.
 
-Read and checked together in `settings`. Those that only writing needs are known and have no effect.
+Read and checked together in `settings`. Those that only writing needs have no effect on a scan; `sink_settings` acts
+on them or refuses them.
 """
 
 from __future__ import annotations
@@ -20,16 +21,29 @@ from penstock.catalog.options import (
 )
 
 __all__ = [
+    "AUTO_COMPACTION",
+    "COMMIT_CLASS",
+    "COMMIT_DELAY",
+    "COMMIT_POLICY",
+    "COMMIT_TRIGGER",
+    "COMPACTION_SIZE",
     "CONNECTOR",
     "DEFAULT_PARTITION",
+    "FILE_SIZE",
     "FORMAT",
     "MAX_BYTES",
+    "MAX_ROWS_PER_FILE",
     "MONITOR_INTERVAL",
     "OPTIONS",
     "PARALLELISM",
+    "PARTITION_TIME",
     "PATH",
     "PATH_PATTERN",
+    "ROLLING_TIMES",
+    "SHUFFLE_BY_PARTITION",
     "SINK_OPTIONS",
+    "SINK_PARALLELISM",
+    "SUCCESS_FILE",
 ]
 
 MIB = 1 << 20
@@ -70,26 +84,79 @@ MAX_BYTES = Option(
     doc="read limit of a batch; of a compressed file, which is read as a whole, a byte counts "
     "(Penstock's own option)",
 )
-SINK_OPTIONS: tuple[Option[Any], ...] = (
-    optional(INT, "sink.parallelism", "tasks of a write"),
-    optional(MEMORY, "sink.rolling-policy.file-size", "size of a written file"),
+SINK_PARALLELISM = optional(INT, "sink.parallelism", "tasks of a write; default those of the query")
+MAX_ROWS_PER_FILE = optional(
+    INT,
+    "sink.max-rows-per-file",
+    "rows after which a task begins another file (Penstock's own option); default no limit",
+)
+SHUFFLE_BY_PARTITION = Option(
+    key="sink.shuffle-by-partition.enable",
+    type=BOOLEAN,
+    default=False,
+    doc="whether rows of one folder go to one task, so that a batch adds one file to a folder",
+)
+COMMIT_TRIGGER = Option(
+    key="sink.partition-commit.trigger",
+    type=enum_type("process-time", "partition-time"),
+    default="process-time",
+    doc="what a folder's end is told by",
+)
+COMMIT_DELAY = Option(
+    key="sink.partition-commit.delay",
+    type=DURATION,
+    default=0,
+    doc="how long a folder stays open",
+)
+COMMIT_POLICY: Option[str | None] = optional(
+    STRING,
+    "sink.partition-commit.policy.kind",
+    "how a folder's end is made known: 'success-file'; default not at all",
+)
+SUCCESS_FILE = Option(
+    key="sink.partition-commit.success-file.name",
+    type=STRING,
+    default="_SUCCESS",
+    doc="empty file that marks a folder as complete",
+)
+AUTO_COMPACTION = Option(
+    key="auto-compaction",
+    type=BOOLEAN,
+    default=False,
+    doc="whether written files are merged",
+)
+FILE_SIZE = optional(MEMORY, "sink.rolling-policy.file-size", "size of a written file")
+ROLLING_TIMES: tuple[Option[Any], ...] = (
     optional(DURATION, "sink.rolling-policy.rollover-interval", "age of a written file"),
     optional(DURATION, "sink.rolling-policy.check-interval", "how often ages are looked at"),
     optional(DURATION, "sink.rolling-policy.inactivity-interval", "silence that ends a file"),
-    optional(BOOLEAN, "sink.shuffle-by-partition.enable", "whether rows are sorted into folders"),
-    optional(STRING, "sink.partition-commit.trigger", "what a folder's end is told by"),
-    optional(DURATION, "sink.partition-commit.delay", "how long a folder stays open"),
+)
+PARTITION_TIME: tuple[Option[Any], ...] = (
     optional(STRING, "sink.partition-commit.watermark-time-zone", "zone of the folders' times"),
-    optional(STRING, "sink.partition-commit.policy.kind", "how a folder's end is made known"),
-    optional(STRING, "sink.partition-commit.policy.class", "class that does so"),
-    optional(STRING, "sink.partition-commit.policy.class.parameters", "what it is made with"),
-    optional(STRING, "sink.partition-commit.success-file.name", "file that marks the end"),
     optional(STRING, "partition.time-extractor.kind", "how a folder's time is found"),
     optional(STRING, "partition.time-extractor.class", "class that does so"),
     optional(STRING, "partition.time-extractor.timestamp-pattern", "where the time stands"),
     optional(STRING, "partition.time-extractor.timestamp-formatter", "how the time is written"),
-    optional(BOOLEAN, "auto-compaction", "whether written files are merged"),
-    optional(MEMORY, "compaction.file-size", "size of a merged file"),
+)
+COMMIT_CLASS: tuple[Option[Any], ...] = (
+    optional(STRING, "sink.partition-commit.policy.class", "class that makes it known"),
+    optional(STRING, "sink.partition-commit.policy.class.parameters", "what it is made with"),
+)
+COMPACTION_SIZE = optional(MEMORY, "compaction.file-size", "size of a merged file")
+SINK_OPTIONS: tuple[Option[Any], ...] = (
+    SINK_PARALLELISM,
+    MAX_ROWS_PER_FILE,
+    SHUFFLE_BY_PARTITION,
+    COMMIT_TRIGGER,
+    COMMIT_DELAY,
+    COMMIT_POLICY,
+    SUCCESS_FILE,
+    AUTO_COMPACTION,
+    FILE_SIZE,
+    *ROLLING_TIMES,
+    *PARTITION_TIME,
+    *COMMIT_CLASS,
+    COMPACTION_SIZE,
 )
 OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
     CONNECTOR,

@@ -25,7 +25,8 @@ from penstock.connector.filesystem.lines import (
 )
 from penstock.connector.filesystem.location import Folder
 from penstock.connector.filesystem.split import FileSplit
-from penstock.connector.source.records import RawRecord, RecordsWithSplitIds
+from penstock.connector.formats.contract import BadValue
+from penstock.connector.source.records import BadRecord, RawRecord, RecordsWithSplitIds, Stage
 from penstock.connector.source.split import Split
 
 __all__ = ["FileSplitReader", "open_lines"]
@@ -64,13 +65,27 @@ class LineOrigins:
 
     def of(self, rows: Sequence[int]) -> Sequence[RawRecord]:
         """Give the lines of rows, by their index in the batch."""
-        lines = split_lines(self.piece.data)
         indices = rows if self.rows is None else [int(self.rows[row]) for row in rows]
-        positions = line_positions(self.piece, indices)
-        return [
-            RawRecord(position=at, key=None, value=lines[index], where=_where(self.split, at))
-            for index, at in zip(indices, positions, strict=True)
-        ]
+        return _records(self.piece, self.split, indices)
+
+
+def _records(piece: Piece, split: FileSplit, indices: Sequence[int]) -> list[RawRecord]:
+    """Give lines of a piece as records."""
+    lines = split_lines(piece.data)
+    return [
+        RawRecord(
+            position=at, key=None, value=lines[index], where=_where(split, at), path=split.path
+        )
+        for index, at in zip(indices, line_positions(piece, indices), strict=True)
+    ]
+
+
+def _bad(piece: Piece, split: FileSplit, values: Sequence[BadValue]) -> list[BadRecord]:
+    records = _records(piece, split, [value.index for value in values])
+    return [
+        BadRecord(record=record, stage=Stage.VALUE, error=value.error)
+        for record, value in zip(records, values, strict=True)
+    ]
 
 
 class FileSplitReader:
@@ -133,7 +148,8 @@ class FileSplitReader:
             lines = self._opened[split_id] = open_lines(self._folder, split)
         piece = lines.next_piece()
         where = lambda index: _where(split, line_position(piece, index))  # noqa: E731  of this piece
-        decoded = self._decoder.decode(split_lines(piece.data), where)
+        lines_of_piece = split_lines(piece.data)
+        decoded = self._decoder.decode(lines_of_piece, where)
         rows = self._decoder.complete(decoded.batch, split)
         if piece.last:
             self._finish(split_id)
@@ -142,6 +158,8 @@ class FileSplitReader:
             finished=frozenset({split_id}) if piece.last else frozenset(),
             positions={split_id: piece.end},
             skipped=decoded.skipped,
+            read={split_id: len(lines_of_piece)},
+            bad={split_id: _bad(piece, split, decoded.bad)} if decoded.bad else {},
             origins=(
                 {split_id: LineOrigins(piece=piece, split=split, rows=decoded.kept)}
                 if self._origins

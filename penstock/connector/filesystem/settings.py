@@ -10,6 +10,11 @@ from typing import Any
 
 from penstock.catalog.errors import OptionError
 from penstock.catalog.options import Option, Resolved, resolve
+from penstock.connector.bad_record_options import (
+    BAD_RECORD_OPTIONS,
+    BadRecordSettings,
+    read_bad_record_settings,
+)
 from penstock.connector.filesystem import options as o
 from penstock.connector.filesystem.location import Location, locate
 from penstock.connector.java_pattern import java_pattern
@@ -37,6 +42,7 @@ class FilesystemSettings:
     max_bytes_per_batch: int
     default_partition: str
     watermark: WatermarkSettings
+    bad_records: BadRecordSettings
     resolved: Resolved = field(repr=False)
 
 
@@ -44,7 +50,9 @@ def read_settings(
     options: Mapping[str, str], formats: Sequence[Option[Any]], *, owner: str, project: Path
 ) -> FilesystemSettings:
     """Read a WITH clause; `formats` are the options of the table's format. No I/O. Raises OptionError."""
-    resolved = resolve(options, [*o.OPTIONS, *WATERMARK_OPTIONS, *formats], owner=owner)
+    resolved = resolve(
+        options, [*o.OPTIONS, *WATERMARK_OPTIONS, *BAD_RECORD_OPTIONS, *formats], owner=owner
+    )
     path, pattern = resolved.get(o.PATH), resolved.get(o.PATH_PATTERN)
     if not path.strip():
         raise OptionError(f"{owner}: option '{o.PATH.key}' is empty", hint=o.PATH.doc)
@@ -66,6 +74,7 @@ def read_settings(
         max_bytes_per_batch=_positive(resolved, o.MAX_BYTES, owner) or 1,
         default_partition=resolved.get(o.DEFAULT_PARTITION),
         watermark=read_watermark_settings(resolved, owner=owner, connector="filesystem"),
+        bad_records=read_bad_record_settings(resolved, owner=owner),
         resolved=resolved,
     )
 

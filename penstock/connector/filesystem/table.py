@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.schema import Schema
 from penstock.catalog.table import Table
+from penstock.connector.bad_record_options import check_against_format
+from penstock.connector.changelog import ChangelogMode
 from penstock.connector.filesystem import options as o
 from penstock.connector.filesystem.metadata import METADATA_TYPES
 from penstock.connector.filesystem.partitions import Partitioning, partitioning_of
@@ -28,8 +31,9 @@ class FilesystemTable:
 
     @property
     def skips_bad_records(self) -> bool:
-        """Whether the format leaves out what it cannot decode."""
-        return self.format.skips_bad_records(self.settings.resolved)
+        """Whether what cannot be decoded is left out, by the format or by `bad-records`."""
+        by_format = self.format.skips_bad_records(self.settings.resolved)
+        return by_format or self.settings.bad_records.leaves_out
 
 
 def read_table(table: Table, project: Path) -> FilesystemTable:
@@ -48,9 +52,22 @@ def read_table(table: Table, project: Path) -> FilesystemTable:
         for column in table.schema.physical
         if column.name not in table.partition_keys
     ]
+    _check_insert_only(found, owner)
     found.check(in_lines, settings.resolved)
+    check_against_format(
+        settings.resolved, owner=owner, format_skips=found.skips_bad_records(settings.resolved)
+    )
     for column in table.schema.metadata:
         check_metadata_column(column, METADATA_TYPES, owner=owner, connector="filesystem")
     return FilesystemTable(
         schema=table.schema, settings=settings, partitioning=partitioning, format=found
     )
+
+
+def _check_insert_only(found: Format, owner: str) -> None:
+    if found.changes is not ChangelogMode.INSERT_ONLY:
+        raise UnsupportedError(
+            f"{owner}: files of changes in the format '{found.identifier}' are not supported by 'filesystem'",
+            hint="read changes from a topic, with 'connector' = 'kafka'; or the envelopes themselves, with "
+            "'format' = 'json' and columns such as after ROW<...>",
+        )

@@ -69,7 +69,7 @@ def test_every_option_of_the_scan_is_understood() -> None:
     [
         ({"path": None, "format": None}, "missing: format, path"),
         ({"path": " "}, "'path' is empty"),
-        ({"format": "parquet"}, "no format 'parquet'"),
+        ({"format": "avro"}, "no format 'avro'"),
         ({"source.monitor-interval": "0 s"}, "must be more than nothing"),
         ({"scan.parallelism": "0"}, "must be at least 1"),
         ({"source.max-bytes-per-batch": "0"}, "must be at least 1"),
@@ -85,6 +85,14 @@ def test_options_that_cannot_be_are_refused(options: dict[str, str | None], part
 
     assert isinstance(error, OptionError)
     assert part in error.message
+
+
+def test_files_of_changes_are_refused() -> None:
+    """With what reads them."""
+    error = refusal({"format": "debezium-json"})
+
+    assert isinstance(error, UnsupportedError)
+    assert "'connector' = 'kafka'" in (error.hint or "")
 
 
 def test_the_format_decodes_the_columns_that_are_not_in_the_path() -> None:
@@ -122,14 +130,6 @@ def test_metadata_has_flinks_names_and_types(key: str, kind: str, part: str) -> 
 
     assert part in error.message
     assert error.hint
-
-
-def test_a_filesystem_table_is_not_written() -> None:
-    """The error says what is."""
-    with pytest.raises(UnsupportedError) as caught:
-        FilesystemConnector(project=Path("/")).sink(file_table("/data"))
-
-    assert "'connector' = 'delta'" in (caught.value.hint or "")
 
 
 def test_relative_paths_are_the_projects() -> None:

@@ -1,0 +1,151 @@
+"""The connection to a database: opened for one transaction, its failures explained. The only user of the drivers.
+
+Every transaction has a connection of its own: a micro-batch takes longer than opening one, and nothing is held between.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from penstock.catalog.errors import ConfigError, InputError, PenstockError, SinkError
+from penstock.connector.jdbc.address import Address, Backend
+
+__all__ = ["Database", "RefusedRowsError"]
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+"""Times the number of the attempt, as in Flink."""
+
+# SQLSTATE classes that pass: connection, rollback (deadlock), resources, operator, system; and a lock that was not had
+_PASSING = frozenset({"08", "40", "53", "57", "58", "55"})
+# and those of settings: authorization, no such database or schema or table, rights
+_SETTINGS = frozenset({"28", "3D", "3F", "42"})
+# what a server says before there is a connection comes without a state
+_REFUSED = re.compile(r"FATAL: .*(authentication failed|does not exist|no pg_hba.conf entry)")
+
+
+class RefusedRowsError(SinkError):
+    """The database refused rows, and would again: a constraint, a value that a column cannot hold."""
+
+    permanent = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """Runs transactions at an address. `shown` names the target in messages."""
+
+    address: Address
+    username: str | None
+    password: str | None
+    connect_timeout_s: int
+    retries: int
+    shown: str
+
+    def __repr__(self) -> str:
+        return f"Database({self.address.shown})"
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in a transaction; again, all of it, where the connection was lost or the database says so.
+
+        Whether a commit that got no answer was done, `work` has to find out itself. Raises ConfigError where the
+        database cannot be used so, SinkError where it may be later, RefusedRowsError for the rows.
+        """
+        engine = self._engine()
+        attempt = 0
+        while True:
+            try:
+                return self._transaction(engine, work)
+            except (SQLAlchemyError, engine.dialect.loaded_dbapi.Error) as error:
+                failure, passes = self._explained(error)
+                attempt += 1
+                if not passes or attempt > self.retries:
+                    raise failure from error
+                log.warning("%s; attempt %d follows", failure.message, attempt + 1)
+                Event().wait(RETRY_S * attempt)
+
+    def _transaction(self, engine: Engine, work: Callable[[Connection], T]) -> T:
+        if self.address.backend is Backend.SQLITE and not Path(self.address.database).exists():
+            # the driver would make an empty one
+            raise ConfigError(
+                f"{self.shown}: there is no such file",
+                hint="create the database first; a relative path is relative to the project",
+            )
+        with engine.begin() as connection:
+            if self.address.backend is Backend.SQLITE:
+                # Python's driver begins with the first INSERT, after what was read
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            return work(connection)
+
+    def _engine(self) -> Engine:
+        place = self.address
+        if place.backend is Backend.SQLITE:
+            url = URL.create("sqlite", database=place.database)
+            arguments: dict[str, Any] = {"timeout": self.connect_timeout_s}
+        else:
+            url = URL.create(
+                "postgresql+psycopg",
+                username=self.username,
+                password=self.password,
+                host=place.host,
+                port=place.port,
+                database=place.database,
+            )
+            arguments = _libpq(place, self.connect_timeout_s)
+        try:
+            return create_engine(
+                url, poolclass=NullPool, connect_args=arguments, hide_parameters=True
+            )
+        except ImportError as error:
+            raise ConfigError(
+                f"{self.shown} needs the Python package {error.name!r}",
+                hint="pip install 'penstock[jdbc]'",
+            ) from error
+
+    def _explained(self, error: Exception) -> tuple[PenstockError, bool]:
+        """Give the product's error, and whether another attempt may do."""
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        text = " ".join(str(cause).split())
+        state = getattr(cause, "sqlstate", None) or ""
+        if state[:2] in _SETTINGS or (not state and _REFUSED.search(text)):
+            return _unusable(self.shown, text), False
+        lost = isinstance(error, DBAPIError) and error.connection_invalidated
+        operational = (
+            isinstance(error, OperationalError) or type(cause).__name__ == "OperationalError"
+        )
+        if lost or state[:2] in _PASSING or (operational and not state):
+            message = f"{self.shown} cannot be written: {text}"
+            return SinkError(message, hint="is the database there, and its address right?"), True
+        return RefusedRowsError(f"{self.shown} refuses the batch: {text}"), False
+
+
+def _libpq(place: Address, connect_timeout_s: int) -> dict[str, Any]:
+    parameters = dict(place.parameters)
+    search_path = parameters.pop("search_path", None)
+    if search_path is not None:
+        parameters["options"] = f"-csearch_path={search_path}"
+    return {
+        "connect_timeout": connect_timeout_s,
+        "application_name": "penstock",
+        "client_encoding": "UTF8",
+        **parameters,
+    }
+
+
+def _unusable(shown: str, text: str) -> InputError:
+    return ConfigError(
+        f"{shown} cannot be used: {text}",
+        hint="check 'url', 'table-name', 'username' and 'password', and the user's rights in the database",
+    )

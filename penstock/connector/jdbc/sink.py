@@ -1,0 +1,192 @@
+"""Writing into a database exactly once: a transaction for each micro-batch, with a row of the ledger inside it.
+
+The driver holds the one connection; tasks turn rows into the database's text, piece by piece, and the driver passes
+the pieces on. The ledger's row (application id, batch, digest) is committed with the rows or not at all, so a batch
+that is replayed, or a commit whose answer was lost, is found there and passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import TYPE_CHECKING, assert_never
+
+from sqlalchemy import Connection, Inspector, inspect
+
+from penstock.catalog.errors import DefinitionError, StateMismatchError
+from penstock.catalog.identifier import quote
+from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+from penstock.connector.contract import Guarantee, SinkSettings
+from penstock.connector.jdbc import statements as sql
+from penstock.connector.jdbc.address import Backend
+from penstock.connector.jdbc.database import Database
+from penstock.connector.jdbc.settings import JdbcTable
+from penstock.connector.jdbc.wire import WIRE_SCHEMA, encoder, tuples, wire_expression
+from penstock.connector.spark.last_batch import LastBatch, is_written
+from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query, pass_over
+from penstock.connector.spark.target_rows import check_complete, target_expressions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+    from sqlalchemy.sql import TableClause
+
+__all__ = ["JdbcSink"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JdbcSink:
+    """Appends to a table; or, where it has a PRIMARY KEY, puts and deletes rows by it: a key's last change wins."""
+
+    table: JdbcTable
+
+    @property
+    def accepts(self) -> ChangelogMode:
+        """All changes where there is a key to find rows by."""
+        return ChangelogMode.ALL if self.table.key else ChangelogMode.INSERT_ONLY
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """A batch that is run again changes nothing."""
+        return Guarantee.EXACTLY_ONCE
+
+    def prepare(self, spark: SparkSession, schema: StructType) -> None:  # noqa: ARG002  of the contract
+        """Check the table in the database, and make the ledger. Raises InputError, SinkError."""
+        check_complete(self.table.schema, schema.names, owner=self.table.owner)
+        left_out = [name for name in self.table.key if name not in schema.names]
+        if left_out:
+            raise DefinitionError(
+                f"the INSERT leaves out {', '.join(left_out)} of the PRIMARY KEY of {self.table.owner}"
+            )
+        self._database.run(self._check)
+
+    def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
+        """Start the streaming query."""
+        return micro_batch_query(frame, settings, self.write_batch)
+
+    def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
+        """Write a micro-batch in one transaction. Raises StateMismatchError where ledger and checkpoint do not fit."""
+        digest = batch.digest()
+        ledger = sql.ledger_table(self.table.database_schema)
+
+        def work(connection: Connection) -> None:
+            row = connection.execute(sql.read_ledger(ledger, batch.application_id)).first()
+            last = None if row is None else LastBatch(batch_id=row.batch_id, digest=row.digest)
+            if is_written(last, batch, digest, target=f"the ledger beside {self.table.shown}"):
+                pass_over(frame)
+                return
+            entry = LastBatch(batch_id=batch.batch_id, digest=digest)
+            # before the rows: two runners of a new pipeline meet here, and one of them fails
+            connection.execute(
+                sql.write_ledger(ledger, batch.application_id, entry, first=last is None)
+            )
+            self._put(connection, frame)
+
+        self._database.run(work)
+
+    def write(self, frame: DataFrame) -> None:
+        """Write the rows of a batch frame in one transaction."""
+        self._database.run(lambda connection: self._put(connection, frame))
+
+    @property
+    def _database(self) -> Database:
+        table = self.table
+        return Database(
+            address=table.address,
+            username=table.username,
+            password=table.password,
+            connect_timeout_s=table.connect_timeout_s,
+            retries=table.retries,
+            shown=table.shown,
+        )
+
+    def _check(self, connection: Connection) -> None:
+        looked = inspect(connection)
+        name, schema = self.table.name, self.table.database_schema
+        if not looked.has_table(name, schema):
+            raise StateMismatchError(
+                f"there is no {self.table.shown}",
+                hint="create it in the database first, with the columns that are declared here",
+            )
+        there = {column["name"] for column in looked.get_columns(name, schema)}
+        for column in self.table.schema.physical:
+            if column.name not in there:
+                raise StateMismatchError(
+                    f"{self.table.shown} has no column {quote(column.name)}; its columns are: "
+                    f"{', '.join(sorted(there))}",
+                    hint="names are compared exactly; declare the column as it is there",
+                )
+        if self.table.key:
+            self._check_key(looked)
+        sql.ledger_table(schema).create(connection, checkfirst=True)
+
+    def _check_key(self, looked: Inspector) -> None:
+        """Check that the database tells rows apart by the declared key, which ON CONFLICT asks for."""
+        name, schema = self.table.name, self.table.database_schema
+        keys = [set(looked.get_pk_constraint(name, schema)["constrained_columns"])]
+        keys += [set(each["column_names"]) for each in looked.get_unique_constraints(name, schema)]
+        # a partial index (PostgreSQL) holds for some rows only
+        keys += [
+            {column for column in index["column_names"] if column is not None}
+            for index in looked.get_indexes(name, schema)
+            if index["unique"] and not index.get("dialect_options", {}).get("postgresql_where")
+        ]
+        if set(self.table.key) not in keys:
+            raise StateMismatchError(
+                f"{self.table.shown} has no primary key or unique index of ({', '.join(self.table.key)})",
+                hint="the PRIMARY KEY that is declared here has to be one there, or rows could not be replaced",
+            )
+
+    def _put(self, connection: Connection, frame: DataFrame) -> None:
+        given = [
+            column for column in self.table.schema.physical if column.name in set(frame.columns)
+        ]
+        names = [column.name for column in given]
+        rows = frame.selectExpr(*target_expressions(given, frame.columns))
+        wire = [wire_expression(column, self.table.address.backend) for column in given]
+        target = sql.target_table(self.table.name, self.table.database_schema, names)
+        if not self.table.key:
+            self._send(connection, rows.selectExpr(*wire), target, names)
+            return
+        kind = ROW_KIND if ROW_KIND in frame.columns else f"{RowKind.INSERT.value} AS {ROW_KIND}"
+        batch = sql.batch_table(names)
+        dialect = connection.dialect
+        connection.exec_driver_sql(sql.create_batch(target, dialect))
+        if self.table.address.backend is Backend.POSTGRESQL:
+            connection.exec_driver_sql(sql.number_rows(dialect))
+        self._send(connection, rows.selectExpr(*wire, kind), batch, [*names, ROW_KIND])
+        connection.execute(sql.delete_gone(target, batch, self.table.key))
+        connection.execute(
+            sql.put_newest(target, batch, self.table.key, self.table.address.backend)
+        )
+
+    def _send(
+        self, connection: Connection, rows: DataFrame, into: TableClause, columns: Sequence[str]
+    ) -> None:
+        """Send rows in their order; the pieces of one partition at a time are on the driver."""
+        backend = self.table.address.backend
+        pieces = rows.mapInArrow(encoder(backend, self.table.rows_at_once), WIRE_SCHEMA)
+        payloads = (bytes(row[0]) for row in pieces.toLocalIterator(prefetchPartitions=True))
+        driver = connection.connection.driver_connection
+        assert driver is not None, "a transaction has a connection"
+        match backend:
+            case Backend.POSTGRESQL:
+                text = sql.copy_in(into, columns, connection.dialect)
+                with driver.cursor() as cursor, cursor.copy(text) as copy:
+                    for payload in payloads:
+                        copy.write(payload)
+            case Backend.SQLITE:
+                numbered = into.name == sql.BATCH
+                names = [*columns, sql.ORDER] if numbered else columns
+                text = sql.insert_values(into, names, connection.dialect)
+                found = chain.from_iterable(tuples(payload) for payload in payloads)
+                driver.executemany(text, _numbered(found) if numbered else found)
+            case _:
+                assert_never(backend)
+
+
+def _numbered(rows: Iterator[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
+    numbers = count()
+    return ((*row, next(numbers)) for row in rows)

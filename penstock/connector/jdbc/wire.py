@@ -1,0 +1,106 @@
+"""Rows on their way to the database: Spark expressions and Arrow batches. Runs in tasks, knows no connection.
+
+PostgreSQL gets the text of COPY, made of whole batches at once; SQLite gets Arrow, which its driver takes as tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import assert_never
+
+import pyarrow as pa
+from pyarrow import csv
+
+from penstock.catalog import types as t
+from penstock.catalog.schema import PhysicalColumn
+from penstock.connector.jdbc.address import Backend
+from penstock.connector.spark.target_rows import spark_name
+
+__all__ = ["WIRE_SCHEMA", "encoder", "tuples", "wire_expression"]
+
+WIRE_SCHEMA = "payload BINARY"
+"""What `encoder` gives: a row for each piece."""
+
+_CSV = csv.WriteOptions(include_header=False)  # texts are quoted and NULL is not, as COPY wants it
+_SQLITES = (
+    t.TinyIntType,
+    t.SmallIntType,
+    t.IntType,
+    t.BigIntType,
+    t.FloatType,
+    t.DoubleType,
+    t.CharType,
+    t.VarCharType,
+    t.BinaryType,
+    t.VarBinaryType,
+)
+"""What SQLite holds as it is; other values are text, which a column's affinity may turn into a number."""
+
+
+def wire_expression(column: PhysicalColumn, backend: Backend) -> str:
+    """Give the Spark expression of a column as the database takes it."""
+    name = spark_name(column.name)
+    match backend:
+        case Backend.POSTGRESQL:
+            return f"{_for_postgresql(column.type, name)} AS {name}"
+        case Backend.SQLITE:
+            return f"{_for_sqlite(column.type, name)} AS {name}"
+    assert_never(backend)
+
+
+def encoder(
+    backend: Backend, rows_at_once: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function of `mapInArrow` that turns batches into pieces of at most so many rows, in order."""
+    match backend:
+        case Backend.POSTGRESQL:
+            encode = _copy_text
+        case Backend.SQLITE:
+            encode = _ipc
+        case _:
+            assert_never(backend)
+
+    def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for start in range(0, batch.num_rows, rows_at_once):
+                payload = encode(batch.slice(start, rows_at_once))
+                yield pa.record_batch([pa.array([payload], pa.binary())], names=["payload"])
+
+    return pieces
+
+
+def tuples(payload: bytes) -> list[tuple[object, ...]]:
+    """Give the rows of a piece for SQLite."""
+    table = pa.ipc.open_stream(payload).read_all()
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _for_postgresql(logical: t.LogicalType, name: str) -> str:
+    match logical:
+        case t.BinaryType() | t.VarBinaryType():
+            return f"concat('\\\\x', hex({name}))"  # bytea's hex format
+    return name
+
+
+def _for_sqlite(logical: t.LogicalType, name: str) -> str:
+    match logical:
+        case t.BooleanType():
+            return f"CAST({name} AS INT)"
+        case t.TimestampLtzType():
+            return f"CAST(convert_timezone('UTC', CAST({name} AS TIMESTAMP_NTZ)) AS STRING)"
+    return name if isinstance(logical, _SQLITES) else f"CAST({name} AS STRING)"
+
+
+def _copy_text(batch: pa.RecordBatch) -> bytes:
+    out = pa.BufferOutputStream()
+    csv.write_csv(batch, out, _CSV)
+    encoded: bytes = out.getvalue().to_pybytes()
+    return encoded
+
+
+def _ipc(batch: pa.RecordBatch) -> bytes:
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, batch.schema) as stream:
+        stream.write_batch(batch)
+    encoded: bytes = out.getvalue().to_pybytes()
+    return encoded
