@@ -28,9 +28,22 @@ MAY_SLEEP = {"connector/kafka/warden.py", "connector/kafka/broker_record.py"}
 
 CLOCKS = {"sql/run/clock.py"}
 
-CLIENT_LIBRARIES = {"confluent_kafka": ("connector/kafka/client.py",)}
+CLIENT_LIBRARIES = {
+    "confluent_kafka": (
+        "connector/kafka/admin.py",
+        "connector/kafka/client.py",
+        "connector/kafka/consumer.py",
+        "connector/kafka/sink/client.py",
+    )
+}
 
-SPARK_FOLDERS = ("connector/spark/", "connector/delta/", "sql/plan/", "sql/run/")
+SPARK_FOLDERS = (
+    "connector/spark/",
+    "connector/delta/",
+    "connector/kafka/sink/",
+    "sql/plan/",
+    "sql/run/",
+)
 
 
 def name_of(path: Path) -> str:

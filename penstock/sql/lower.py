@@ -6,7 +6,7 @@ types, functions. Options of connectors are the connectors' to check.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
@@ -17,9 +17,11 @@ from penstock.catalog.errors import (
     InputErrors,
     SqlSyntaxError,
     UnknownObjectError,
+    UnsupportedError,
 )
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import View
+from penstock.sql.compound import ExplainText, SetText, cut
 from penstock.sql.definitions import define_table, define_view, option_keys
 from penstock.sql.insertion import lower_insert
 from penstock.sql.lookup import check_query, find_object, identifier_of
@@ -31,6 +33,8 @@ from penstock.sql.statements import (
     Describe,
     DropTable,
     DropView,
+    Explain,
+    InsertInto,
     ResetOption,
     Select,
     SetOption,
@@ -38,6 +42,7 @@ from penstock.sql.statements import (
     ShowOptions,
     ShowTables,
     Statement,
+    StatementSet,
     Use,
 )
 from penstock.sql.syntax import parse_tree
@@ -122,15 +127,49 @@ def parse_statement(text: StatementText, namespace: Namespace) -> Statement:
     Raises SqlSyntaxError, UnsupportedError, UnknownObjectError, DefinitionError, ObjectExistsError,
     or InputErrors if there are several.
     """
-    tree = parse_tree(text)
     try:
-        statement = _lower(tree, text, namespace)
+        match cut(text):
+            case SetText(inserts=inserts):
+                return _statement_set(inserts, text, namespace)
+            case ExplainText(explained=explained):
+                return _explain(explained, text, namespace)
+        return _lower(parse_tree(text), text, namespace)
     except InputErrors as errors:
         raise errors.errors[0] if len(errors.errors) == 1 else errors from None
-    return statement
 
 
 # --- statements ---
+
+
+def _statement_set(
+    texts: Sequence[StatementText], text: StatementText, namespace: Namespace
+) -> StatementSet:
+    """The value of a set. Raises InputErrors with all that is wrong in its INSERTs."""
+    inserts: list[InsertInto] = []
+    errors: list[InputError] = []
+    for one in texts:
+        try:
+            insert = _lower(parse_tree(one), one, namespace)
+            assert isinstance(insert, InsertInto), "a set was cut into its INSERTs"
+            inserts.append(insert)
+        except InputErrors as found:
+            errors += found.errors
+        except InputError as error:
+            errors.append(error)
+    if errors:
+        raise InputErrors(errors)
+    return StatementSet(inserts=tuple(inserts), span=text.span)
+
+
+def _explain(explained: StatementText, text: StatementText, namespace: Namespace) -> Explain:
+    statement = parse_statement(explained, namespace)
+    if not isinstance(statement, Select | InsertInto | StatementSet):
+        raise UnsupportedError(
+            "only queries, INSERTs and statement sets have a plan",
+            hint="EXPLAIN SELECT ..., EXPLAIN INSERT ... or EXPLAIN STATEMENT SET BEGIN ... END",
+            span=explained.span,
+        )
+    return Explain(statement=statement, span=text.span)
 
 
 def _lower(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:

@@ -25,7 +25,9 @@ _LEXICAL = re.compile(
 )
 _NO_HEX = re.compile(r"[^0-9A-Fa-f]")
 _OPENED = {"'": "string", "`": "quoted name", "/*": "comment"}
-BLOCKS = (("EXECUTE", "STATEMENT", "SET", "BEGIN"), ("BEGIN", "STATEMENT", "SET"))
+_SET_BEGINS = re.compile(r"(?:EXPLAIN .*)?(?:EXECUTE )?STATEMENT SET BEGIN |BEGIN STATEMENT SET ")
+BLOCK_WORDS = 16
+"""Tokens within which a statement set has begun: EXPLAIN may have all its details in front."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +116,9 @@ def _statements(tokens: Sequence[Token]) -> list[list[Token]]:
 
 def _inside_block(tokens: Sequence[Token]) -> bool:
     """Whether a statement set has begun and not ended: its INSERTs belong together."""
-    words = tuple(token.text.upper() for token in tokens[:4])
-    if not any(words[: len(block)] == block for block in BLOCKS):
+    words = "".join(f"{token.text.upper()} " for token in tokens[:BLOCK_WORDS])
+    if _SET_BEGINS.match(words) is None:
         return False
-    ended = tokens[-1].text.upper() == "END" and tokens[-2].token_type == TokenType.SEMICOLON
-    return not ended
+    kinds = [token.token_type for token in tokens]
+    # each CASE has an END of its own
+    return kinds.count(TokenType.END) <= kinds.count(TokenType.CASE)

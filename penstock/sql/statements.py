@@ -23,6 +23,7 @@ __all__ = [
     "Describe",
     "DropTable",
     "DropView",
+    "Explain",
     "InsertInto",
     "ResetOption",
     "Select",
@@ -31,6 +32,7 @@ __all__ = [
     "ShowOptions",
     "ShowTables",
     "Statement",
+    "StatementSet",
     "Unsupported",
     "Use",
 ]
@@ -114,6 +116,22 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatementSet:
+    """EXECUTE STATEMENT SET BEGIN insert; ... END, or BEGIN STATEMENT SET; insert; ... END: INSERTs that run as one."""
+
+    inserts: tuple[InsertInto, ...]
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explain:
+    """EXPLAIN [PLAN FOR | CHANGELOG_MODE] statement."""
+
+    statement: Select | InsertInto | StatementSet
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetOption:
     """SET 'key' = 'value'."""
 
@@ -184,7 +202,9 @@ Statement = (
     | DropTable
     | DropView
     | InsertInto
+    | StatementSet
     | Select
+    | Explain
     | SetOption
     | ShowOptions
     | ResetOption
@@ -232,13 +252,10 @@ UNSUPPORTED = (
     _unsupported("DROP MODEL"),
     _unsupported("DROP CONNECTION"),
     _unsupported("INSERT OVERWRITE", "delete the target's data, then INSERT INTO"),
-    _unsupported("EXECUTE STATEMENT SET", "write the INSERTs one after the other"),
-    _unsupported("BEGIN STATEMENT SET", "write the INSERTs one after the other"),
     _unsupported("EXECUTE INSERT", "write INSERT INTO"),
     _unsupported("EXECUTE PLAN"),
     _unsupported("COMPILE PLAN"),
     _unsupported("COMPILE AND EXECUTE PLAN"),
-    _unsupported("EXPLAIN", "penstock run --dry-run checks a file without running it"),
     _unsupported("ANALYZE TABLE"),
     _unsupported("TRUNCATE TABLE"),
     _unsupported("UPDATE"),

@@ -21,7 +21,7 @@ __all__ = ["parse_tree"]
 
 HEADS = (
     "CREATE", "DROP", "INSERT", "SELECT", "WITH", "VALUES", "SET", "RESET", "SHOW", "DESCRIBE",
-    "USE",
+    "USE", "EXPLAIN", "EXECUTE", "BEGIN",
 )  # fmt: skip
 QUERY_STARTS = ("SELECT", "WITH", "VALUES", "(", "TABLE")
 PASSED_OVER = ("TEMPORARY", "SYSTEM")
@@ -41,7 +41,7 @@ def _refuse_unsupported(text: StatementText) -> None:
     line = " ".join(words) + " "
     for refused in UNSUPPORTED:
         if line.startswith(refused.words + " "):
-            if refused.words in ("EXPLAIN", "UPDATE", "CALL") and len(words) == 1:
+            if refused.words in ("UPDATE", "CALL") and len(words) == 1:
                 continue
             raise UnsupportedError(
                 f"{refused.words} is not supported",

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import penstock
-from penstock.connector.kafka.client import KafkaAdmin
+from penstock.connector.kafka.admin import KafkaAdmin
 from penstock.connector.scan import Scan
 from penstock.connector.spark.columns import scan_schema
 from penstock.connector.spark.stream import IDLE_WAIT_S, SplitStreamReader

@@ -33,7 +33,16 @@ def test_the_inserts_of_a_statement_set_stay_together() -> None:
     new = "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT CASE WHEN x THEN 1 END; INSERT INTO b SELECT 2; END"
     old = "BEGIN STATEMENT SET; INSERT INTO a SELECT 1; END"
 
+    explained = f"EXPLAIN CHANGELOG_MODE STATE{new.removeprefix('EXECUTE STATE')}"
+    unfinished = "BEGIN STATEMENT SET; INSERT INTO a SELECT 1 END"
+
     assert texts(f"{new}; SELECT 1; {old}; SELECT 2") == [new, "SELECT 1", old, "SELECT 2"]
+    assert texts(f"{explained}; SELECT 1; {unfinished}; SELECT 2") == [
+        explained,
+        "SELECT 1",
+        unfinished,
+        "SELECT 2",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.sql.cli import catalog, doctor, kafka, peek, run, tail, version
+from penstock.sql.cli import catalog, dlq, doctor, kafka, peek, plan, run, tail, version
 from penstock.sql.cli.report import Context
 
 __all__ = ["app", "main"]
@@ -44,10 +44,12 @@ def root(
 
 
 app.command("run")(run.run)
+app.command("plan")(plan.plan)
 app.command("peek")(peek.peek)
 app.command("tail")(tail.tail)
 app.add_typer(kafka.app, name="kafka")
 app.add_typer(catalog.app, name="catalog")
+app.add_typer(dlq.app, name="dlq")
 app.command("doctor")(doctor.doctor)
 app.command("version")(version.version)
 

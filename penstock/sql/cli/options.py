@@ -1,4 +1,4 @@
-"""What `penstock run` was asked for, as one value."""
+"""What `penstock run` or `penstock plan` was asked for, as one value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ __all__ = ["RunOptions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of a run, project file and environment taken in; `available_now` None leaves it to the tables."""
+    """The options of a run, project file and environment taken in; `available_now` None leaves it to the tables.
+
+    `dry_run` shows what would run; `from_scratch` sets checkpoints aside before it runs.
+    """
 
     files: tuple[ScriptFile, ...]
     variables: Mapping[str, Any]
@@ -25,6 +28,7 @@ class RunOptions:
     catalog_url: str
     available_now: bool | None
     dry_run: bool
+    from_scratch: bool
     output: OutputFormat
     progress: ProgressMode | None
     verbose: bool

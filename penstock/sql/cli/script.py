@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from penstock.catalog.names import Namespace
 from penstock.catalog.store import SqlCatalog
 from penstock.sql.cli.options import RunOptions
-from penstock.sql.cli.plan_text import plan_document, plan_lines
+from penstock.sql.cli.plan_text import is_incompatible, plan_document, plan_lines, plans_of
 from penstock.sql.cli.progress import JobBoard, ProgressMode, showing
 from penstock.sql.cli.report import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
+    EXIT_WRONG_INPUT,
     OutputFormat,
     print_json,
     print_lines,
@@ -22,8 +25,10 @@ from penstock.sql.cli.report import (
 )
 from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.summary import summary_lines
+from penstock.sql.run.clock import SystemClock
 from penstock.sql.run.environment import Environment, RunMode, StopRequest
 from penstock.sql.run.jvm import LogFiles, end_jvm, launch_jvm, log_files
+from penstock.sql.run.lease import PipelineLease, hold_leases
 from penstock.sql.run.script_check import CheckedScript, check_scripts, plan_scripts
 from penstock.sql.run.script_run import ScriptRun
 from penstock.sql.run.spark_session import DEFAULT_MASTER, start_spark
@@ -55,6 +60,9 @@ def run_scripts(options: RunOptions, project: Project) -> int:
         if not any(script.statements for script in checked):
             say("nothing to run: there is no statement in what was given")
             return 0
+        # before Spark is started, so that a second runner is refused within seconds
+        pipelines = [p for script in checked for one in script.statements for p in one.pipelines]
+        leases = {} if options.dry_run else hold_leases(catalog, pipelines, SystemClock())
         try:
             files = None if options.verbose else log_files(project.data_directory / "logs")
             spark = _start_spark(options, files)
@@ -64,10 +72,10 @@ def run_scripts(options: RunOptions, project: Project) -> int:
                 namespace=namespace,
                 project=project.root,
                 settings=options.settings,
+                judges=options.dry_run or options.from_scratch,
             )
             if options.dry_run:
-                _show_plan(planned, options)
-                return 0
+                return _show_plan(planned, options)
             signals.listen()
             environment = Environment(
                 spark=spark,
@@ -76,11 +84,13 @@ def run_scripts(options: RunOptions, project: Project) -> int:
                 project=project.root,
                 settings=dict(options.settings),
             )
-            status = _run(planned, environment, options, request)
+            status = _run(planned, environment, options, request, leases)
             if status == EXIT_FAILED and files is not None:
                 say(f"Spark's log of this run is {files.log}")
             return status
         finally:
+            for lease in leases.values():
+                lease.release()
             end_jvm()
 
 
@@ -99,11 +109,13 @@ def _start_spark(options: RunOptions, files: LogFiles | None) -> SparkSession:
     )
 
 
-def _show_plan(planned: Sequence[CheckedScript], options: RunOptions) -> None:
+def _show_plan(scripts: Sequence[CheckedScript], options: RunOptions) -> int:
+    plans = plans_of(scripts, _mode(options), from_scratch=options.from_scratch)
     if options.output is OutputFormat.JSON:
-        print_json(plan_document(planned, _mode(options)))
+        print_json(plan_document(plans))
     else:
-        print_lines(plan_lines(planned, _mode(options)))
+        print_lines(plan_lines(plans))
+    return EXIT_WRONG_INPUT if any(map(is_incompatible, plans)) else 0
 
 
 def _run(
@@ -111,11 +123,21 @@ def _run(
     environment: Environment,
     options: RunOptions,
     request: StopRequest,
+    leases: Mapping[str, PipelineLease],
 ) -> int:
     board = JobBoard()
     listener = _Announcer(board, options)
-    run = ScriptRun(environment, mode=_mode(options), stop=request, listener=listener)
-    with showing(board, options.progress):
+    run = ScriptRun(
+        environment,
+        mode=_mode(options),
+        stop=request,
+        listener=listener,
+        from_scratch=options.from_scratch,
+        leases=leases,
+    )
+    as_json = options.output is OutputFormat.JSON
+    # what a `print` table prints belongs on stdout, unless that is one JSON document
+    with showing(board, options.progress), redirect_stdout(sys.stderr if as_json else sys.stdout):
         results = run.run(planned)
     if options.output is OutputFormat.JSON:
         print_json(document(results))

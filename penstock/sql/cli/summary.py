@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.sql.cli.text import count_text, duration_text, watermark_text
-from penstock.sql.run.summary import StatementResult, StatementStatus
+from penstock.sql.run.summary import SinkResult, StatementResult, StatementStatus
 
 __all__ = ["summary_lines"]
 
@@ -18,11 +18,17 @@ def summary_lines(results: Sequence[StatementResult]) -> list[str]:
     for result, title in zip(results, titles, strict=True):
         facts = ", ".join(_facts(result))
         lines.append(f"{result.status:<8}  {title:<{width}}  {facts}".rstrip())
+        lines += [_sink_line(sink) for sink in result.sinks]
         if result.error is not None:
             lines.append(f"          error: {result.error}")
         if result.hint is not None:
             lines.append(f"          help: {result.hint}")
     return lines
+
+
+def _sink_line(sink: SinkResult) -> str:
+    batches = "" if sink.batches is None else f" in {count_text(sink.batches)} batches"
+    return f"          {sink.sink}: {count_text(sink.rows_out)} rows{batches}"
 
 
 def _facts(result: StatementResult) -> list[str]:

@@ -152,8 +152,11 @@ class SparkWriter(SparkTypeWriter):
         return self._filled(name, expression)
 
     def anonymousaggfunc_sql(self, expression: exp.AnonymousAggFunc) -> str:
-        """An aggregate by the table."""
-        return self._filled(expression.name.upper(), expression)
+        """An aggregate by the table, or one of Spark's own that the planner wrote."""
+        name = expression.name.upper()
+        if name not in FUNCTIONS:
+            return self.func(expression.name, *expression.expressions)
+        return self._filled(name, expression)
 
     def _filled(self, name: str, call: exp.Expr) -> str:
         row, arguments = FUNCTIONS[name], call.expressions

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sqlglot import exp
 
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table
-from penstock.connector.contract import is_split_source
+from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.connector.contract import EngineSource, OutputMode, SplitSource, is_split_source
 from penstock.connector.registry import connector_of
 from penstock.connector.rowtime import Rowtime
 from penstock.sql.bind import annotate
 from penstock.sql.dialect import window_tables
 from penstock.sql.plan.append_only import check_append_only, is_stateful
+from penstock.sql.plan.changelog import LEAF, ChangePlan, plan_changes
 from penstock.sql.plan.columns import delivered_columns, mentioned_names
+from penstock.sql.plan.flow import Flow, TableInput
+from penstock.sql.plan.mechanism import describe_changes, describe_mechanism
 from penstock.sql.plan.relations import Leaf, find_relations
 from penstock.sql.plan.rowtime import rowtime_of
+from penstock.sql.plan.sink_changes import SinkTable, check_sink
 
-__all__ = ["LEAF", "WINDOWED", "AnalysedLeaf", "AnalysedQuery", "analyse"]
+__all__ = ["LEAF", "WINDOWED", "AnalysedLeaf", "AnalysedQuery", "analyse", "mechanism_lines"]
 
-LEAF = "penstock.leaf"  # label of a table node: index of its leaf
 WINDOWED = "penstock.windowed"  # label of a table node that a windowing function reads
 
 
@@ -32,6 +36,8 @@ class AnalysedLeaf:
 
     `rowtime` is set when the query waits for the table's watermark, or the table is aligned by it; `by_splits`
     tells the split runtime's tables from those that the engine reads. `group` is the table's alignment group.
+    `looked_up`: each batch reads the whole table anew, it is no source of the stream. `marked`: operators with state
+    take the rowtime for event time, and drop what is late.
     """
 
     table: Table
@@ -41,14 +47,20 @@ class AnalysedLeaf:
     by_splits: bool = True
     bounded: bool = False
     group: str | None = None
+    looked_up: bool = False
+    marked: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysedQuery:
-    """A query without views, its table nodes labelled with their leaf. `bounded`: every table it reads has an end."""
+    """A query without views, its table nodes labelled with their leaf. `bounded`: every table it reads has an end.
+
+    `flow` says how its rows change; `query` is rewritten accordingly, with ROW_KIND as last column if `flow.kinds`.
+    """
 
     query: exp.Expr
     leaves: tuple[AnalysedLeaf, ...]
+    flow: Flow = Flow(columns=None)  # noqa: RUF009 - a frozen value
 
     @property
     def bounded(self) -> bool:
@@ -56,22 +68,63 @@ class AnalysedQuery:
         return all(leaf.bounded for leaf in self.leaves)
 
     @property
+    def followed(self) -> tuple[AnalysedLeaf, ...]:
+        """The tables that are sources of the stream, in the order that a checkpoint knows them by."""
+        return tuple(leaf for leaf in self.leaves if not leaf.looked_up)
+
+    @property
     def source_names(self) -> tuple[str, ...]:
-        """Give the tables read, in the order that a checkpoint knows them by."""
-        return tuple(str(leaf.table.identifier) for leaf in self.leaves)
+        """Give the names of `followed`."""
+        return tuple(str(leaf.table.identifier) for leaf in self.followed)
+
+    @property
+    def output(self) -> OutputMode:
+        """The output mode that Spark runs the query in."""
+        return OutputMode.APPEND if self.flow.mechanism is None else OutputMode.UPDATE
+
+    @property
+    def changes(self) -> ChangelogMode:
+        """What the rows of the frame are; unless INSERT_ONLY it has the column ROW_KIND."""
+        return self.flow.changes if self.flow.kinds else ChangelogMode.INSERT_ONLY
+
+
+def mechanism_lines(query: AnalysedQuery, *, state_ttl_ms: int = 0) -> tuple[str, ...]:
+    """Say how the changes of a query are made: mechanism, key and state; empty where every row stays."""
+    flow = query.flow
+    if not flow.is_changing:
+        return ()
+    lines = (
+        []
+        if flow.mechanism is None
+        else list(describe_mechanism(flow.mechanism, state_ttl_ms=state_ttl_ms))
+    )
+    lines += [
+        f"lookup: {leaf.table.identifier} is read anew in each batch; no state"
+        for leaf in query.leaves
+        if leaf.looked_up
+    ]
+    return (*lines, describe_changes(flow.changes, flow.key))
 
 
 def analyse(
-    query: exp.Expr, namespace: Namespace, project: Path, *, appends: bool
+    query: exp.Expr,
+    namespace: Namespace,
+    project: Path,
+    *,
+    appends: bool,
+    sink: SinkTable | None = None,
 ) -> AnalysedQuery:
-    """Analyse a query; `appends` says that it feeds a sink that only takes rows that stay.
+    """Analyse a query; `appends` says that it feeds a sink, which without a `sink` only takes rows that stay.
 
-    Raises InputError subclasses: unknown tables, wrong options, updating queries.
+    Raises InputError subclasses: unknown tables, wrong options, updating queries that the sink cannot take.
     """
     relations = find_relations(query, namespace)
     # views come in as text; how an expression is written for Spark depends on types
     annotate(relations.query, namespace)
-    if appends:
+    sources = [_source(leaf, project) for leaf in relations.leaves]
+    inserts = all(source.changes is ChangelogMode.INSERT_ONLY for source in sources)
+    takes = ChangelogMode.INSERT_ONLY if sink is None else sink.accepts
+    if appends and inserts and takes is ChangelogMode.INSERT_ONLY:
         check_append_only(relations.query)
     wanted = mentioned_names(relations.query)
     windows = window_tables(relations.query)
@@ -82,19 +135,58 @@ def analyse(
     for index, leaf in enumerate(relations.leaves):
         for node in leaf.nodes:
             node.meta[LEAF] = index
-    stateful = is_stateful(relations.query) or bool(windows)
-    leaves = tuple(_analyse_leaf(leaf, wanted, stateful, project) for leaf in relations.leaves)
-    return AnalysedQuery(query=relations.query, leaves=leaves)
+    plan = ChangePlan(query=relations.query, flow=Flow(columns=None))
+    if relations.leaves and (appends or not inserts):
+        plan = plan_changes(relations.query, list(map(_table_input, relations.leaves, sources)))
+    if sink is not None:
+        check_sink(plan.flow, sink)
+    elif appends:
+        check_sink(plan.flow, _APPENDS)
+    # results that are updated wait for no watermark, and drop no row that is late
+    waits = plan.flow.mechanism is None
+    stateful = waits and (is_stateful(plan.query) or bool(windows))
+    leaves = tuple(
+        replace(
+            _analyse_leaf(leaf, source, wanted, stateful=stateful),
+            looked_up=index in plan.looked_up,
+            marked=waits,
+        )
+        for index, (leaf, source) in enumerate(zip(relations.leaves, sources, strict=True))
+    )
+    return AnalysedQuery(query=plan.query, leaves=leaves, flow=plan.flow)
+
+
+_APPENDS = SinkTable(name="the sink", accepts=ChangelogMode.INSERT_ONLY, columns=())
+
+
+def _source(leaf: Leaf, project: Path) -> SplitSource | EngineSource:
+    connector = connector_of(leaf.table, project=project)
+    connector.check(leaf.table)
+    return connector.source(leaf.table)
+
+
+def _table_input(leaf: Leaf, source: SplitSource | EngineSource) -> TableInput:
+    schema = leaf.table.schema
+    return TableInput(
+        name=str(leaf.table.identifier),
+        columns=schema.names,
+        changes=source.changes,
+        key=schema.primary_key.columns if schema.primary_key is not None else None,
+        static=not is_split_source(source) and len(leaf.nodes) == 1,
+    )
 
 
 def _analyse_leaf(
-    leaf: Leaf, wanted: frozenset[str] | None, stateful: bool, project: Path
+    leaf: Leaf,
+    source: SplitSource | EngineSource,
+    wanted: frozenset[str] | None,
+    *,
+    stateful: bool,
 ) -> AnalysedLeaf:
-    connector = connector_of(leaf.table, project=project)
-    connector.check(leaf.table)
-    source = connector.source(leaf.table)
     by_splits = is_split_source(source)
     columns, computed = delivered_columns(leaf.table.schema, wanted)
+    if source.changes is not ChangelogMode.INSERT_ONLY:
+        columns = (*columns, ROW_KIND)
     alignment = source.watermark.alignment if by_splits else None  # type: ignore[union-attr]
     followed = by_splits and (stateful or alignment is not None)
     rowtime = rowtime_of(leaf.table) if followed else None

@@ -8,6 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
@@ -15,7 +16,9 @@ from penstock.connector.contract import EngineSource
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import GroupMember, Scan
 from penstock.connector.spark.columns import WATERMARK_BEFORE
+from penstock.connector.spark.dead_letters import staging_of
 from penstock.connector.spark.frame import read_scan_frame
+from penstock.connector.spark.watermark import unmark
 from penstock.connector.spark.windows import Cumulate, Hop, Tumble, WindowFunction, assign_windows
 from penstock.sql.dialect import WindowKind, WindowTable, to_spark_query, window_tables
 from penstock.sql.expressions import to_spark
@@ -32,7 +35,8 @@ class FrameBuilder:
     """Makes frames in one Spark session; its temporary views have names that no user's have.
 
     `conf` are the Spark settings that the session's ask for. `workdir` is private to this process, for the files
-    that tell a data source what to read.
+    that tell a data source what to read. `checkpoint` is the directory of the streaming query that the frames are
+    for; bad records are counted and kept there.
     """
 
     spark: SparkSession
@@ -40,6 +44,7 @@ class FrameBuilder:
     project: Path
     conf: Mapping[str, str]
     default_limit: int | None
+    checkpoint: str | None = None
 
     def build(
         self, analysed: AnalysedQuery, *, streaming: bool, engine_streaming: bool | None = None
@@ -69,6 +74,7 @@ class FrameBuilder:
                 views[index],
                 members[index],
                 streaming=streaming if leaf.by_splits else engine_streaming,
+                staging=self._staging(index, leaf) if streaming else None,
             )
         query = rewrite_session_windows(query)
         # inner functions come after the outer ones in the tree, and have to be there first
@@ -84,8 +90,11 @@ class FrameBuilder:
         member: GroupMember | None,
         *,
         streaming: bool,
+        staging: str | None,
     ) -> None:
-        frame, late_bound = self._leaf_frame(leaf, view, member, streaming=streaming)
+        frame, late_bound = self._leaf_frame(
+            leaf, view, member, streaming=streaming, staging=staging
+        )
         if late_bound:
             frame.createOrReplaceTempView(f"{view}_late")
             frame = frame.drop(WATERMARK_BEFORE)
@@ -99,12 +108,25 @@ class FrameBuilder:
             node.set("db", None)
             node.set("catalog", None)
 
+    def _staging(self, index: int, leaf: AnalysedLeaf) -> str | None:
+        """Give the folder in the checkpoint for what tasks know of a table's bad records."""
+        if self.checkpoint is None or not leaf.by_splits:
+            return None
+        return staging_of(self.checkpoint, index, leaf.table)
+
     def _leaf_frame(
-        self, leaf: AnalysedLeaf, view: str, member: GroupMember | None, *, streaming: bool
+        self,
+        leaf: AnalysedLeaf,
+        view: str,
+        member: GroupMember | None,
+        *,
+        streaming: bool,
+        staging: str | None,
     ) -> tuple[DataFrame, bool]:
         computed = {name: to_spark(text, leaf.table.schema) for name, text in leaf.computed.items()}
         source = connector_of(leaf.table, project=self.project).source(leaf.table)
         if not leaf.by_splits:
+            streaming = streaming and not leaf.looked_up
             return _engine_frame(self.spark, source, computed, streaming=streaming), False  # type: ignore[arg-type]
         scan = Scan(
             table=leaf.table,
@@ -114,6 +136,7 @@ class FrameBuilder:
             project=str(self.project),
             default_limit=self.default_limit,
             member=member if streaming else None,
+            staging=staging,
         )
         read = read_scan_frame(
             self.spark,
@@ -123,7 +146,16 @@ class FrameBuilder:
             streaming=streaming,
             computed=computed,
         )
-        return read.frame, read.late_bound
+        frame = read.frame
+        if scan.rowtime is not None and not leaf.marked:
+            name = scan.rowtime.column
+            frame = frame.select(
+                *(
+                    unmark(F.col(f"`{n}`"), n) if n == name else F.col(f"`{n}`")
+                    for n in frame.columns
+                )
+            )
+        return frame, read.late_bound
 
     def _replace_window(self, window: WindowTable, view: str) -> None:
         inner = exp.select("*").from_(window.input.copy())

@@ -3,17 +3,53 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from penstock.connector.spark.hadoop_files import read_text, write_text
+from penstock.catalog.errors import ConfigError
+from penstock.connector.spark.hadoop_files import list_names, read_text, rename, write_text
+from penstock.sql.plan.saved import SHAPE_FILE, SavedCheckpoint, damaged, read_saved
 from penstock.sql.plan.shape import QueryShape, check_fits
 
-__all__ = ["check_checkpoint", "checkpoint_location", "record_shape"]
+__all__ = [
+    "check_checkpoint",
+    "checkpoint_location",
+    "record_shape",
+    "saved_checkpoint",
+    "set_aside",
+]
 
-SHAPE_FILE = "penstock-query.json"
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
+_CHECKSUM = "ChecksumException"  # Hadoop's, where a file is not what its .crc says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HadoopFiles:
+    """The files of a checkpoint, by Spark's Hadoop (`CheckpointFiles`)."""
+
+    spark: SparkSession
+    location: str
+
+    def names(self, folder: str) -> Sequence[str]:
+        return list_names(self.spark, f"{self.location}/{folder}" if folder else self.location)
+
+    def text(self, path: str) -> str | None:
+        try:
+            return read_text(self.spark, f"{self.location}/{path}")
+        except UnicodeDecodeError as error:
+            raise damaged(self.location, path, "is not text") from error
+        except Py4JJavaError as error:
+            why = str(error.java_exception.toString())
+            if _CHECKSUM in why:
+                why = "is not what its .crc file says: one of the two was changed"
+            else:
+                why = f"cannot be read: {why}"
+            raise damaged(self.location, path, why) from error
 
 
 def checkpoint_location(base: str, project: Path, pipeline: str, sink: str) -> str:
@@ -22,17 +58,40 @@ def checkpoint_location(base: str, project: Path, pipeline: str, sink: str) -> s
     return f"{root.rstrip('/')}/{_safe(pipeline)}/{_safe(sink)}"
 
 
+def saved_checkpoint(spark: SparkSession, location: str) -> SavedCheckpoint | None:
+    """Read a checkpoint without starting anything; None where there is none. Raises StateMismatchError."""
+    return read_saved(_HadoopFiles(spark=spark, location=location))
+
+
 def check_checkpoint(spark: SparkSession, location: str, shape: QueryShape) -> None:
-    """Check that an existing checkpoint is of a query of this shape. Raises StateMismatchError."""
-    text = read_text(spark, f"{location}/{SHAPE_FILE}")
-    if text is not None:
-        check_fits(QueryShape.from_text(text), shape, location)
+    """Check that an existing checkpoint is whole and of a query of this shape. Raises StateMismatchError."""
+    saved = saved_checkpoint(spark, location)
+    if saved is not None:
+        check_fits(saved.shape, shape, location)
 
 
 def record_shape(spark: SparkSession, location: str, shape: QueryShape) -> None:
     """Keep the shape in the checkpoint; what is there stays."""
     if read_text(spark, f"{location}/{SHAPE_FILE}") is None:
         write_text(spark, f"{location}/{SHAPE_FILE}", shape.to_text())
+
+
+def set_aside(spark: SparkSession, location: str, now_ms: int) -> str | None:
+    """Rename a checkpoint, so that the next start finds none; nothing of it is removed.
+
+    `now_ms` (epoch ms) becomes part of the new name, which is given; None where there is no checkpoint. The caller
+    holds the pipeline's lease. Raises ConfigError when the file system refuses.
+    """
+    if not list_names(spark, location):
+        return None
+    stamp = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
+    target = f"{location}.set-aside-{stamp}"
+    if not rename(spark, location, target):
+        raise ConfigError(
+            f"the checkpoint {location} cannot be set aside as {target}: the file system does not rename it",
+            hint="rename the directory by hand, then run without --from-scratch",
+        )
+    return target
 
 
 def _safe(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,27 +19,34 @@ from penstock.catalog.names import Namespace
 from penstock.catalog.options import Resolved, resolve
 from penstock.catalog.schema import MetadataColumn, PhysicalColumn
 from penstock.catalog.table import Table
+from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import Sink, SinkSettings, Trigger
 from penstock.connector.registry import connector_of
+from penstock.connector.spark.dead_letters import BadRecordDesk, bad_record_desk
 from penstock.connector.spark.types import spark_type
 from penstock.sql.dialect import to_text
-from penstock.sql.plan.analysis import AnalysedQuery, analyse
+from penstock.sql.plan.analysis import AnalysedLeaf, AnalysedQuery, analyse
 from penstock.sql.plan.build import FrameBuilder
 from penstock.sql.plan.checkpoint import check_checkpoint, checkpoint_location, record_shape
 from penstock.sql.plan.engine import configured, engine_conf
 from penstock.sql.plan.metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.projection import is_plain_projection
+from penstock.sql.plan.sent_rows import sent_changes, sent_rows, shown_rows
 from penstock.sql.plan.settings import (
     CHECKPOINT_DIR,
     CHECKPOINT_INTERVAL,
     PIPELINE_NAME,
     SETTINGS,
+    STATE_TTL,
 )
 from penstock.sql.plan.shape import QueryShape, shape_of
+from penstock.sql.plan.sink_changes import SinkTable
 from penstock.sql.plan.spark_errors import as_input_error
 from penstock.sql.statements import InsertInto, Select
 
 __all__ = ["AnalysedInsert", "PlannedInsert", "Planner"]
+
+log = logging.getLogger(__name__)
 
 CONTINUOUS_LIMIT = 1_000_000  # records of a micro-batch, where the table sets no limit
 ROWS_OUT = "penstock_rows_out"
@@ -83,22 +91,57 @@ class PlannedInsert:
         return bool(self.sources)
 
     @property
+    def leaves(self) -> tuple[AnalysedLeaf, ...]:
+        """The tables that the query reads, in the order that its checkpoint knows them by."""
+        return self.analysed.followed
+
+    @property
+    def project(self) -> Path:
+        """The folder that relative paths of tables are relative to."""
+        return self.builder.project
+
+    @property
+    def rows_by_sink(self) -> None:
+        """It writes into one table."""
+        return None
+
+    @property
+    def changes(self) -> ChangelogMode:
+        """What the rows for the sink are; unless INSERT_ONLY they have ROW_KIND as last column."""
+        return sent_changes(self.analysed, self.target.accepts)
+
+    @property
+    def bad_records(self) -> BadRecordDesk | None:
+        """Where the bad records of the tables read come together; None where each of those fails the query."""
+        return bad_record_desk(
+            [leaf.table for leaf in self.leaves],
+            checkpoint=self.checkpoint,
+            pipeline=self.pipeline,
+            project=self.project,
+        )
+
+    @property
     def sends_on_each_row(self) -> bool:
         """Whether rows out are as many as rows in: counting them would be an operator of its own in each task."""
         return is_plain_projection(self.analysed.query)
 
     def check(self) -> None:
-        """Let Spark analyse the query, and check that the checkpoint fits. Raises InputError."""
+        """Let Spark analyse the query. Raises InputError."""
         frame = self._frame(checking=True)
         if all(leaf.by_splits for leaf in self.analysed.leaves):
             self.unused.append(frame)
+
+    def check_checkpoint(self) -> None:
+        """Check that the checkpoint, where there is one, is whole and of this query. Raises StateMismatchError."""
         if self.is_stream:
             check_checkpoint(self.spark, self.checkpoint, self.shape)
 
     def prepare(self) -> None:
         """Create or check the sink's target. Raises InputError."""
         frame = self.unused[-1] if self.unused else self._frame(checking=True)
-        self.target.prepare(self.spark, frame.schema)
+        self.target.prepare(self.spark, frame.drop(ROW_KIND).schema)
+        if self.bad_records is not None:
+            self.bad_records.prepare(self.spark)
 
     def write(self) -> None:
         """Write the rows of INSERT .. VALUES, all or none."""
@@ -107,6 +150,9 @@ class PlannedInsert:
     def start(self, trigger: Trigger) -> StreamingQuery:
         """Start the streaming query from its checkpoint."""
         record_shape(self.spark, self.checkpoint, self.shape)
+        bad_records = self.bad_records
+        if bad_records is not None:
+            bad_records.open(self.spark)
         # building a frame starts Python processes: the first start takes the one that was checked
         frame = self.unused.pop() if self.unused else self._frame()
         if not self.sends_on_each_row:
@@ -116,6 +162,9 @@ class PlannedInsert:
             query_name=self.pipeline,
             trigger=trigger,
             plan=self.text,
+            output=self.analysed.output,
+            changes=self.changes,
+            after_batch=None if bad_records is None else bad_records.after_batch,
         )
         with configured(self.spark, self.builder.conf):
             return self.target.start(frame, settings)
@@ -124,6 +173,23 @@ class PlannedInsert:
         """Read what a batch did from its progress event."""
         metric = None if self.sends_on_each_row else ROWS_OUT
         return read_batch_metrics(progress, rows_out_metric=metric)
+
+    def shaped(self, frame: DataFrame) -> DataFrame:
+        """Name and type the columns of the query's rows as the target's. Raises InputError."""
+        given = [name for name in frame.columns if name != ROW_KIND]
+        if len(given) != len(self.columns):
+            raise InputError(
+                f"INSERT INTO {self.sink} gives {len(given)} columns "
+                f"({', '.join(given)}), the table takes {len(self.columns)} "
+                f"({', '.join(name for name, _ in self.columns)})",
+                hint="name the columns: INSERT INTO t (a, b) SELECT ...",
+            )
+        kinds = [ROW_KIND] if len(given) < len(frame.columns) else []
+        renamed = frame.toDF(*(name for name, _ in self.columns), *kinds)
+        typed = renamed.select(
+            *(F.col(f"`{name}`").cast(kind).alias(name) for name, kind in self.columns), *kinds
+        )
+        return sent_rows(typed, self.analysed, self.target.accepts) if kinds else typed
 
     def _frame(self, *, checking: bool = False) -> DataFrame:
         """Build the frame, its columns named and typed as the target's.
@@ -136,24 +202,17 @@ class PlannedInsert:
                 streaming=self.is_stream,
                 engine_streaming=self.is_stream and not checking,
             )
-            if len(frame.columns) != len(self.columns):
-                raise InputError(
-                    f"INSERT INTO {self.sink} gives {len(frame.columns)} columns "
-                    f"({', '.join(frame.columns)}), the table takes {len(self.columns)} "
-                    f"({', '.join(name for name, _ in self.columns)})",
-                    hint="name the columns: INSERT INTO t (a, b) SELECT ...",
-                )
-            renamed = frame.toDF(*(name for name, _ in self.columns))
-            return renamed.select(
-                *(F.col(f"`{name}`").cast(kind).alias(name) for name, kind in self.columns)
-            )
+            return self.shaped(frame)
         except AnalysisException as error:
             raise as_input_error(error) from error
 
 
 @dataclass(slots=True, kw_only=True)
 class Planner:
-    """Plans statements against a namespace, with the settings of SET. The settings may change between plans."""
+    """Plans statements against a namespace, with the settings of SET. The settings may change between plans.
+
+    What checkpoints hold is not looked at: `PlannedInsert.check_checkpoint` does.
+    """
 
     namespace: Namespace
     project: Path
@@ -174,27 +233,34 @@ class Planner:
             target = replace(target, options=tuple(options.items()))
         connector = connector_of(target, project=self.project)
         connector.check(target)
-        query = analyse(statement.query, self.namespace, self.project, appends=True)
-        return AnalysedInsert(
-            statement=statement, target=target, query=query, sink=connector.sink(target)
+        sink = connector.sink(target)
+        key = target.schema.primary_key
+        into = SinkTable(
+            name=str(target.identifier),
+            accepts=sink.accepts,
+            columns=tuple(name for name, _ in _target_columns(statement, target)),
+            key=key.columns if key is not None else (),
         )
+        query = analyse(statement.query, self.namespace, self.project, appends=True, sink=into)
+        return AnalysedInsert(statement=statement, target=target, query=query, sink=sink)
 
     def plan_insert(self, analysed: AnalysedInsert, spark: SparkSession) -> PlannedInsert:
         """Plan an analysed INSERT in Spark and check it as a whole. Raises InputError; nothing is started."""
         settings = self._resolved()
         pipeline = settings.get(PIPELINE_NAME) or self.default_pipeline
-        sink = self._sink_name(analysed.target.identifier.name)
+        sink = self.sink_name(analysed.target.identifier.name)
         base = settings.get(CHECKPOINT_DIR)
-        columns = _target_columns(analysed)
+        columns = _target_columns(analysed.statement, analysed.target)
+        checkpoint = checkpoint_location(base, self.project, pipeline, sink)
         planned = PlannedInsert(
             spark=spark,
             sink=str(analysed.target.identifier),
             sources=analysed.query.source_names,
             bounded=analysed.query.bounded,
-            pipeline=f"{pipeline}/{sink}",
-            checkpoint=checkpoint_location(base, self.project, pipeline, sink),
+            pipeline=self.pipeline_name(sink),
+            checkpoint=checkpoint,
             target=analysed.sink,
-            builder=self.builder(spark),
+            builder=replace(self.builder(spark), checkpoint=checkpoint),
             analysed=analysed.query,
             columns=columns,
             shape=shape_of(
@@ -203,13 +269,21 @@ class Planner:
             text=to_text(analysed.query.query),
         )
         planned.check()
+        mechanism = analysed.query.flow.mechanism
+        if mechanism is not None and self.state_ttl_ms > 0:
+            log.warning(
+                "%s is not applied: the %s into %s keeps its state for ever",
+                STATE_TTL.key, mechanism.operator, planned.sink,
+            )  # fmt: skip
         return planned
 
     def select(self, statement: Select, spark: SparkSession) -> DataFrame:
         """Give the frame of a query: streaming where one of its tables has no end, else a bounded one."""
         analysed = analyse(statement.query, self.namespace, self.project, appends=False)
         try:
-            return self.builder(spark).build(analysed, streaming=not analysed.bounded)
+            streaming = not analysed.bounded
+            frame = self.builder(spark).build(analysed, streaming=streaming)
+            return shown_rows(frame, analysed, streaming=streaming)
         except AnalysisException as error:
             raise as_input_error(error) from error
 
@@ -230,10 +304,19 @@ class Planner:
         """Spark settings that the present settings ask for."""
         return engine_conf(self._resolved())
 
+    def pipeline_name(self, sink: str) -> str:
+        """Name the pipeline of a query by the name that `sink_name` gave: what one runner at a time may hold."""
+        return f"{self._resolved().get(PIPELINE_NAME) or self.default_pipeline}/{sink}"
+
     @property
     def checkpoint_interval_ms(self) -> int:
         """Time between the starts of two micro-batches of a continuous query; 0 is one after the other."""
         return self._resolved().get(CHECKPOINT_INTERVAL)
+
+    @property
+    def state_ttl_ms(self) -> int:
+        """`table.exec.state.ttl`; 0 is none."""
+        return self._resolved().get(STATE_TTL)
 
     def close(self) -> None:
         """Remove the files that told data sources what to read."""
@@ -247,20 +330,20 @@ class Planner:
         read = {key: value for key, value in self.settings.items() if key in known}
         return resolve(read, SETTINGS, owner="SET")
 
-    def _sink_name(self, name: str) -> str:
+    def sink_name(self, name: str) -> str:
         """Tell several inserts into one table apart: t, t-2, t-3."""
         self._taken[name] = self._taken.get(name, 0) + 1
         return name if self._taken[name] == 1 else f"{name}-{self._taken[name]}"
 
 
-def _target_columns(analysed: AnalysedInsert) -> tuple[tuple[str, str], ...]:
+def _target_columns(statement: InsertInto, target: Table) -> tuple[tuple[str, str], ...]:
     """Give the columns that the INSERT fills, in its order, with the Spark type that each is cast to."""
-    schema = analysed.target.schema
+    schema = target.schema
     writable = [
         c
         for c in schema.columns
         if isinstance(c, PhysicalColumn) or (isinstance(c, MetadataColumn) and not c.virtual)
     ]
     by_name = {c.name: c for c in writable}
-    names = analysed.statement.columns or tuple(by_name)
+    names = statement.columns or tuple(by_name)
     return tuple((name, spark_type(by_name[name].type).simpleString()) for name in names)

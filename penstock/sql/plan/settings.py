@@ -14,6 +14,7 @@ __all__ = [
     "PIPELINE_NAME",
     "SETTINGS",
     "STATE_PARTITIONS",
+    "STATE_TTL",
 ]
 
 _OFFSET = re.compile(r"Z|(?:UTC|GMT|UT)?[+-](?:0?\d|1[0-8])(?::[0-5]\d)?")
@@ -65,4 +66,18 @@ STATE_PARTITIONS = Option(
     default=None,
     doc="Number of partitions of an operator with state; fixed when a pipeline first starts.",
 )
-SETTINGS = (PIPELINE_NAME, CHECKPOINT_DIR, CHECKPOINT_INTERVAL, LOCAL_TIME_ZONE, STATE_PARTITIONS)
+STATE_TTL = Option(
+    key="table.exec.state.ttl",
+    type=DURATION,
+    default=0,
+    doc="How long state of a key that nothing comes for has to be kept; 0 is for ever. It may be kept longer: "
+    "updating aggregations, deduplication and Top-N keep it for ever, and say so when they are planned.",
+)
+SETTINGS = (
+    PIPELINE_NAME,
+    CHECKPOINT_DIR,
+    CHECKPOINT_INTERVAL,
+    LOCAL_TIME_ZONE,
+    STATE_PARTITIONS,
+    STATE_TTL,
+)

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from sqlglot import exp
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.sql.dialect import to_text
+from penstock.sql.plan.aggregation import own_aggregates
 from penstock.sql.plan.append_only import is_stateful
 
-__all__ = ["QueryShape", "check_fits", "shape_of"]
+__all__ = ["ANEW", "KEEP", "QueryShape", "check_fits", "shape_of"]
 
 VERSION = 1
+
+KEEP = (
+    "undo the change: filters, projections and options may change over a checkpoint, the tables read, the target and "
+    "the operators that keep state may not"
+)
+_FROM_SCRATCH = (
+    "start anew from the startup mode of the sources with --from-scratch, which sets the checkpoint aside "
+    "(rows that were already written are written again)"
+)
+ANEW = (
+    _FROM_SCRATCH,
+    "start anew beside it, under another SET 'pipeline.name' = '...'",
+)
+"""The ways on that every checkpoint leaves open, however it is damaged or does not fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +50,11 @@ class QueryShape:
         return json.dumps({"version": VERSION} | asdict(self), indent=2)
 
     @classmethod
-    def from_text(cls, text: str) -> QueryShape:
-        """Read what `to_text` wrote. Raises StateMismatchError for a version that is not known here."""
-        value = json.loads(text)
+    def from_value(cls, value: Mapping[str, Any]) -> QueryShape:
+        """Read the JSON that `to_text` wrote. Raises StateMismatchError for a version that is not known here.
+
+        Raises KeyError or TypeError for what is no shape at all.
+        """
         if value.get("version") != VERSION:
             raise StateMismatchError(
                 f"the checkpoint was written by another version of Penstock (shape {value.get('version')!r})",
@@ -58,8 +76,10 @@ def _operators(query: exp.Expr) -> list[str]:
     found = []
     for select in query.find_all(exp.Select, bfs=False):
         group, distinct = select.args.get("group"), select.args.get("distinct")
-        if group is not None:
-            keys = ", ".join(to_text(key) for key in group.expressions)
+        if group is not None or own_aggregates(select):
+            keys = (
+                ", ".join(to_text(key) for key in group.expressions) if group is not None else "()"
+            )
             values = sorted({to_text(node) for node in select.find_all(exp.AggFunc)})
             found.append(
                 f"GROUP BY {keys} COMPUTE {', '.join(values)} {to_text(select.args['from_'])}"
@@ -85,9 +105,7 @@ def check_fits(known: QueryShape, wanted: QueryShape, checkpoint: str) -> None:
         raise StateMismatchError(
             f"the query changed, and its checkpoint {checkpoint} no longer fits; "
             + "; ".join(differing),
-            hint="undo the change; or start anew from the startup mode of the sources, either by "
-            "SET 'pipeline.name' = '<another name>' or by removing the checkpoint directory "
-            "(rows that were already written are written again)",
+            hint=f"{KEEP}; or " + "; or ".join(ANEW),
         )
 
 

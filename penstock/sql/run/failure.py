@@ -60,6 +60,10 @@ _JVM_GONE = (
     "BrokenPipeError",
 )
 
+# What Spark says of a worker that is gone, with the last words of Python's fault handler where it had any.
+_PYTHON_GONE = re.compile(
+    r"Python worker exited unexpectedly \(crashed\)(?:: Fatal Python error: (?P<why>[^\n]+))?"
+)
 
 # Conditions that only say that something below them failed.
 _WRAPPING_CONDITIONS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED", "FAILED_EXECUTE_UDF"})
@@ -88,6 +92,13 @@ def translate(error: BaseException) -> PenstockError:
         return PermanentFailureError(
             "Spark's Java process ended unexpectedly",
             hint="was it out of memory? Give it more with --conf spark.driver.memory=4g",
+        )
+    gone = _PYTHON_GONE.search(text)
+    if gone is not None:
+        why = f" ({gone['why'].strip()})" if gone["why"] else ""
+        return QueryFailedError(
+            f"a Python worker of Spark ended unexpectedly{why}",
+            hint="was it out of memory? Fewer records at a time need less: 'scan.max-records-per-batch'",
         )
     reason, bug = _reason(_telling(layers))
     conditions = _CONDITION.findall(text)

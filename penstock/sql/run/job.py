@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.sql.run.clock import Clock, SystemClock
+from penstock.sql.run.failure import translate
 from penstock.sql.run.lease import PipelineLease, hold_lease
+from penstock.sql.run.progress import short_name
 from penstock.sql.run.restart import DEFAULT_RESTART, RestartStrategy
 from penstock.sql.run.supervisor import Supervisor, SupervisorSettings
 
@@ -13,10 +16,10 @@ if TYPE_CHECKING:
     from penstock.catalog.contract import Catalog
     from penstock.catalog.errors import PenstockError
     from penstock.connector.contract import Trigger
-    from penstock.sql.plan.planner import PlannedInsert
     from penstock.sql.run.progress import JobProgress, JobStatus
+    from penstock.sql.run.query import PlannedQuery
 
-__all__ = ["Job", "start_job"]
+__all__ = ["Job", "start_job", "start_jobs"]
 
 
 class Job:
@@ -77,7 +80,7 @@ class Job:
 
 
 def start_job(
-    insert: PlannedInsert,
+    query: PlannedQuery,
     *,
     trigger: Trigger,
     catalog: Catalog,
@@ -85,28 +88,84 @@ def start_job(
     clock: Clock | None = None,
     lease: PipelineLease | None = None,
     resources: tuple[object, ...] = (),
+    on_failure: Callable[[], None] = lambda: None,
 ) -> Job:
     """Take the pipeline's lease, prepare the sink and start the query; INSERT .. VALUES is over when this returns.
 
     A `lease` that is held already passes to the job, which gives it back at its end. `resources` stay alive as
-    long as the job. Raises PipelineLockedError when another runner holds the pipeline, InputError when the
+    long as the job. `on_failure` is called, on the job's own thread, when it has failed for good.
+    Raises PipelineLockedError when another runner holds the pipeline, InputError when the
     sink's target or the checkpoint does not fit, RunError when the query cannot be started.
     """
     clock = clock or SystemClock()
     settings = SupervisorSettings(trigger=trigger, restarts=restarts)
-    if not insert.is_stream:
-        supervisor = Supervisor(insert, settings=settings, clock=clock)
-        insert.prepare()
+    if not query.is_stream:
+        supervisor = Supervisor(query, settings=settings, clock=clock)
+        query.prepare()
         supervisor.write()
         return Job(supervisor)
-    held = lease or hold_lease(catalog, insert.pipeline, clock)
+    held = lease or hold_lease(catalog, query.pipeline, clock)
+
+    def at_end() -> None:
+        held.release()
+        if supervisor.error is not None:
+            on_failure()
+
     supervisor = Supervisor(
-        insert, settings=settings, clock=clock, lost_lease=held.lost, at_end=held.release
+        query, settings=settings, clock=clock, lost_lease=held.lost, at_end=at_end
     )
     try:
-        insert.prepare()
+        query.prepare()
         supervisor.start()
     except BaseException:
         held.release()
         raise
     return Job(supervisor, resources)
+
+
+def start_jobs(
+    queries: Sequence[PlannedQuery],
+    *,
+    trigger: Trigger,
+    catalog: Catalog,
+    restarts: RestartStrategy = DEFAULT_RESTART,
+    clock: Clock | None = None,
+    leases: MutableMapping[str, PipelineLease] | None = None,
+    resources: tuple[object, ...] = (),
+) -> list[Job]:
+    """Start the queries of one statement: when one of them fails, the others finish their batch and stop.
+
+    `leases` are those that are held already, by pipeline; those of started queries are taken out. Raises as
+    `start_job`, with the name of the sink where there are several, when what was started has stopped.
+    """
+    jobs: list[Job] = []
+
+    def stop_all() -> None:
+        for job in tuple(jobs):
+            job.request_stop()
+
+    for query in queries:
+        try:
+            job = start_job(
+                query,
+                trigger=trigger,
+                catalog=catalog,
+                restarts=restarts,
+                clock=clock,
+                lease=(leases or {}).pop(query.pipeline, None),
+                resources=resources,
+                on_failure=stop_all,
+            )
+        except Exception as error:
+            stop_all()
+            for started in jobs:
+                started.wait()
+            failure = translate(error)
+            if len(queries) > 1:
+                failure.within(f"sink {short_name(query.sink)}")
+            raise failure from error
+        jobs.append(job)
+    for job in jobs:
+        if job.exception is not None:  # it failed before all were there to be told
+            stop_all()
+    return jobs

@@ -13,10 +13,12 @@ from penstock.catalog.errors import PenstockError, PipelineLockedError
 from penstock.catalog.lease import HEARTBEAT_MS, LEASE_TIMEOUT_MS, Lease, this_process
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.catalog.contract import Catalog
     from penstock.sql.run.clock import Clock
 
-__all__ = ["PipelineLease", "hold_lease"]
+__all__ = ["PipelineLease", "hold_lease", "hold_leases"]
 
 log = logging.getLogger(__name__)
 
@@ -76,4 +78,19 @@ def hold_lease(catalog: Catalog, pipeline: str, clock: Clock) -> PipelineLease:
     """Claim a pipeline and keep the claim. Raises PipelineLockedError, which names the runner that has it."""
     held = PipelineLease(catalog, catalog.acquire_lease(pipeline, this_process()), clock)
     Thread(target=held.keep_alive, name=f"penstock lease {pipeline}", daemon=True).start()
+    return held
+
+
+def hold_leases(
+    catalog: Catalog, pipelines: Iterable[str], clock: Clock
+) -> dict[str, PipelineLease]:
+    """Claim several pipelines, all or none. Raises PipelineLockedError, which names the runner that has one."""
+    held: dict[str, PipelineLease] = {}
+    try:
+        for pipeline in pipelines:
+            held[pipeline] = hold_lease(catalog, pipeline, clock)
+    except BaseException:
+        for lease in held.values():
+            lease.release()
+        raise
     return held

@@ -25,16 +25,21 @@ from penstock.sql.lower import parse_statement
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.planner import AnalysedInsert, PlannedInsert, Planner
 from penstock.sql.run.ddl import define, is_definition, set_option
+from penstock.sql.run.explain import explain_lines
+from penstock.sql.run.query import PlannedQuery
 from penstock.sql.run.script_file import ScriptFile
 from penstock.sql.run.session_settings import check_settings
+from penstock.sql.run.statement_set import PlannedSet, plan_set, set_pipelines
 from penstock.sql.script import Source, StatementText, split_all
 from penstock.sql.statements import (
     CreateTable,
+    Explain,
     InsertInto,
     ResetOption,
     Select,
     SetOption,
     Statement,
+    StatementSet,
 )
 from penstock.sql.template import render_template
 
@@ -54,11 +59,24 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedStatement:
-    """A statement without a fault; an INSERT comes with what is known of it."""
+    """A statement without a fault; an INSERT, and a statement set, come with what is known of them.
+
+    `pipelines` are the names that its queries will hold, known before they are planned.
+    """
 
     statement: Statement
     analysed: AnalysedInsert | None = None
     planned: PlannedInsert | None = None
+    members: tuple[AnalysedInsert, ...] = ()
+    pipelines: tuple[str, ...] = ()
+    planned_set: PlannedSet | None = None
+
+    @property
+    def queries(self) -> tuple[PlannedQuery, ...]:
+        """What it runs: none, one, or those of a statement set."""
+        if self.planned_set is not None:
+            return self.planned_set.queries
+        return () if self.planned is None else (self.planned,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +121,8 @@ class _Faults:
         return default
 
     def add(self, error: InputError) -> None:
-        """Keep a fault."""
-        self._keep((error,))
+        """Keep a fault, or several."""
+        self._keep(error.errors if isinstance(error, InputErrors) else (error,))
 
     def raise_all(self) -> None:
         """Raise InputErrors if anything was wrong."""
@@ -185,14 +203,18 @@ def plan_scripts(
     namespace: Namespace,
     project: Path,
     settings: Mapping[str, str],
+    judges: bool = False,
 ) -> tuple[CheckedScript, ...]:
-    """Let Spark check every query, and plan every INSERT. Raises InputErrors; nothing is started or written."""
+    """Let Spark check every query, and plan every INSERT. Raises InputErrors; nothing is started or written.
+
+    A checkpoint that does not fit is an error, unless the caller `judges` what checkpoints hold.
+    """
     draft, faults = _Draft(namespace, project, settings), _Faults()
     planned: list[CheckedScript] = []
     for script in scripts:
         planner = draft.planner(script.file)
         statements = tuple(
-            faults.gather(partial(_plan, one, draft, planner, spark), default=one)
+            faults.gather(partial(_plan, one, draft, planner, spark, judges=judges), default=one)
             for one in script.statements
         )
         planned.append(replace(script, statements=statements, planner=planner))
@@ -225,7 +247,14 @@ def _check(text: StatementText, draft: _Draft, planner: Planner) -> CheckedState
         match statement:
             case InsertInto():
                 analysed = planner.analyse_insert(statement)
-                return CheckedStatement(statement=statement, analysed=analysed)
+                pipelines = _pipelines((analysed,), planner)
+                return CheckedStatement(statement=statement, analysed=analysed, pipelines=pipelines)
+            case StatementSet():
+                members = _check_members(statement, planner)
+                pipelines = set_pipelines(members, planner, _pipelines(members, planner))
+                return CheckedStatement(statement=statement, members=members, pipelines=pipelines)
+            case Explain():
+                explain_lines(statement, planner)
             case Select():
                 query = analyse(statement.query, draft.namespace, draft.project, appends=False)
                 if not query.bounded:
@@ -234,6 +263,26 @@ def _check(text: StatementText, draft: _Draft, planner: Planner) -> CheckedState
         _locate(error, text)
         raise
     return CheckedStatement(statement=statement)
+
+
+def _check_members(statement: StatementSet, planner: Planner) -> tuple[AnalysedInsert, ...]:
+    """Analyse the INSERTs of a set. Raises InputErrors with what is wrong in all of them."""
+    faults = _Faults()
+    members: list[AnalysedInsert] = []
+    for insert in statement.inserts:
+        try:
+            members.append(planner.analyse_insert(insert))
+        except InputError as error:
+            _locate(error, insert.source)
+            faults.add(error)
+    faults.raise_all()
+    return tuple(members)
+
+
+def _pipelines(inserts: Sequence[AnalysedInsert], planner: Planner) -> tuple[str, ...]:
+    """Name the pipelines of INSERTs as planning will; INSERT .. VALUES takes a name and holds none."""
+    named = [(one, planner.sink_name(one.target.identifier.name)) for one in inserts]
+    return tuple(planner.pipeline_name(sink) for one, sink in named if one.query.followed)
 
 
 def _locate(error: InputError, text: StatementText) -> None:
@@ -250,7 +299,12 @@ def _locate(error: InputError, text: StatementText) -> None:
 
 
 def _plan(
-    checked: CheckedStatement, draft: _Draft, planner: Planner, spark: SparkSession
+    checked: CheckedStatement,
+    draft: _Draft,
+    planner: Planner,
+    spark: SparkSession,
+    *,
+    judges: bool,
 ) -> CheckedStatement:
     statement = checked.statement
     try:
@@ -258,7 +312,15 @@ def _plan(
         if isinstance(statement, Select):
             planner.select(statement, spark)
         if checked.analysed is not None:
-            return replace(checked, planned=planner.plan_insert(checked.analysed, spark))
+            planned = planner.plan_insert(checked.analysed, spark)
+            if not judges:
+                planned.check_checkpoint()
+            return replace(checked, planned=planned)
+        if checked.members:
+            planned_set = plan_set(checked.members, planner, spark)
+            if not judges:
+                planned_set.check_checkpoints()
+            return replace(checked, planned_set=planned_set)
     except InputError as error:
         error.span = error.span or statement.span
         raise

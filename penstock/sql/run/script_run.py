@@ -16,16 +16,19 @@ from penstock.catalog.errors import PenstockError
 from penstock.catalog.options import resolve
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
 from penstock.sql.plan.engine import configured
-from penstock.sql.plan.planner import PlannedInsert, Planner
+from penstock.sql.plan.planner import Planner
 from penstock.sql.plan.settings import CHECKPOINT_INTERVAL
 from penstock.sql.run.clock import Clock, SystemClock
 from penstock.sql.run.collect import collect_rows
 from penstock.sql.run.ddl import define, is_definition, listing, set_option
 from penstock.sql.run.environment import Environment, Listener, RunMode, Silent, StopRequest
+from penstock.sql.run.explain import explain_lines
 from penstock.sql.run.failure import translate
-from penstock.sql.run.job import Job, start_job
+from penstock.sql.run.job import Job, start_jobs
 from penstock.sql.run.lease import PipelineLease, hold_lease
 from penstock.sql.run.progress import short_name
+from penstock.sql.run.query import PlannedQuery
+from penstock.sql.run.scratch import set_aside_all
 from penstock.sql.run.script_check import (
     CheckedScript,
     CheckedStatement,
@@ -35,8 +38,8 @@ from penstock.sql.run.script_check import (
 from penstock.sql.run.script_file import read_script
 from penstock.sql.run.session_settings import restart_strategy
 from penstock.sql.run.statement_kind import kind_of, subject_of
-from penstock.sql.run.summary import ResultRows, StatementResult, StatementStatus, with_job
-from penstock.sql.statements import ResetOption, Select, SetOption
+from penstock.sql.run.summary import ResultRows, StatementResult, StatementStatus, with_jobs
+from penstock.sql.statements import Explain, ResetOption, Select, SetOption
 
 if TYPE_CHECKING:
     from penstock.sql.run.session import Session
@@ -61,13 +64,20 @@ class ScriptRun:
         stop: StopRequest | None = None,
         listener: Listener | None = None,
         clock: Clock | None = None,
+        from_scratch: bool = False,
+        leases: Mapping[str, PipelineLease] | None = None,
     ) -> None:
+        """Make a run. `from_scratch` sets the checkpoints of its queries aside, once their leases are held.
+
+        `leases` are those that are held already, by pipeline; the run gives them back.
+        """
         self._environment = environment
+        self._from_scratch = from_scratch
         self._mode = mode
         self._stop = stop or StopRequest()
         self._listener = listener or Silent()
         self._clock = clock or SystemClock()
-        self._unused_leases: dict[int, PipelineLease] = {}
+        self._unused_leases = dict(leases or {})
         self._stops_passed_on = 0
         self.jobs: list[Job] = []
         self.error: PenstockError | None = None
@@ -82,6 +92,8 @@ class ScriptRun:
         """
         try:
             self._take_leases(scripts)
+            if self._from_scratch:
+                set_aside_all(scripts, self._clock)
             ends = [self._one(one, script) for script in scripts for one in script.statements]
             return tuple(end() for end in ends) if wait else ()
         except BaseException:
@@ -95,21 +107,22 @@ class ScriptRun:
     def _take_leases(self, scripts: Sequence[CheckedScript]) -> None:
         for script in scripts:
             for one in script.statements:
-                if one.planned is not None and one.planned.is_stream:
-                    lease = hold_lease(self._environment.catalog, one.planned.pipeline, self._clock)
-                    self._unused_leases[id(one)] = lease
+                for query in one.queries:
+                    if query.is_stream and query.pipeline not in self._unused_leases:
+                        lease = hold_lease(self._environment.catalog, query.pipeline, self._clock)
+                        self._unused_leases[query.pipeline] = lease
 
     def _one(self, one: CheckedStatement, script: CheckedScript) -> Callable[[], StatementResult]:
         """Run a statement, or start it; gives what waits for its result."""
         blank = StatementResult(
             kind=kind_of(one.statement),
             subject=subject_of(one.statement),
-            sink=short_name(one.planned.sink) if one.planned else None,
+            sink=", ".join(short_name(query.sink) for query in one.queries) or None,
         )
         if self.error is not None or self._stop.count > 0:
             return self._done(replace(blank, status=StatementStatus.SKIPPED))
-        if one.planned is not None and one.planned.is_stream:
-            return self._start(blank, one, one.planned, script)
+        if any(query.is_stream for query in one.queries):
+            return self._start(blank, one.queries, script)
         began_ms = self._clock.now_ms()
         try:
             rows = self._immediate(one, script)
@@ -127,9 +140,10 @@ class ScriptRun:
     def _immediate(self, one: CheckedStatement, script: CheckedScript) -> ResultRows | None:
         """Run a statement that is over when this returns."""
         environment, statement = self._environment, one.statement
-        if one.planned is not None:
-            one.planned.prepare()
-            one.planned.write()
+        if one.queries:
+            for query in one.queries:
+                query.prepare()
+                query.write()
             return None
         if is_definition(statement):
             define(statement, environment.namespace)
@@ -140,18 +154,14 @@ class ScriptRun:
                 return None
             case Select():
                 return self._select(statement, script)
+            case Explain():
+                return self._explain(statement, script)
         answer = listing(statement, environment.namespace, environment.settings)
         return ResultRows(columns=answer.columns, rows=answer.rows)
 
     def _select(self, statement: Select, script: CheckedScript) -> ResultRows | None:
         """Run a query anew: the statements before it have made tables since it was checked."""
-        environment = self._environment
-        planner = Planner(
-            namespace=environment.namespace,
-            project=environment.project,
-            settings=environment.settings,
-            default_pipeline=script.file.pipeline,
-        )
+        environment, planner = self._environment, self._planner(script)
         try:
             # instants come back in the session's time zone
             with configured(environment.spark, planner.engine_conf):
@@ -162,46 +172,60 @@ class ScriptRun:
         finally:
             planner.close()
 
+    def _explain(self, statement: Explain, script: CheckedScript) -> ResultRows:
+        text = "\n".join(explain_lines(statement, self._planner(script)))
+        return ResultRows(columns=("result",), rows=((text,),))
+
+    def _planner(self, script: CheckedScript) -> Planner:
+        environment = self._environment
+        return Planner(
+            namespace=environment.namespace,
+            project=environment.project,
+            settings=environment.settings,
+            default_pipeline=script.file.pipeline,
+        )
+
     def _start(
-        self,
-        blank: StatementResult,
-        one: CheckedStatement,
-        planned: PlannedInsert,
-        script: CheckedScript,
+        self, blank: StatementResult, queries: Sequence[PlannedQuery], script: CheckedScript
     ) -> Callable[[], StatementResult]:
-        trigger = self._trigger(planned)
+        """Start the queries of a statement, which end together; gives what waits for their result."""
+        trigger = self._trigger(bounded=all(query.bounded for query in queries))
         try:
-            job = start_job(
-                planned,
+            started = start_jobs(
+                queries,
                 trigger=trigger,
                 catalog=self._environment.catalog,
                 restarts=restart_strategy(self._environment.settings),
                 clock=self._clock,
-                lease=self._unused_leases.pop(id(one)),
+                leases=self._unused_leases,
                 resources=(script,),
             )
         except Exception as error:  # noqa: BLE001  whatever it is becomes the statement's error
             return self._done(self._failed(blank, error))
-        self.jobs.append(job)
-        self._listener.job_started(job)
+        self.jobs += started
+        for job in started:
+            self._listener.job_started(job)
         if isinstance(trigger, Continuous):
-            return lambda: self._job_end(blank, job)
-        result = self._job_end(blank, job)
+            return lambda: self._job_end(blank, queries, started)
+        result = self._job_end(blank, queries, started)
         return lambda: result
 
-    def _job_end(self, blank: StatementResult, job: Job) -> StatementResult:
-        """Wait for a job, with an eye on the others and on requests to stop."""
-        while not job.wait(WAIT_S):
-            self._pass_on_stops()
-            for other in self.jobs:
-                self._note(other.exception)
-        self._note(job.exception)
-        result = with_job(blank, job.progress, job.exception)
+    def _job_end(
+        self, blank: StatementResult, queries: Sequence[PlannedQuery], jobs: Sequence[Job]
+    ) -> StatementResult:
+        """Wait for the jobs of a statement, with an eye on the others and on requests to stop."""
+        for job in jobs:
+            while not job.wait(WAIT_S):
+                self._pass_on_stops()
+                for other in self.jobs:
+                    self._note(other.exception)
+            self._note(job.exception)
+        result = with_jobs(blank, queries, jobs)
         self._listener.statement_ended(result)
         return result
 
-    def _trigger(self, planned: PlannedInsert) -> Trigger:
-        if self._mode.ends(bounded=planned.bounded):
+    def _trigger(self, *, bounded: bool) -> Trigger:
+        if self._mode.ends(bounded=bounded):
             return AvailableNow()
         key = CHECKPOINT_INTERVAL.key
         known = {k: v for k, v in self._environment.settings.items() if k == key}
@@ -229,12 +253,17 @@ class ScriptRun:
 
 
 def run_script_in_session(
-    session: Session, path: Path, variables: Mapping[str, Any], *, available_now: bool = False
+    session: Session,
+    path: Path,
+    variables: Mapping[str, Any],
+    *,
+    available_now: bool = False,
+    from_scratch: bool = False,
 ) -> Sequence[Job]:
     """Run a file in a session of Python: bounded INSERTs to their end, endless ones stay running.
 
-    `available_now` ends all of them with what is there now. Raises InputErrors before anything is started, and
-    the error of the first statement that fails.
+    `available_now` ends all of them with what is there now, `from_scratch` sets their checkpoints aside.
+    Raises InputErrors before anything is started, and the error of the first statement that fails.
     """
     project, settings = session.project, dict(session.settings)
     checked = check_scripts(
@@ -246,7 +275,12 @@ def run_script_in_session(
         env=os.environ,
     )
     planned = plan_scripts(
-        checked, session.spark, namespace=session.namespace, project=project.root, settings=settings
+        checked,
+        session.spark,
+        namespace=session.namespace,
+        project=project.root,
+        settings=settings,
+        judges=from_scratch,
     )
     environment = Environment(
         spark=session.spark,
@@ -256,7 +290,7 @@ def run_script_in_session(
         settings=session.settings,
     )
     mode = RunMode.AVAILABLE_NOW if available_now else RunMode.BY_TABLES
-    run = ScriptRun(environment, mode=mode)
+    run = ScriptRun(environment, mode=mode, from_scratch=from_scratch)
     run.run(planned, wait=False)
     if run.error is not None:
         raise run.error

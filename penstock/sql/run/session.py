@@ -21,17 +21,22 @@ from penstock.sql.lower import parse_statement
 from penstock.sql.plan.engine import CARRIED
 from penstock.sql.plan.planner import Planner
 from penstock.sql.run.ddl import Listing, define, is_definition, listing, set_option
-from penstock.sql.run.job import Job, start_job
+from penstock.sql.run.explain import explain_lines
+from penstock.sql.run.job import Job, start_jobs
+from penstock.sql.run.query import PlannedQuery
 from penstock.sql.run.session_settings import check_settings, restart_strategy
 from penstock.sql.run.spark_session import DEFAULT_MASTER, check_spark, start_spark
+from penstock.sql.run.statement_set import plan_set
 from penstock.sql.script import split
 from penstock.sql.statements import (
     CreateTable,
+    Explain,
     InsertInto,
     ResetOption,
     Select,
     SetOption,
     Statement,
+    StatementSet,
 )
 
 __all__ = ["Session", "connect"]
@@ -67,11 +72,12 @@ class Session:
         self._spark_conf = {key: spark.conf.get(key) or "" for key in CARRIED}
         self._carry_settings()
 
-    def sql(self, text: str) -> DataFrame | Job | None:
+    def sql(self, text: str) -> DataFrame | Job | tuple[Job, ...] | None:
         """Run one statement.
 
-        Definitions and SET give None; a query gives a frame, streaming where one of its tables has no end; SHOW
-        and DESCRIBE give a frame of text; INSERT starts and gives a Job, or None for INSERT .. VALUES.
+        Definitions and SET give None; a query gives a frame, streaming where one of its tables has no end; SHOW,
+        DESCRIBE and EXPLAIN give a frame of text; INSERT starts and gives a Job, or None for INSERT .. VALUES. A
+        statement set gives the jobs of its queries, of which there is one where its INSERTs share their read.
         Raises InputError before anything is started.
         """
         texts = split(text, "<statement>")
@@ -88,16 +94,23 @@ class Session:
         variables: Mapping[str, Any] | None = None,
         *,
         available_now: bool = False,
+        from_scratch: bool = False,
     ) -> Sequence[Job]:
         """Run a file: check all of it, then run its statements in order. Gives the jobs of its INSERTs.
 
         `available_now` reads what is there and returns when it is written; otherwise the jobs of unbounded
-        queries go on running. Raises InputErrors with everything that is wrong in the file, before anything
-        is started.
+        queries go on running. `from_scratch` sets the checkpoints of the INSERTs aside first, by renaming
+        them. Raises InputErrors with everything that is wrong in the file, before anything is started.
         """
         from penstock.sql.run.script_run import run_script_in_session
 
-        jobs = run_script_in_session(self, Path(path), variables or {}, available_now=available_now)
+        jobs = run_script_in_session(
+            self,
+            Path(path),
+            variables or {},
+            available_now=available_now,
+            from_scratch=from_scratch,
+        )
         self._jobs.extend(jobs)
         return jobs
 
@@ -117,7 +130,7 @@ class Session:
             self.spark.conf.set(key, value)
         self._planner.close()
 
-    def _run(self, statement: Statement) -> DataFrame | Job | None:
+    def _run(self, statement: Statement) -> DataFrame | Job | tuple[Job, ...] | None:
         if isinstance(statement, CreateTable):
             connector_of(statement.table, project=self.project.root).check(statement.table)
         if is_definition(statement):
@@ -133,6 +146,11 @@ class Session:
                 return None
             case InsertInto():
                 return self._insert(statement)
+            case StatementSet():
+                return self._statement_set(statement)
+            case Explain():
+                text = "\n".join(explain_lines(statement, self._planner))
+                return self._frame(Listing(columns=("result",), rows=((text,),)))
             case Select():
                 return self._planner.select(statement, self.spark)
         return self._frame(listing(statement, self.namespace, self.settings))
@@ -148,11 +166,25 @@ class Session:
             planned.prepare()
             planned.write()
             return None
-        trigger = self.plan_trigger(bounded=planned.bounded)
-        restarts = restart_strategy(self.settings)
-        job = start_job(planned, trigger=trigger, catalog=self.catalog, restarts=restarts)
-        self._jobs.append(job)
+        planned.check_checkpoint()
+        (job,) = self._start((planned,))
         return job
+
+    def _statement_set(self, statement: StatementSet) -> tuple[Job, ...]:
+        analysed = [self._planner.analyse_insert(insert) for insert in statement.inserts]
+        planned = plan_set(analysed, self._planner, self.spark)
+        planned.check_checkpoints()
+        return self._start(planned.queries)
+
+    def _start(self, queries: Sequence[PlannedQuery]) -> tuple[Job, ...]:
+        jobs = start_jobs(
+            queries,
+            trigger=self.plan_trigger(bounded=all(query.bounded for query in queries)),
+            catalog=self.catalog,
+            restarts=restart_strategy(self.settings),
+        )
+        self._jobs += jobs
+        return tuple(jobs)
 
     def _frame(self, answer: Listing) -> DataFrame:
         schema = ", ".join(f"`{name}` STRING" for name in answer.columns)

@@ -11,11 +11,13 @@ from penstock.sql.statements import (
     Describe,
     DropTable,
     DropView,
+    Explain,
     InsertInto,
     ResetOption,
     SetOption,
     ShowCreate,
     Statement,
+    StatementSet,
 )
 
 __all__ = ["kind_of", "subject_of"]
@@ -42,6 +44,12 @@ def subject_of(statement: Statement) -> str | None:
             return short_name(statement.view.identifier)
         case InsertInto():
             return short_name(statement.target)
+        case StatementSet():
+            return ", ".join(short_name(insert.target) for insert in statement.inserts)
+        case Explain():
+            return (
+                f"{kind_of(statement.statement)} {subject_of(statement.statement) or ''}".rstrip()
+            )
         case DropTable() | DropView() | ShowCreate() | Describe():
             return short_name(statement.identifier)
         case SetOption() | ResetOption():

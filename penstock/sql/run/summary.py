@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.errors import PenstockError
 from penstock.sql.run.progress import JobProgress, JobStatus
 
-__all__ = ["ResultRows", "StatementResult", "StatementStatus", "document", "plain", "with_job"]
+if TYPE_CHECKING:
+    from penstock.sql.run.job import Job
+    from penstock.sql.run.query import PlannedQuery
+
+__all__ = [
+    "ResultRows",
+    "SinkResult",
+    "StatementResult",
+    "StatementStatus",
+    "document",
+    "plain",
+    "with_jobs",
+]
 
 
 class StatementStatus(StrEnum):
@@ -34,11 +46,20 @@ class ResultRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SinkResult:
+    """What one sink of a statement set was given; `batches` is None where all sinks share the query."""
+
+    sink: str
+    rows_out: int
+    batches: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatementResult:
     """What came of one statement; counts are None where the statement has none.
 
     `subject` names what the statement is about, `error` is one line of text. `seconds` is wall-clock time,
-    `watermark_ms` is event time in epoch ms.
+    `watermark_ms` is event time in epoch ms. `sinks` are those of a statement set.
     """
 
     kind: str
@@ -55,9 +76,10 @@ class StatementResult:
     error: str | None = None
     hint: str | None = None
     rows: ResultRows | None = None
+    sinks: tuple[SinkResult, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Give the result as plain values; a query's rows are added under `rows`."""
+        """Give the result as plain values; a query's rows are added under `rows`, the sinks of a set under `sinks`."""
         value: dict[str, Any] = {
             "kind": self.kind,
             "sink": self.sink,
@@ -71,6 +93,8 @@ class StatementResult:
             "status": self.status.value,
             "error": self.error,
         }
+        if self.sinks:
+            value["sinks"] = [{"sink": s.sink, "rows_out": s.rows_out} for s in self.sinks]
         if self.rows is not None:
             names = self.rows.columns
             value["rows"] = [
@@ -84,28 +108,48 @@ def document(results: tuple[StatementResult, ...]) -> dict[str, Any]:
     return {"statements": [result.to_json() for result in results]}
 
 
-def with_job(
-    result: StatementResult, progress: JobProgress, error: PenstockError | None
+def with_jobs(
+    result: StatementResult, queries: Sequence[PlannedQuery], jobs: Sequence[Job]
 ) -> StatementResult:
-    """Add what came of the statement's job, which has ended."""
-    ended = {
-        JobStatus.FINISHED: StatementStatus.FINISHED,
-        JobStatus.STOPPED: StatementStatus.STOPPED,
-        JobStatus.FAILED: StatementStatus.FAILED,
-    }
+    """Add what came of the statement's jobs, which have ended: sums, and the first failure by the name of its sink."""
+    progress = [job.progress for job in jobs]
+    watermarks = [each.watermark_ms for each in progress]
+    known = [watermark for watermark in watermarks if watermark is not None]
+    failed = next((job for job in jobs if job.exception is not None), None)
+    error = None if failed is None else failed.exception
+    prefix = f"sink {failed.progress.sink}: " if failed is not None and len(jobs) > 1 else ""
     return replace(
         result,
-        rows_in=progress.rows_in,
-        rows_out=progress.rows_out,
-        rows_dropped=progress.rows_dropped,
-        bad_records=progress.bad_records,
-        watermark_ms=progress.watermark_ms,
-        batches=progress.batches,
-        seconds=progress.seconds,
-        status=ended[progress.status],
-        error=error.message if error else None,
+        rows_in=sum(each.rows_in for each in progress),
+        rows_out=sum(each.rows_out for each in progress),
+        rows_dropped=sum(each.rows_dropped for each in progress),
+        bad_records=sum(each.bad_records for each in progress),
+        watermark_ms=min(known) if known and len(known) == len(watermarks) else None,
+        batches=sum(each.batches for each in progress),
+        seconds=max(each.seconds for each in progress),
+        status=_status([each.status for each in progress]),
+        error=prefix + error.message if error else None,
         hint=error.hint if error else None,
+        sinks=tuple(_sinks(queries, progress)),
     )
+
+
+def _status(ended: Sequence[JobStatus]) -> StatementStatus:
+    if JobStatus.FAILED in ended:
+        return StatementStatus.FAILED
+    return StatementStatus.STOPPED if JobStatus.STOPPED in ended else StatementStatus.FINISHED
+
+
+def _sinks(
+    queries: Sequence[PlannedQuery], progress: Sequence[JobProgress]
+) -> Iterator[SinkResult]:
+    """Tell the sinks of a statement set apart; none for a plain INSERT."""
+    for query, each in zip(queries, progress, strict=True):
+        if query.rows_by_sink is not None:
+            for sink, rows in query.rows_by_sink.items():
+                yield SinkResult(sink=sink, rows_out=rows)
+        elif len(queries) > 1:
+            yield SinkResult(sink=each.sink, rows_out=each.rows_out, batches=each.batches)
 
 
 def plain(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Keeps the streaming query of one INSERT going: watches it, counts its batches, restarts it, stops it.
+"""Keeps the streaming query of an INSERT or a statement set going: watches it, counts batches, restarts, stops it.
 
 One thread per job. Owns no lease and no decision about when to start again (`restart.py`); talks to Spark only
-through the query that `PlannedInsert.start` gives.
+through the query that `PlannedQuery.start` gives.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import PenstockError
 from penstock.connector.contract import Trigger
+from penstock.connector.failpoints import reach
 from penstock.sql.run.failure import is_permanent, translate
 from penstock.sql.run.progress import JobProgress, JobStatus, short_name
 from penstock.sql.run.restart import Failures, RestartStrategy, after_failure
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from penstock.sql.plan.planner import PlannedInsert
     from penstock.sql.run.clock import Clock
+    from penstock.sql.run.query import PlannedQuery
 
 __all__ = ["Supervisor", "SupervisorSettings"]
 
@@ -48,7 +49,7 @@ class SupervisorSettings:
 
 
 class Supervisor:
-    """Runs one INSERT until it ends, is stopped, or fails for good. `progress` may be read from any thread.
+    """Runs one query until it ends, is stopped, or fails for good. `progress` may be read from any thread.
 
     `lost_lease` is asked at every look; an error it gives stops the query at once and for good. `at_end` is called
     once, on the supervisor's thread, before `done` is set.
@@ -56,15 +57,15 @@ class Supervisor:
 
     def __init__(
         self,
-        insert: PlannedInsert,
+        query: PlannedQuery,
         *,
         settings: SupervisorSettings,
         clock: Clock,
         lost_lease: Callable[[], PenstockError | None] = lambda: None,
         at_end: Callable[[], None] = lambda: None,
     ) -> None:
-        self._insert = insert
-        self._sink = short_name(insert.sink)
+        self._query = query
+        self._sink = short_name(query.sink)
         self._settings = settings
         self._clock = clock
         self._lost_lease = lost_lease
@@ -94,7 +95,7 @@ class Supervisor:
         with self._lock:
             totals, last = self._totals, self._totals.last
             return JobProgress(
-                name=self._insert.pipeline,
+                name=self._query.pipeline,
                 sink=self._sink,
                 status=self._status,
                 activity=self._activity,
@@ -126,7 +127,7 @@ class Supervisor:
     def write(self) -> None:
         """Write the rows of INSERT .. VALUES, here; the job has ended when this returns."""
         try:
-            self._insert.write()
+            self._query.write()
         except Exception as error:
             failure = translate(error)
             self._end(JobStatus.FAILED, failure)
@@ -180,7 +181,8 @@ class Supervisor:
 
     def _start_query(self) -> StreamingQuery:
         self._seen_batch = None
-        query = self._insert.start(self._settings.trigger)
+        reach("starting")
+        query = self._query.start(self._settings.trigger)
         self._set(JobStatus.RUNNING, "starting")
         return query
 
@@ -243,7 +245,7 @@ class Supervisor:
             return
         at_hand = self._seen_batch == newest - 1 and _is_of_batch(last)
         for event in [json.loads(last.json)] if at_hand else _events_after(query, self._seen_batch):
-            metrics = self._insert.read_metrics(event)
+            metrics = self._query.read_metrics(event)
             self._seen_batch = metrics.batch_id
             with self._lock:
                 self._totals = self._totals.add(metrics)

@@ -17,7 +17,6 @@ from penstock.connector.spark.coordination import Coordination
 from penstock.connector.watermark_options import WatermarkSettings
 from tests.connector.source.planned_source import Listing, pulled, pushed
 
-
 NOT_ALIGNED = WatermarkSettings()
 
 

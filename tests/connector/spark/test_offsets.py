@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.connector.source.state import SourceState, SplitState
 from penstock.connector.spark.offsets import plan_partitions
+from tests.connector.filesystem.tables import file_source, planned, planning, write
 from tests.connector.source.planned_source import Listing
 
 STATE = SourceState(
@@ -37,3 +40,31 @@ def test_tasks_get_the_bound_that_the_offset_and_the_option_give(
     )
 
     assert task.not_after_ms == expected
+
+
+def test_every_task_knows_how_many_records_its_batch_can_have_at_most() -> None:
+    """By the positions of all its ranges, however they are cut."""
+    splits = (*STATE.splits, SplitState(split_id="t-1", owner="t", start=5, end=9))
+    tasks = plan_partitions(
+        SourceState(splits=splits),
+        Listing({"t-0": 0, "t-1": 0}),
+        tasks=3,
+        tracks_event_time=False,
+    )
+
+    assert len(tasks) == 3
+    assert {task.batch_positions for task in tasks} == {11}
+
+
+def test_the_one_position_of_a_compressed_file_bounds_nothing(tmp_path: Path) -> None:
+    """It stands for any number of records."""
+    write(tmp_path / "a.json.gz", '{"id": 1}')
+    planner = planning(file_source(tmp_path))
+    ranges = planned(planner)
+    states = [SplitState(split_id=i, owner=i, start=a, end=b) for i, (a, b) in ranges.items()]
+    (task,) = plan_partitions(
+        SourceState(splits=tuple(states)), planner, tasks=None, tracks_event_time=False
+    )
+
+    assert task.batch_positions is not None
+    assert task.batch_positions > 1 << 60

@@ -32,11 +32,11 @@ ROWTIME = Rowtime(column="ts", inputs=("ts",), expression='"ts"', instant=False)
 
 
 def run(
-    folder: Path, columns: tuple[str, ...], *, bound: bool = True, **options: str
+    folder: Path, columns: tuple[str, ...], *, bound: bool = True, **options: str | None
 ) -> list[dict[str, Any]]:
     """The rows of one task over all files of a folder."""
     given = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
-    given |= {"scan.dead-letter.path": "letters"}
+    given = {"scan.dead-letter.path": "letters"} | given
     table = file_table(folder / "in", given, columns={"id": "BIGINT", "ts": "TIMESTAMP(3)"})
     watermark = Watermark(column="ts", expression="ts")
     table = replace(table, schema=replace(table.schema, watermark=watermark))
@@ -106,3 +106,20 @@ def test_without_a_bound_all_rows_come(folder: Path) -> None:
     rows = run(folder, ("id",), bound=False)
 
     assert [row["id"] for row in rows] == [1, 2, 3]
+
+
+def test_a_record_of_the_future_may_be_kept_with_the_other_bad_records(folder: Path) -> None:
+    """Without a directory of its own it goes where they go; in a SELECT, which keeps none, it is counted."""
+    write(folder / "in" / "a", "\n".join(LINES))
+    options = {"scan__watermark__on_future": "dead-letter", "bad_records": "dead-letter"}
+    rows = run(folder, ("id",), scan__dead_letter__path=None, **options)
+
+    assert [row[SKIPPED] for row in rows] == [None, None, 2]
+
+
+def test_both_kinds_of_bad_records_stop_a_task_together(folder: Path) -> None:
+    """The limit is one of records, whatever is wrong with them."""
+    write(folder / "in" / "a", "\n".join(LINES))
+    options = {"scan__watermark__on_future": "dead-letter", "bad_records": "dead-letter"}
+    with pytest.raises(SparkReadableError, match="2 of 4"):
+        run(folder, ("id",), scan__dead_letter__path=None, bad_records__max_rows="1", **options)

@@ -162,6 +162,43 @@ def test_a_topic_that_is_not_there_is_the_usual_error(kafka, topic, tmp_path, pe
     assert f"did you mean '{name}'?" in result.stderr
 
 
+def test_changes_are_shown_with_their_kinds(kafka, topic, tmp_path, penstock):
+    """In front of each row, and no column of JSON is lost where the table has one of that name."""
+    name, upserts = topic(), topic()
+    kafka.produce_json(
+        name,
+        [
+            {"op": "u", "before": {"id": 1, "op": "x"}, "after": {"id": 2, "op": "y"}},
+            {"op": "d", "before": {"id": 2, "op": "y"}},
+        ],
+    )
+    kafka.produce(upserts, ['{"name":"a"}', None], keys=['{"id":1}'] * 2)
+    place = f"'properties.bootstrap.servers' = '{kafka.bootstrap}'"
+    define(
+        tmp_path,
+        f"CREATE TABLE changes (id INT, op STRING, twice AS id * 2) WITH ('connector' = 'kafka', {place}, "
+        f"'topic' = '{name}', 'format' = 'debezium-json', 'scan.startup.mode' = 'earliest-offset');"
+        f"CREATE TABLE latest (id INT, name STRING NOT NULL, PRIMARY KEY (id) NOT ENFORCED) WITH ("
+        f"'connector' = 'upsert-kafka', {place}, 'topic' = '{upserts}', 'key.format' = 'json', "
+        "'value.format' = 'json')",
+    )
+    changes = penstock("peek", "changes", "--format", "json")
+    peeked = penstock("peek", "latest")
+    tailed = penstock("tail", "latest", "--limit", "2")
+
+    assert [tuple(json.loads(line).values()) for line in changes.stdout.splitlines()] == [
+        ("-U", 1, "x", 2),
+        ("+U", 2, "y", 4),
+        ("-D", 2, "y", 4),
+    ]
+    assert [line.split() for line in peeked.stdout.splitlines()] == [
+        ["op", "id", "name"],
+        ["+U", "1", "a"],
+        ["-D", "1", "NULL"],
+    ]
+    assert tailed.stdout == peeked.stdout
+
+
 # --- text ---
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -139,7 +140,9 @@ def test_a_run_tells_everything_in_json_and_goes_on_where_it_stopped(project, pe
 
 
 def test_stopped_once_a_run_finishes_its_batch_and_is_alone_meanwhile(project, penstock, clicks):
-    """A second runner is refused by the name of the first; SIGTERM ends the first in good order."""
+    """Cases 13 and 17: a second runner is refused before it starts Spark, by the name of the first; SIGTERM ends in
+    good order.
+    """
     options = clicks(2_000)
     file = write(project, COPY)
     first = penstock("run", file, *options, "--var", "batch=10", "--continuous", "--format", "json")
@@ -150,6 +153,7 @@ def test_stopped_once_a_run_finishes_its_batch_and_is_alone_meanwhile(project, p
     assert (status, output) == (2, "")
     assert f"process {first.process.pid}" in errors
     assert "SET 'pipeline.name'" in errors
+    assert "starting Spark" not in errors
 
     first.process.send_signal(signal.SIGTERM)
     status, output, errors = first.end()
@@ -211,6 +215,19 @@ def test_a_file_with_mistakes_starts_nothing(project, penstock):
     assert [path.name for path in project.iterdir()] == ["job.sql"]
 
 
+def test_a_run_without_stdin_ends_as_any_other(project, penstock, clicks):
+    """Case 17: nothing is read from it, and its descriptor may be closed."""
+    file = write(project, COPY)
+    command = shlex.join([PENSTOCK, "run", file, *clicks(5), "--available-now", "--format", "json"])
+
+    run = subprocess.run(
+        f"exec {command} <&-", shell=True, capture_output=True, text=True, check=False
+    )
+
+    assert run.returncode == 0, run.stderr
+    assert copied(project) == list(range(5))
+
+
 def test_a_dry_run_shows_the_plan_and_starts_nothing(project, penstock, clicks):
     """Spark checks the queries, but neither the catalog nor the target is made."""
     file = write(project, COPY)
@@ -220,6 +237,8 @@ def test_a_dry_run_shows_the_plan_and_starts_nothing(project, penstock, clicks):
     assert status == 0, errors
     assert "3  INSERT copies" in output
     assert "reads       clicks" in output
+    assert "verdict     new" in output
+    assert "-0 at 0, end 1, lag 1" in output
     assert "until it is stopped" in output
     assert not (project / "copies").exists()
     assert not (project / ".penstock" / "catalog.db").exists()

@@ -157,6 +157,7 @@ class ScriptedInsert:
     checkpoint: str = "checkpoints/job/totals"
     kind: str = "INSERT"
     is_stream: bool = True
+    rows_by_sink: dict[str, int] | None = None
     rows: dict[int, int] = field(default_factory=dict)
     started: list[Any] = field(default_factory=list)
     prepared: int = 0

@@ -159,3 +159,26 @@ def test_a_java_process_that_is_gone_is_not_waited_for():
 
     assert is_permanent(error)
     assert "Java" in error.message
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ": Fatal Python error: Aborted\n\nThread 0x00007f14 (most recent call first):",
+            " (Aborted)",
+        ),
+        ("", ""),
+    ],
+)
+def test_a_python_worker_that_is_gone_is_named(words: str, message: str) -> None:
+    """Below Spark's words there is only the end of a stream; the next attempt may go well."""
+    error = RuntimeError(
+        f"org.apache.spark.SparkException: Python worker exited unexpectedly (crashed){words}"
+    )
+    error._cause = RuntimeError("java.io.EOFException")  # type: ignore[attr-defined]
+    found = translate(error)
+
+    assert found.message == f"a Python worker of Spark ended unexpectedly{message}"
+    assert "memory" in (found.hint or "")
+    assert not is_permanent(found)

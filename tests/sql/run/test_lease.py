@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.catalog.errors import CatalogError, PipelineLockedError
 from penstock.catalog.lease import HEARTBEAT_MS, Lease, this_process
-from penstock.sql.run.lease import PipelineLease
-from tests.sql.run.scripted import MovedClock
+from penstock.connector.contract import AvailableNow
+from penstock.sql.run.clock import SystemClock
+from penstock.sql.run.lease import PipelineLease, hold_leases
+from penstock.sql.run.progress import JobStatus
+from penstock.sql.run.restart import ExponentialDelay
+from penstock.sql.run.supervisor import Supervisor, SupervisorSettings
+from tests.sql.run.scripted import MovedClock, ScriptedInsert, ScriptedQuery
 
 
 class ScriptedCatalog:
@@ -74,3 +81,40 @@ def test_a_catalog_that_stays_away_ends_the_claim():
 
     assert isinstance(lease.lost(), CatalogError)
     assert len(clock.waits) == 6
+
+
+def test_several_leases_are_held_all_or_none():
+    """The second is another's: the first is given back."""
+
+    class Catalog(ScriptedCatalog):
+        def acquire_lease(self, pipeline, owner):
+            if pipeline == "job/b":
+                raise PipelineLockedError("run by process 7")
+            return Lease(pipeline=pipeline, owner=owner, fence=1, since_ms=0)
+
+    catalog = Catalog()
+
+    with pytest.raises(PipelineLockedError):
+        hold_leases(catalog, ["job/a", "job/b"], SystemClock())
+    assert catalog.released == 1
+
+
+def test_a_driver_that_was_paused_for_a_minute_does_nothing_more():
+    """Case 16: another runner took the pipeline meanwhile; the first look after the pause stops the query for good."""
+    taken = PipelineLockedError("this process has lost pipeline 'job/t'")
+    lease, clock = held(ScriptedCatalog(None, taken))
+    clock.while_waiting = lambda: setattr(clock, "now", clock.now + 60_000)
+    query = ScriptedQuery([0, lease.keep_alive, 1])
+    supervisor = Supervisor(
+        ScriptedInsert([query]),
+        settings=SupervisorSettings(trigger=AvailableNow(), restarts=ExponentialDelay()),
+        clock=clock,
+        lost_lease=lease.lost,
+    )
+
+    supervisor.start()
+
+    assert supervisor.done.wait(10)
+    assert supervisor.progress().status is JobStatus.FAILED
+    assert supervisor.error is taken
+    assert (query.stops, query.batches) == (1, [0])

@@ -14,8 +14,9 @@ from penstock.sql.run.environment import Environment, RunMode, StopRequest
 from penstock.sql.run.script_check import CheckedScript, CheckedStatement
 from penstock.sql.run.script_file import ScriptFile
 from penstock.sql.run.script_run import ScriptRun
-from penstock.sql.run.summary import StatementStatus, document
-from penstock.sql.statements import InsertInto, SetOption
+from penstock.sql.run.statement_set import PlannedSet
+from penstock.sql.run.summary import SinkResult, StatementStatus, document
+from penstock.sql.statements import InsertInto, SetOption, StatementSet
 from tests.sql.run.scripted import END, ScriptedInsert, ScriptedQuery
 
 BAD = BadRecordError("topic orders, partition 3, offset 12: not JSON", hint="skip them")
@@ -65,6 +66,14 @@ def insert(name, *steps, **changes):
         starts=[ScriptedQuery(list(steps))], sink=str(identifier), pipeline=f"job/{name}", **changes
     )
     return CheckedStatement(statement=statement, planned=planned)
+
+
+def statement_set(*inserts, **changes):
+    """A checked statement set of these INSERTs, a query each."""
+    statement = StatementSet(inserts=tuple(one.statement for one in inserts), span=None)
+    queries = tuple(one.planned for one in inserts)
+    planned = PlannedSet(spark=None, inserts=queries, queries=queries, rivals=(), **changes)
+    return CheckedStatement(statement=statement, planned_set=planned)
 
 
 def setting(key, value):
@@ -171,6 +180,58 @@ def test_when_one_endless_insert_fails_the_others_stop():
     running = Running(insert("a", 0, bounded=False), insert("b", BAD, bounded=False))
 
     assert running.statuses() == ["stopped", "failed"]
+
+
+def test_the_queries_of_a_statement_set_run_side_by_side_and_are_one_result():
+    """Bounded ones too; each sink is told with its rows, and the set holds the lease of each."""
+    running = Running(statement_set(insert("a", 0, 1, END), insert("b", 0, END)))
+
+    (result,) = running.results()
+
+    assert (result.kind, result.subject, result.status) == (
+        "STATEMENT SET",
+        "a, b",
+        StatementStatus.FINISHED,
+    )
+    assert (result.rows_in, result.rows_out, result.batches) == (30, 15, 3)
+    assert result.sinks == (
+        SinkResult(sink="a", rows_out=10, batches=2),
+        SinkResult(sink="b", rows_out=5, batches=1),
+    )
+    assert result.to_json()["sinks"] == [
+        {"sink": "a", "rows_out": 10},
+        {"sink": "b", "rows_out": 5},
+    ]
+    assert running.told.events[:2] == [("started", "a"), ("started", "b")]
+    assert sorted(running.leases.returned) == ["job/a", "job/b"]
+
+
+def test_a_sink_that_fails_stops_its_set_and_is_named():
+    """The others finish their batch."""
+    one = statement_set(insert("a", 0, bounded=False), insert("b", 0, BAD, bounded=False))
+    running = Running(one)
+
+    first, *_ = running.results()
+
+    assert first.status is StatementStatus.FAILED
+    assert first.error == "sink b: topic orders, partition 3, offset 12: not JSON"
+    assert {job.progress.sink: job.status.value for job in running.run.jobs} == {
+        "a": "stopped",
+        "b": "failed",
+    }
+
+
+def test_a_set_of_which_one_query_cannot_start_starts_none():
+    """The one that did is told to stop."""
+    refused = insert("b")
+    refused.planned.starts[:] = [BadRecordError("not JSON")]
+    running = Running(statement_set(insert("a", 0), refused))
+
+    (result,) = running.results()
+
+    assert result.status is StatementStatus.FAILED
+    assert result.error == "sink b: not JSON"
+    assert sorted(running.leases.returned) == ["job/a", "job/b"]
 
 
 def test_a_stop_skips_what_has_not_begun():

@@ -1,0 +1,72 @@
+"""`penstock plan`: what a run of the same files would do with their checkpoints. Starts and changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from penstock.sql.cli.catalog import CatalogOption, FormatOption
+from penstock.sql.cli.progress import ProgressMode
+from penstock.sql.cli.report import OutputFormat, VerboseOption, reporting
+from penstock.sql.cli.script_options import (
+    AvailableNowOption,
+    ConfOption,
+    FilesArgument,
+    FromScratchOption,
+    MasterOption,
+    SetOption,
+    VarOption,
+    VarsFileOption,
+    read_options,
+)
+from penstock.sql.config import find_project
+
+__all__ = ["plan"]
+
+
+def plan(  # noqa: PLR0917  typer passes options by name
+    context: typer.Context,
+    files: FilesArgument,
+    var: VarOption = None,
+    vars_file: VarsFileOption = None,
+    available_now: AvailableNowOption = None,
+    from_scratch: FromScratchOption = False,
+    settings: SetOption = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    catalog: CatalogOption = None,
+    output: FormatOption = OutputFormat.TABLE,
+    verbose: VerboseOption = False,
+) -> None:
+    """Show what a run of SQL files would do: for each INSERT whether it begins anew, goes on, or cannot.
+
+    Offsets come from the checkpoints, ends of partitions from the brokers; nothing is started or changed. The exit
+    status is 2 when a checkpoint does not fit its query or is damaged.
+
+    Example: `penstock plan examples/quickstart.sql --var bootstrap=127.0.0.1:9092`
+    """
+    with reporting(context, verbose=verbose, output=output) as is_verbose:
+        project = find_project(Path.cwd())
+        options = read_options(
+            project,
+            files,
+            var=var,
+            vars_file=vars_file,
+            settings=settings,
+            master=master,
+            conf=conf,
+            catalog=catalog,
+            available_now=available_now,
+            dry_run=True,
+            from_scratch=from_scratch,
+            output=output,
+            progress=ProgressMode.NONE,
+            verbose=is_verbose,
+        )
+        from penstock.sql.cli.script import (
+            run_scripts,  # loads pyspark: only once the options are right
+        )
+
+        status = run_scripts(options, project)
+    raise typer.Exit(status)

@@ -1,0 +1,270 @@
+"""Changelog modes of a query: what its tables give, what each operator makes of it, what the sink takes.
+
+As Flink's planner (FlinkChangelogModeInferenceProgram) this refuses, at the operator, what cannot be run right; and it
+rewrites the query so that row kinds travel with the rows and updating operators run in Spark's update mode. All of it
+is done on syntax trees, before any JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+from penstock.sql.dialect import window_tables
+from penstock.sql.dialect.query import WINDOW_FUNCTIONS
+from penstock.sql.dialect.windows import WINDOW_COLUMNS
+from penstock.sql.plan.aggregation import aggregate, own_aggregates
+from penstock.sql.plan.flow import Flow, TableInput, kind_literal, renamed
+from penstock.sql.plan.inlining import inline_ctes
+from penstock.sql.plan.joined_changes import Joined, join_changes
+from penstock.sql.plan.ranking import find_numbered, rank
+from penstock.sql.plan.row_kinds import Relation, add_kind, project_changes, project_rows
+from penstock.sql.positions import span_of
+
+__all__ = ["LEAF", "ChangePlan", "plan_changes"]
+
+LEAF = "penstock.leaf"  # label of a table node: index of its leaf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePlan:
+    """A query rewritten for its changes, and their flow; `looked_up` are leaves to read anew in each batch."""
+
+    query: exp.Expr
+    flow: Flow
+    looked_up: frozenset[int] = frozenset()
+
+
+def plan_changes(query: exp.Expr, tables: Sequence[TableInput]) -> ChangePlan:
+    """Find how the rows of `query` change and rewrite it accordingly; as it is where all its rows stay.
+
+    `query` has no views, its table nodes are labelled with the index of their leaf in `tables`. Raises
+    UnsupportedError at an operator that cannot take what it gets.
+    """
+    tree = inline_ctes(query.copy())
+    walk = _Walk(tables)
+    flow = walk.query(tree)
+    if not flow.is_changing:
+        return ChangePlan(query=query, flow=flow)
+    return ChangePlan(query=tree, flow=flow, looked_up=frozenset(walk.looked_up))
+
+
+class _Walk:
+    """Goes through a query from the tables upwards, rewriting it in place."""
+
+    def __init__(self, tables: Sequence[TableInput]) -> None:
+        self._tables = tables
+        self.looked_up: set[int] = set()
+
+    def query(self, node: exp.Expr) -> Flow:
+        match node:
+            case exp.Select():
+                return self._select(node)
+            case exp.SetOperation():
+                return self._union(node)
+            case exp.Subquery():
+                return self._aliased(node, self.query(node.this))
+            case _:
+                return Flow(columns=None)
+
+    # --- relations ---
+
+    def _relation(self, node: exp.Expr, reader: exp.Select) -> Flow:
+        match node:
+            case exp.Subquery() if numbered := find_numbered(reader, node):
+                relations, joined = self._from(numbered.select)
+                self._refuse_chain(joined.flow, numbered.item, "ROW_NUMBER")
+                return self._aliased(node, rank(numbered, relations, joined.flow))
+            case exp.Subquery():
+                return self.query(node)
+            case exp.Table() if isinstance(node.this, exp.Anonymous):
+                return self._window(node)
+            case exp.Table() if LEAF in node.meta:
+                return self._aliased(node, self._leaf(node))
+            case _:
+                return Flow(columns=None)
+
+    def _leaf(self, node: exp.Table) -> Flow:
+        table = self._tables[node.meta[LEAF]]
+        if table.changes is ChangelogMode.INSERT_ONLY:
+            return Flow(columns=table.columns)
+        return Flow(
+            columns=table.columns, changes=table.changes, key=table.key, kinds=True, origin=node
+        )
+
+    def _window(self, node: exp.Table) -> Flow:
+        if node.this.name.upper() not in WINDOW_FUNCTIONS:
+            return Flow(columns=None)
+        window = next(w for w in window_tables(node) if w.node is node)
+        flow = self._relation(window.input, exp.Select())
+        if flow.is_changing:
+            raise UnsupportedError(
+                f"{window.kind} over rows that are updated or deleted is not supported",
+                hint="aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...",
+                span=window.span,
+            )
+        columns = None if flow.columns is None else (*flow.columns, *WINDOW_COLUMNS)
+        return replace(flow, columns=columns)
+
+    @staticmethod
+    def _aliased(node: exp.Expr, flow: Flow) -> Flow:
+        alias = node.args.get("alias")
+        names = [column.name for column in alias.columns] if alias is not None else []
+        if alias is None or not names:
+            return flow
+        if flow.kinds:
+            alias.append("columns", exp.to_identifier(ROW_KIND, quoted=True))
+        return renamed(flow, names)
+
+    def _from(self, select: exp.Select) -> tuple[list[Relation], Joined]:
+        """Give the relations of a FROM clause, and what they are together."""
+        from_ = select.args.get("from_")
+        if from_ is None:
+            return [], Joined(flow=Flow(columns=None))
+        joins: list[exp.Expr] = [
+            *(select.args.get("joins") or []), *(select.args.get("laterals") or []),
+        ]  # fmt: skip
+        nodes = [from_.this, *(join.this if isinstance(join, exp.Join) else join for join in joins)]
+        relations = [
+            Relation(alias=node.alias_or_name, flow=self._relation(node, select)) for node in nodes
+        ]
+        joined = join_changes(select, nodes, joins, relations, self._static_leaf)
+        self.looked_up |= joined.looked_up
+        return relations, joined
+
+    def _static_leaf(self, node: exp.Expr) -> tuple[int, TableInput] | None:
+        """Give the leaf that a join may look into once a batch; None for any other relation."""
+        if not isinstance(node, exp.Table) or LEAF not in node.meta:
+            return None
+        index = node.meta[LEAF]
+        return (index, self._tables[index]) if self._tables[index].static else None
+
+    # --- operators ---
+
+    def _select(self, select: exp.Select) -> Flow:
+        relations, joined = self._from(select)
+        source = joined.flow
+        _refuse_over(select)
+        group, distinct = select.args.get("group"), select.args.get("distinct")
+        if group is not None or own_aggregates(select):
+            if not source.is_changing and _is_windowed(group.expressions if group else []):
+                return project_rows(select, relations, group)
+            self._refuse_chain(source, group or select, "an aggregation")
+            if joined.conditions:
+                raise UnsupportedError(
+                    "an aggregation over a join of upserts is not supported",
+                    span=span_of(group or select),
+                )
+            return aggregate(select, relations, source)
+        if source.is_changing:
+            return project_changes(select, relations, source, joined.conditions)
+        stateful = source.stateful or (select if distinct is not None else None)
+        return project_rows(select, relations, stateful)
+
+    @staticmethod
+    def _refuse_chain(source: Flow, node: exp.Expr, name: str) -> None:
+        """Refuse an updating operator over one that keeps state, or that gives no row before an update."""
+        place = span_of(node)
+        if source.mechanism is not None:
+            raise UnsupportedError(
+                f"{name} over the results of {source.mechanism.named} is not supported: "
+                "Spark updates one such operator in a query",
+                hint="write the inner results into a Delta table with a PRIMARY KEY, and query that table",
+                span=place,
+            )
+        if source.stateful is not None:
+            raise UnsupportedError(
+                f"{name} without a window over a windowed aggregation, a join of streams or a DISTINCT is not "
+                "supported",
+                hint="write the inner results into a Delta table, and read that in a second INSERT",
+                span=place,
+            )
+        if source.changes is ChangelogMode.UPSERT:
+            raise UnsupportedError(
+                f"{name} over upserts is not supported: what a row was before is not told",
+                hint="write the upserts into a Delta table with the same PRIMARY KEY and aggregate that, or read the "
+                "changes in a format that has the row before (debezium-json)",
+                span=place,
+            )
+
+    def _union(self, node: exp.SetOperation) -> Flow:
+        branches = [(side, self.query(side)) for side in (node.this, node.expression)]
+        changing = [flow for _, flow in branches if flow.is_changing]
+        plain = isinstance(node, exp.Union) and not node.args.get("distinct")
+        stateful = next((flow.stateful for _, flow in branches if flow.stateful is not None), None)
+        if not changing:
+            return Flow(
+                columns=branches[0][1].columns, stateful=stateful if plain else (stateful or node)
+            )
+        _check_union(node, [flow for _, flow in branches], plain=plain, stateful=stateful)
+        names = list(branches[0][1].columns or ())
+        flows = [renamed(flow, names) for _, flow in branches]
+        first = next(flow for flow in flows if flow.is_changing)
+        upserts = [flow for flow in flows if flow.changes is ChangelogMode.UPSERT]
+        if any(flow.key != first.key for flow in upserts):
+            raise UnsupportedError(
+                "UNION ALL of upserts by different keys is not supported",
+                hint="give the key the same columns in both queries",
+                span=span_of(node),
+            )
+        kinds = any(flow.kinds for flow in flows)
+        for side, flow in branches if kinds else ():
+            if not flow.kinds:
+                kind = RowKind.UPDATE_AFTER if flow.is_changing else RowKind.INSERT
+                add_kind(side, kind_literal(kind))
+        if first.changes is ChangelogMode.ALL:
+            first = replace(first, key=None)  # a key of each part is no key of all
+        constants = frozenset.intersection(*(flow.constants for flow in flows))
+        return replace(
+            first, kinds=kinds, constants=constants if first.mechanism is None else frozenset()
+        )
+
+
+def _refuse_over(select: exp.Select) -> None:
+    for window in select.find_all(exp.Window):
+        if window.find_ancestor(exp.Select) is select:
+            raise UnsupportedError(
+                f"{window.this.sql_name()} OVER a stream is not supported here",
+                hint="what is: ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n in a query in FROM, and "
+                "WHERE n <= 10 in the query around it",
+                span=span_of(window),
+            )
+
+
+def _is_windowed(keys: Sequence[exp.Expr]) -> bool:
+    return {key.name for key in keys} >= {"window_start", "window_end"}
+
+
+def _check_union(
+    node: exp.SetOperation, flows: Sequence[Flow], *, plain: bool, stateful: exp.Expr | None
+) -> None:
+    changing = [flow for flow in flows if flow.is_changing]
+    if not plain:
+        raise UnsupportedError(
+            f"{node.key.upper()} of rows that are updated or deleted is not supported",
+            hint="UNION ALL is",
+            span=span_of(node),
+        )
+    updating = [flow for flow in changing if flow.mechanism is not None]
+    if len(updating) > 1 or (updating and stateful is not None):
+        raise UnsupportedError(
+            "Spark updates one operator with state in a query; this UNION ALL has two",
+            hint="write one INSERT for each part",
+            span=span_of(node),
+        )
+    if len({flow.changes for flow in changing}) > 1:
+        raise UnsupportedError(
+            "UNION ALL of upserts with changes that have the row before is not supported",
+            hint="write one INSERT for each part",
+            span=span_of(node),
+        )
+    if any(flow.columns is None for flow in flows):
+        raise UnsupportedError(
+            "the columns of a part of this UNION ALL cannot be told",
+            hint="name the columns",
+            span=span_of(node),
+        )

@@ -1,0 +1,195 @@
+"""What a checkpoint directory holds, read without starting anything; one that is damaged is refused by the file's name.
+
+Spark itself would pass over some damage: without `metadata` it gives the query a new id, by which sinks would write a
+replayed batch again; without `offsets` it begins anew under the old id, by which sinks would drop new rows. How files
+are reached is `CheckpointFiles`; `checkpoint.py` has the one for Hadoop's file systems.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from penstock.catalog.errors import StateMismatchError
+from penstock.connector.source.state import SourceState, decode_state
+from penstock.sql.plan.shape import ANEW, QueryShape
+
+__all__ = ["SHAPE_FILE", "CheckpointFiles", "SavedCheckpoint", "damaged", "read_saved"]
+
+SHAPE_FILE = "penstock-query.json"
+METADATA, OFFSETS, COMMITS, STATE = "metadata", "offsets", "commits", "state"
+LOG_VERSION = "v1"
+"""First line of Spark's offset and commit logs (OffsetSeqLog, CommitLog) as this Spark writes them."""
+
+NO_OFFSET = "-"
+"""What Spark writes for a source that has given nothing yet (OffsetSeqLog)."""
+
+
+class CheckpointFiles(Protocol):
+    """The files of one checkpoint directory, by their paths inside it."""
+
+    @property
+    def location(self) -> str:
+        """The directory, as messages name it."""
+
+    def names(self, folder: str) -> Sequence[str]:
+        """List what is in a folder ("" is the directory itself); empty where there is none."""
+
+    def text(self, path: str) -> str | None:
+        """Read a file; None where there is none. Raises StateMismatchError for one that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedCheckpoint:
+    """A whole checkpoint: `planned` is the last batch whose offsets are written, `committed` the last that is done.
+
+    `offsets` are those that batch `planned` ends at, one a source in the query's order: the state of a split source,
+    Spark's own JSON for another, None for a source that has given nothing.
+    """
+
+    shape: QueryShape
+    query_id: str | None = None
+    planned: int | None = None
+    committed: int | None = None
+    offsets: tuple[SourceState | str | None, ...] = ()
+
+    @property
+    def next_batch(self) -> int:
+        """The batch that a start runs first."""
+        return 0 if self.committed is None else self.committed + 1
+
+    @property
+    def replays(self) -> bool:
+        """Whether that batch was planned before, and will read the same again."""
+        return self.planned is not None and self.planned != self.committed
+
+
+def damaged(location: str, file: str, why: str) -> StateMismatchError:
+    """Make the error for a file of a checkpoint that is not as it was written."""
+    return StateMismatchError(
+        f"the checkpoint {location} is damaged: {file} {why}",
+        hint="restore the file from a copy of the checkpoint; or " + "; or ".join(ANEW),
+    )
+
+
+def read_saved(files: CheckpointFiles) -> SavedCheckpoint | None:
+    """Read a checkpoint; None where there is none. Raises StateMismatchError, naming the file, for a damaged one."""
+    there = set(files.names(""))
+    planned, committed = _last(files, OFFSETS), _last(files, COMMITS)
+    if not there & {SHAPE_FILE, METADATA, STATE} and planned is None and committed is None:
+        return None
+    _check_present(files, there, planned, committed)
+    shape = _shape(files)
+    query_id = _query_id(files) if METADATA in there else None
+    if planned is None:
+        return SavedCheckpoint(shape=shape, query_id=query_id)
+    if planned > 0:  # Spark begins a replayed batch where the one before it ends
+        _offsets(files, planned - 1, len(shape.sources))
+    if committed is not None:
+        _log(files, f"{COMMITS}/{committed}")
+    return SavedCheckpoint(
+        shape=shape,
+        query_id=query_id,
+        planned=planned,
+        committed=committed,
+        offsets=_offsets(files, planned, len(shape.sources)),
+    )
+
+
+def _last(files: CheckpointFiles, folder: str) -> int | None:
+    return max((int(name) for name in files.names(folder) if name.isdecimal()), default=None)
+
+
+def _check_present(
+    files: CheckpointFiles, there: set[str], planned: int | None, committed: int | None
+) -> None:
+    """Refuse a checkpoint in which a file is missing that others say was there."""
+    missing = None
+    if SHAPE_FILE not in there:
+        missing = SHAPE_FILE
+    elif METADATA not in there and (planned is not None or committed is not None):
+        missing = METADATA
+    elif planned is None and (committed is not None or STATE in there):
+        missing = f"{OFFSETS}/{committed or 0}"
+    elif planned is not None and (committed or 0) > planned:
+        missing = f"{OFFSETS}/{committed}"
+    elif planned is not None and (-1 if committed is None else committed) < planned - 1:
+        missing = f"{COMMITS}/{planned - 1}"
+    if missing is not None:
+        raise damaged(files.location, missing, "is missing")
+
+
+def _shape(files: CheckpointFiles) -> QueryShape:
+    text = _required(files, SHAPE_FILE)
+    value = _object(files, SHAPE_FILE, text)
+    try:
+        return QueryShape.from_value(value)
+    except StateMismatchError as error:
+        raise error.within(f"{files.location}/{SHAPE_FILE}") from None
+    except (KeyError, TypeError) as error:
+        raise damaged(files.location, SHAPE_FILE, "does not hold what it should") from error
+
+
+def _query_id(files: CheckpointFiles) -> str:
+    value = _object(files, METADATA, _required(files, METADATA))
+    if not isinstance(value.get("id"), str):
+        raise damaged(files.location, METADATA, "holds no id of the query")
+    return str(value["id"])
+
+
+def _offsets(
+    files: CheckpointFiles, batch: int, sources: int
+) -> tuple[SourceState | str | None, ...]:
+    path = f"{OFFSETS}/{batch}"
+    found = _log(files, path)[1:]
+    if len(found) < sources:
+        raise damaged(files.location, path, f"holds {len(found)} offsets of {sources} sources")
+    return tuple(_offset(files, path, line) for line in found)
+
+
+def _offset(files: CheckpointFiles, path: str, line: str) -> SourceState | str | None:
+    if line == NO_OFFSET:
+        return None
+    try:
+        value = json.loads(line)
+        return decode_state(value) if isinstance(value, dict) and "splits" in value else line
+    except StateMismatchError as error:
+        raise error.within(f"{files.location}/{path}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(files.location, path, "holds an offset that cannot be read") from error
+
+
+def _log(files: CheckpointFiles, path: str) -> list[str]:
+    """Read a file of Spark's logs: its lines after the version, of which the first is JSON."""
+    text = _required(files, path)
+    version, *lines = text.splitlines() or [""]
+    if not version:
+        raise damaged(files.location, path, "is empty")
+    if version != LOG_VERSION:
+        why = f"begins with {version[:20]!r} and not with the version {LOG_VERSION!r} that this Spark writes"
+        raise damaged(files.location, path, why)
+    if not lines:
+        raise damaged(files.location, path, "was cut: nothing follows its version")
+    _object(files, path, lines[0])
+    return lines
+
+
+def _required(files: CheckpointFiles, path: str) -> str:
+    text = files.text(path)
+    if text is None:
+        raise damaged(files.location, path, "is missing")
+    return text
+
+
+def _object(files: CheckpointFiles, path: str, text: str) -> dict[str, Any]:
+    if not text.strip():
+        raise damaged(files.location, path, "is empty")
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise damaged(files.location, path, "was cut or is not what was written") from error
+    if not isinstance(value, dict):
+        raise damaged(files.location, path, "does not hold what it should")
+    return value

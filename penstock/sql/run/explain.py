@@ -1,0 +1,131 @@
+"""EXPLAIN: how a query, an INSERT or a statement set would run, as stable text. Starts nothing and reads no table.
+
+What a checkpoint holds and where each partition would start is `penstock plan`'s part, which asks Spark and brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, assert_never
+
+from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.connector.contract import Guaranteed, SplitSource
+from penstock.connector.registry import connector_of
+from penstock.sql.plan.analysis import AnalysedLeaf, AnalysedQuery, analyse, mechanism_lines
+from penstock.sql.plan.projection import is_plain_projection
+from penstock.sql.plan.shape import shape_of
+from penstock.sql.plan.statement_set import SharedRead, SideBySide, share
+from penstock.sql.run.progress import short_name
+from penstock.sql.statements import Explain, InsertInto, Select, StatementSet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.sql.plan.planner import AnalysedInsert, Planner
+
+__all__ = ["explain_lines", "operator_lines"]
+
+_INDENT = "  "
+
+
+def explain_lines(statement: Explain, planner: Planner) -> list[str]:
+    """Describe what would run, line by line. Raises InputError for a statement that could not."""
+    match statement.statement:
+        case Select() as select:
+            query = analyse(select.query, planner.namespace, planner.project, appends=False)
+            return ["SELECT", *_indented(_query(query, planner))]
+        case InsertInto() as insert:
+            return _insert(planner.analyse_insert(insert), planner)
+        case StatementSet(inserts=inserts):
+            return _statement_set([planner.analyse_insert(one) for one in inserts], planner)
+        case _:
+            assert_never(statement.statement)
+
+
+def operator_lines(query: AnalysedQuery, *, state_ttl_ms: int) -> list[str]:
+    """Say what is done with the rows, and what is kept for it. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
+    mechanism = mechanism_lines(query, state_ttl_ms=state_ttl_ms)
+    if mechanism:
+        return ["operators, whose results change:", *_indented(mechanism)]
+    kept = shape_of(query.query, (), "").state
+    if kept:
+        return ["operators, with state in the checkpoint:", *_indented(kept)]
+    if is_plain_projection(query.query):
+        return ["operators: projection of each row, no state"]
+    return ["operators: projection and filter of each row, no state"]
+
+
+def _statement_set(inserts: Sequence[AnalysedInsert], planner: Planner) -> list[str]:
+    match share([one.query for one in inserts], planner.project):
+        case SharedRead(leaf=leaf):
+            lines = ["STATEMENT SET: one query, which reads once and writes every sink"]
+            lines += _indented(_read(leaf, planner.project))
+            for one in inserts:
+                operators = operator_lines(one.query, state_ttl_ms=planner.state_ttl_ms)
+                lines += _indented([_title(one), *_indented(operators), *_sink(one)])
+            return lines
+        case SideBySide(reason=reason):
+            lines = [f"STATEMENT SET: a query per INSERT ({reason})"]
+            for one in inserts:
+                lines += _indented(_insert(one, planner))
+            return lines
+
+
+def _insert(insert: AnalysedInsert, planner: Planner) -> list[str]:
+    return [_title(insert), *_indented(_query(insert.query, planner)), *_sink(insert)]
+
+
+def _title(insert: AnalysedInsert) -> str:
+    return f"INSERT INTO {short_name(insert.target.identifier)}"
+
+
+def _query(query: AnalysedQuery, planner: Planner) -> list[str]:
+    lines = [line for leaf in query.leaves for line in _read(leaf, planner.project)]
+    return [*lines, *operator_lines(query, state_ttl_ms=planner.state_ttl_ms)]
+
+
+def _read(leaf: AnalysedLeaf, project: Path) -> list[str]:
+    """Say what is read of a table."""
+    table = leaf.table
+    source = connector_of(table, project=project).source(table)
+    names = [name for name in (*leaf.columns, *leaf.computed) if name != ROW_KIND]
+    columns = ", ".join(names) or "none, rows are counted"
+    lines = [f"columns: {columns}"]
+    if leaf.looked_up:
+        lines.append("looked up: read anew in each batch")
+    lines += [f"computed: {name} AS {text}" for name, text in leaf.computed.items()]
+    if (watermark := table.schema.watermark) is not None:
+        use = "" if leaf.rowtime is not None else " (not followed: nothing waits for it)"
+        lines.append(f"watermark: {watermark.column} AS {watermark.expression}{use}")
+    if source.changes is not ChangelogMode.INSERT_ONLY:
+        lines.append(f"changes: {source.changes}")
+    lines.append(f"end: {'where its options say' if leaf.bounded else 'none'}")
+    lines.append(f"splits: {_splits(source)}" if leaf.by_splits else "splits: Spark's own")  # type: ignore[arg-type]
+    title = f"read {short_name(table.identifier)} ({table.option_map['connector']})"
+    return [title, *_indented(lines)]
+
+
+def _splits(source: SplitSource) -> str:
+    tasks = source.parallelism
+    text = "a task for each" if tasks is None else f"{tasks} tasks"
+    if source.max_records_per_batch is not None:
+        text += f", at most {source.max_records_per_batch} records in a batch"
+    if source.discovery_interval_ms > 0 and not source.bounded:
+        text += f", new ones are looked for every {source.discovery_interval_ms / 1000:g} s"
+    return text
+
+
+def _sink(insert: AnalysedInsert) -> list[str]:
+    """Say what the target takes, and what it promises for a batch that is written again."""
+    table, lines = insert.target, []
+    if (key := table.schema.primary_key) is not None:
+        lines.append(f"key: {', '.join(key.columns)}")
+    lines.append(f"takes: {insert.sink.accepts}")
+    if isinstance(insert.sink, Guaranteed):
+        lines.append(f"delivery: {insert.sink.guarantee}")
+    title = f"write {short_name(table.identifier)} ({table.option_map['connector']})"
+    return _indented([title, *_indented(lines)])
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [_INDENT + line for line in lines]

@@ -1,0 +1,82 @@
+"""What a job runs, and what is judged before it does: an INSERT, or the one query of a statement set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.connector.contract import Trigger
+    from penstock.sql.plan.analysis import AnalysedLeaf
+    from penstock.sql.plan.metrics import BatchMetrics
+    from penstock.sql.plan.shape import QueryShape
+
+__all__ = ["Judged", "PlannedQuery"]
+
+
+class Judged(Protocol):
+    """A query with a checkpoint."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session whose file systems hold the checkpoint."""
+
+    @property
+    def checkpoint(self) -> str:
+        """Its checkpoint directory."""
+
+    @property
+    def shape(self) -> QueryShape:
+        """What its checkpoint has to be made for."""
+
+    @property
+    def leaves(self) -> Sequence[AnalysedLeaf]:
+        """The tables that it reads, in the order that the checkpoint knows them by."""
+
+    @property
+    def project(self) -> Path:
+        """The folder that relative paths of tables are relative to."""
+
+
+class PlannedQuery(Judged, Protocol):
+    """A query that may be started, and started again after a failure."""
+
+    @property
+    def sink(self) -> str:
+        """The table that it writes into, or the tables, as messages name them."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The tables that it reads."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether each of them has an end."""
+
+    @property
+    def pipeline(self) -> str:
+        """The name that one runner at a time may hold."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it reads tables; else it writes once and has no checkpoint."""
+
+    @property
+    def rows_by_sink(self) -> Mapping[str, int] | None:
+        """Rows written since it was planned, by table, where one query writes several; else None."""
+
+    def prepare(self) -> None:
+        """Create or check what it writes into. Raises InputError."""
+
+    def write(self) -> None:
+        """Write the rows of INSERT .. VALUES, all or none."""
+
+    def start(self, trigger: Trigger) -> StreamingQuery:
+        """Start it from its checkpoint."""
+
+    def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
+        """Read what a batch did from its progress event."""

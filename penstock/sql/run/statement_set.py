@@ -1,0 +1,244 @@
+"""Statement sets in Spark: the one query that reads once and writes every sink, and the choice between it and several.
+
+Each sink takes a batch exactly once under a name of its own (`MicroBatch.application_id`). A batch of which some sinks
+have their rows and others not is run again as a whole: those that have it pass over it. So no sink is ever ahead of
+another by more than the batch in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.catalog.errors import StateMismatchError
+from penstock.connector.contract import SinkSettings, Trigger
+from penstock.connector.failpoints import reach
+from penstock.connector.spark.dead_letters import BadRecordDesk, bad_record_desk
+from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query
+from penstock.sql.dialect import to_spark_query
+from penstock.sql.plan.analysis import AnalysedLeaf
+from penstock.sql.plan.checkpoint import check_checkpoint, record_shape, saved_checkpoint
+from penstock.sql.plan.engine import configured
+from penstock.sql.plan.metrics import BatchMetrics, read_batch_metrics
+from penstock.sql.plan.planner import AnalysedInsert, PlannedInsert, Planner
+from penstock.sql.plan.shape import ANEW, QueryShape
+from penstock.sql.plan.statement_set import SharedRead, SideBySide, read_of, reading, share
+from penstock.sql.run.failure import translate
+from penstock.sql.run.query import PlannedQuery
+from penstock.sql.run.sink_counts import SinkCounts
+
+__all__ = ["PlannedSet", "SharedQuery", "plan_set", "set_pipelines"]
+
+SET_NAME = "statement-set"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedQuery:
+    """Several INSERTs as one streaming query (`PlannedQuery`). `names` tell its sinks apart, in the order of `inserts`.
+
+    `leaf` is the table that all of them read, with every column that one of them needs.
+    """
+
+    inserts: tuple[PlannedInsert, ...]
+    names: tuple[str, ...]
+    leaf: AnalysedLeaf
+    pipeline: str
+    checkpoint: str
+    counts: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that the query is started in."""
+        return self.inserts[0].spark
+
+    @property
+    def sink(self) -> str:
+        """The tables written, as messages name them."""
+        return ", ".join(self.names)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The table read."""
+        return (str(self.leaf.table.identifier),)
+
+    @property
+    def leaves(self) -> tuple[AnalysedLeaf, ...]:
+        """The table read."""
+        return (self.leaf,)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the table has an end."""
+        return self.leaf.bounded
+
+    @property
+    def is_stream(self) -> bool:
+        """It reads a table."""
+        return True
+
+    @property
+    def project(self) -> Path:
+        """The folder that relative paths of tables are relative to."""
+        return self.inserts[0].project
+
+    @property
+    def shape(self) -> QueryShape:
+        """One table, these sinks, no state."""
+        return QueryShape(sources=self.sources, sink=self.sink, state=())
+
+    @property
+    def bad_records(self) -> BadRecordDesk | None:
+        """Where the bad records of the table come together; None where each of those fails the query."""
+        return bad_record_desk(
+            [self.leaf.table],
+            checkpoint=self.checkpoint,
+            pipeline=self.pipeline,
+            project=self.project,
+        )
+
+    @property
+    def rows_by_sink(self) -> Mapping[str, int]:
+        """Rows written since the query was planned, by sink."""
+        return {name: self.counts.total().get(name, 0) for name in self.names}
+
+    def prepare(self) -> None:
+        """Create or check every target. Raises InputError."""
+        for insert in self.inserts:
+            insert.prepare()
+        if self.bad_records is not None:
+            self.bad_records.prepare(self.spark)
+
+    def write(self) -> None:
+        """Never called: a set that reads a table is a stream."""
+        raise AssertionError("a shared query is a stream")
+
+    def start(self, trigger: Trigger) -> StreamingQuery:
+        """Start the query from its checkpoint."""
+        record_shape(self.spark, self.checkpoint, self.shape)
+        bad_records = self.bad_records
+        if bad_records is not None:
+            bad_records.open(self.spark)
+        builder = replace(self.inserts[0].builder, checkpoint=self.checkpoint)
+        frame = builder.build(read_of(self.leaf), streaming=True)
+        settings = SinkSettings(
+            checkpoint=self.checkpoint,
+            query_name=self.pipeline,
+            trigger=trigger,
+            plan="\n".join(insert.text for insert in self.inserts),
+            after_batch=None if bad_records is None else bad_records.after_batch,
+        )
+        with configured(self.spark, builder.conf):
+            return micro_batch_query(frame, settings, self._write_batch)
+
+    def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
+        """Read what a batch did from its progress event; rows out are those of all sinks."""
+        metrics = read_batch_metrics(progress, rows_out_metric=None)
+        return replace(metrics, rows_out=sum(self.counts.of(metrics.batch_id).values()))
+
+    def _write_batch(self, rows: DataFrame, batch: MicroBatch) -> None:
+        view = f"penstock_set_{uuid4().hex[:8]}"
+        rows.persist()
+        try:
+            total = rows.count()  # the one read of the source
+            rows.createOrReplaceTempView(view)
+            counted: dict[str, int] = {}
+            for name, insert in zip(self.names, self.inserts, strict=True):
+                with _named(name):
+                    text = to_spark_query(reading(insert.analysed, view))
+                    frame = insert.shaped(batch.spark.sql(text))
+                    insert.target.write_batch(frame, replace(batch, sink=name))
+                    counted[name] = total if insert.sends_on_each_row else frame.count()
+                reach("sink-written")
+            self.counts.add(batch.batch_id, counted)
+        finally:
+            batch.spark.catalog.dropTempView(view)
+            rows.unpersist()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSet:
+    """A statement set that passed every check. `queries` are what runs: one, or one for each INSERT.
+
+    `reason` says why it is several. `rivals` are the checkpoints that the other way to run the set would have: one that
+    is there says that the set ran that way, and where it was is not known to the queries of this way.
+    """
+
+    spark: SparkSession
+    inserts: tuple[PlannedInsert, ...]
+    queries: tuple[PlannedQuery, ...]
+    rivals: tuple[str, ...]
+    reason: str | None = None
+
+    def check_checkpoints(self) -> None:
+        """Check that checkpoints are whole and of these queries. Raises StateMismatchError."""
+        for query in self.queries:
+            if query.is_stream:
+                check_checkpoint(query.spark, query.checkpoint, query.shape)
+        self.check_rivals()
+
+    def check_rivals(self) -> None:
+        """Check that the set did not run the other way before. Raises StateMismatchError."""
+        for rival in self.rivals:
+            if saved_checkpoint(self.spark, rival) is not None:
+                way = "as one query" if self.reason else "as a query per INSERT"
+                now = f"a query per INSERT ({self.reason})" if self.reason else "one query"
+                raise StateMismatchError(
+                    f"what this statement set does ran {way} before, with the checkpoint {rival}; "
+                    f"now it is {now}",
+                    hint="undo the change; or " + "; or ".join(ANEW),
+                )
+
+
+def plan_set(
+    analysed: Sequence[AnalysedInsert], planner: Planner, spark: SparkSession
+) -> PlannedSet:
+    """Plan the INSERTs of a set in Spark and choose how they run. Raises InputError; nothing is started."""
+    inserts = tuple(planner.plan_insert(one, spark) for one in analysed)
+    name = planner.sink_name(SET_NAME)
+    checkpoint = f"{inserts[0].checkpoint.rpartition('/')[0]}/{name}"
+    own = tuple(insert.checkpoint for insert in inserts if insert.is_stream)
+    way = share([one.query for one in analysed], planner.project)
+    match way:
+        case SideBySide(reason=reason):
+            return PlannedSet(
+                spark=spark, inserts=inserts, queries=inserts, rivals=(checkpoint,), reason=reason
+            )
+        case SharedRead(leaf=leaf):
+            shared = SharedQuery(
+                inserts=inserts,
+                names=tuple(_name(insert) for insert in inserts),
+                leaf=leaf,
+                pipeline=planner.pipeline_name(name),
+                checkpoint=checkpoint,
+            )
+            return PlannedSet(spark=spark, inserts=inserts, queries=(shared,), rivals=own)
+
+
+def set_pipelines(
+    analysed: Sequence[AnalysedInsert], planner: Planner, each: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Name the pipelines of a set before it is planned: its own where it is one query, else that of `each` INSERT."""
+    name = planner.pipeline_name(planner.sink_name(SET_NAME))
+    way = share([one.query for one in analysed], planner.project)
+    return (name,) if isinstance(way, SharedRead) else each
+
+
+def _name(insert: PlannedInsert) -> str:
+    """Name an INSERT of a set by its sink; several into one table were told apart when they were planned."""
+    return insert.checkpoint.rpartition("/")[2]
+
+
+@contextmanager
+def _named(sink: str) -> Iterator[None]:
+    """Put the name of the sink before whatever goes wrong with it."""
+    try:
+        yield
+    except Exception as error:
+        raise translate(error).within(f"sink {sink}") from error

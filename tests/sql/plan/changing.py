@@ -1,0 +1,60 @@
+"""What the tests of changing queries share: tables of every kind, and a query over them planned and written out."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from penstock.catalog.table import Table
+from penstock.connector.changelog import ChangelogMode
+from penstock.sql.bind import annotate
+from penstock.sql.dialect import to_spark_query
+from penstock.sql.plan.changelog import LEAF, ChangePlan, plan_changes
+from penstock.sql.plan.flow import TableInput
+from penstock.sql.plan.relations import find_relations
+from penstock.sql.statements import Select
+from tests.sql.sql_objects import new_namespace, run
+
+# events: rows that stay. cdc: changes with the row before. latest: upserts. countries, notes: read by Spark itself.
+TABLES = """
+CREATE TABLE events (id BIGINT, k STRING, x INT, y DOUBLE, ts TIMESTAMP(3), arr ARRAY<INT>,
+  WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) WITH ('connector' = 'kafka');
+CREATE TABLE cdc (id BIGINT, region STRING, amount INT, price DOUBLE, ts TIMESTAMP(3), arr ARRAY<INT>,
+  PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'kafka');
+CREATE TABLE latest (id BIGINT, region STRING, amount INT, PRIMARY KEY (id) NOT ENFORCED)
+  WITH ('connector' = 'upsert-kafka');
+CREATE TABLE countries (code STRING, name STRING, PRIMARY KEY (code) NOT ENFORCED) WITH ('connector' = 'delta');
+CREATE TABLE notes (code STRING, note STRING) WITH ('connector' = 'delta')
+"""
+NAMESPACE = new_namespace(TABLES)
+CHANGES = {"cdc": ChangelogMode.ALL, "latest": ChangelogMode.UPSERT}
+
+
+def plan(sql: str) -> ChangePlan:
+    """Plan a query over the tables above."""
+    (statement,) = run(sql, NAMESPACE)
+    assert isinstance(statement, Select)
+    relations = find_relations(statement.query, NAMESPACE)
+    annotate(relations.query, NAMESPACE)
+    for index, leaf in enumerate(relations.leaves):
+        for node in leaf.nodes:
+            node.meta[LEAF] = index
+    return plan_changes(relations.query, [_input(leaf.table) for leaf in relations.leaves])
+
+
+def spark_sql(sql: str) -> str:
+    """Plan a query and write it as Spark SQL, without the quotes of names."""
+    tree = plan(sql).query.copy()
+    for table in tree.find_all(exp.Table):
+        table.set("alias", None if table.alias == table.name else table.args.get("alias"))
+    return to_spark_query(tree).replace("`", "")
+
+
+def _input(table: Table) -> TableInput:
+    key = table.schema.primary_key
+    return TableInput(
+        name=table.identifier.name,
+        columns=table.schema.names,
+        changes=CHANGES.get(table.identifier.name, ChangelogMode.INSERT_ONLY),
+        key=key.columns if key is not None else None,
+        static=table.option_map["connector"] == "delta",
+    )

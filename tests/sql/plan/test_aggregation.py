@@ -1,0 +1,120 @@
+"""Aggregations in update mode, over rows that stay and over changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.changelog import ChangelogMode
+from penstock.sql.plan.mechanism import Way
+from tests.sql.plan.changing import plan, spark_sql
+
+SIGN = "CASE WHEN __row_kind IN (0, 2) THEN 1 ELSE -1 END"
+
+
+def test_a_group_is_updated_by_its_key() -> None:
+    """Without HAVING no row is ever deleted, and there is no column of kinds."""
+    query = "SELECT k, COUNT(*) AS n FROM events GROUP BY k"
+    flow = plan(query).flow
+
+    assert spark_sql(query) == query
+    assert (flow.changes, flow.key, flow.kinds) == (ChangelogMode.UPSERT, ("k",), False)
+    assert flow.mechanism is not None
+    assert (flow.mechanism.way, flow.mechanism.state) == (Way.AGGREGATE, "COUNT(*)")
+
+
+def test_a_group_that_no_longer_passes_having_is_deleted() -> None:
+    """Its columns are not computed."""
+    assert spark_sql(
+        "SELECT k, 1 / (COUNT(*) - 1) AS s FROM events GROUP BY k HAVING COUNT(*) > 1"
+    ) == (
+        "SELECT k, CASE WHEN (COUNT(*) > 1) THEN CAST(1 DIV (COUNT(*) - 1) AS BIGINT) END AS s, "
+        "CASE WHEN (COUNT(*) > 1) THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS __row_kind "
+        "FROM events GROUP BY k"
+    )
+
+
+def test_a_filter_around_an_aggregation_deletes_too() -> None:
+    """As HAVING does."""
+    assert spark_sql(
+        "SELECT k, n FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) WHERE n > 1"
+    ) == (
+        "SELECT k, n, CASE WHEN n > 1 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS __row_kind "
+        "FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("COUNT(DISTINCT x)", "CAST(SIZE(COLLECT_SET(x)) AS BIGINT)"),
+        (
+            "COUNT(DISTINCT x) FILTER (WHERE y > 1)",
+            "CAST(SIZE(COLLECT_SET(CASE WHEN y > 1 THEN x END)) AS BIGINT)",
+        ),
+        (
+            "COUNT(DISTINCT x, y)",
+            "CAST(SIZE(COLLECT_SET(CASE WHEN NOT (x) IS NULL AND NOT (y) IS NULL THEN STRUCT(x, y) END)) AS BIGINT)",
+        ),
+        ("MAX(DISTINCT x)", "MAX(x)"),
+        (
+            "SUM(DISTINCT x)",
+            "CASE WHEN NOT CAST(SIZE(COLLECT_SET(x)) AS BIGINT) = 0 "
+            "THEN AGGREGATE(COLLECT_SET(x), CAST(0 AS BIGINT), (a, b) -> a + b) END",
+        ),
+    ],
+)
+def test_distinct_values_are_kept_as_a_set(value: str, written: str) -> None:
+    """Spark has no DISTINCT aggregates in streams."""
+    assert spark_sql(f"SELECT k, {value} AS v FROM events GROUP BY k") == (
+        f"SELECT k, {written} AS v FROM events GROUP BY k"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("COUNT(*)", f"SUM({SIGN})"),
+        ("COUNT(amount)", f"SUM(CASE WHEN NOT (amount) IS NULL THEN {SIGN} ELSE 0 END)"),
+        ("COUNT(*) FILTER (WHERE id > 1)", f"SUM(CASE WHEN id > 1 THEN {SIGN} ELSE 0 END)"),
+        (
+            "SUM(amount)",
+            f"CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN {SIGN} ELSE 0 END) > 0 "
+            "THEN SUM(CASE WHEN __row_kind IN (0, 2) THEN amount ELSE 0 - (amount) END) END",
+        ),
+    ],
+)
+def test_what_goes_is_subtracted_and_an_empty_group_is_deleted(value: str, written: str) -> None:
+    """A value of which only NULLs are left is NULL again."""
+    some = f"SUM({SIGN}) > 0"
+    guarded = written if written.startswith("SUM") else f"CASE WHEN {some} THEN {written} END"
+
+    assert spark_sql(f"SELECT region, {value} AS v FROM cdc GROUP BY region") == (
+        f"SELECT region, {guarded} AS v, CASE WHEN {some} THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END "
+        "AS __row_kind FROM cdc GROUP BY region"
+    )
+
+
+@pytest.mark.parametrize("value", ["MIN(amount)", "COUNT(DISTINCT amount)", "ARRAY_AGG(amount)"])
+def test_what_cannot_be_subtracted_is_refused(value: str) -> None:
+    """It would need every value that ever came."""
+    with pytest.raises(UnsupportedError, match="cannot take rows back") as caught:
+        plan(f"SELECT region, {value} FROM cdc GROUP BY region")
+
+    assert caught.value.hint is not None
+    assert "SUM, COUNT and AVG can" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        ("SELECT COUNT(*) FROM events GROUP BY k", "the grouping column k is not selected"),
+        ("SELECT k, COUNT(*) FROM events GROUP BY ROLLUP(k)", "GROUPING SETS, ROLLUP and CUBE"),
+        ("SELECT k, SUM(DISTINCT id + 0.5) FROM events GROUP BY k", "is not supported in a stream"),
+        ("SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k", "is not supported in a stream"),
+    ],
+)
+def test_aggregations_that_cannot_be_updated_are_refused(query: str, what: str) -> None:
+    """Before anything runs."""
+    with pytest.raises(UnsupportedError, match=what):
+        plan(query)

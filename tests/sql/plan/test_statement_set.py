@@ -1,0 +1,89 @@
+"""Which statement sets run as one query: those whose rows are a function of the rows of the batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.catalog.names import Namespace
+from penstock.sql.dialect import parse_query, to_spark_query
+from penstock.sql.plan.analysis import AnalysedQuery, analyse
+from penstock.sql.plan.statement_set import SharedRead, SideBySide, read_of, reading, share
+from tests.sql.sql_objects import new_namespace
+
+TABLE = """
+CREATE TABLE {name} (
+  id BIGINT, url STRING, at TIMESTAMP(3), twice AS id * 2, WATERMARK FOR at AS at
+) WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:1', 'format' = 'json',
+        'scan.startup.mode' = 'earliest-offset');
+"""
+
+
+@pytest.fixture(scope="module")
+def namespace() -> Namespace:
+    """Two tables and a view."""
+    view = "CREATE VIEW even AS SELECT id, url FROM clicks WHERE MOD(id, 2) = 0"
+    return new_namespace(TABLE.format(name="clicks") + TABLE.format(name="views") + view)
+
+
+def analysed(namespace: Namespace, *texts: str) -> list[AnalysedQuery]:
+    """The queries of a set, analysed."""
+    return [analyse(parse_query(text), namespace, Path(), appends=True) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "SELECT id, UPPER(url) FROM clicks WHERE id > 3",
+        "SELECT url, id FROM even",
+        "SELECT id, url FROM clicks UNION ALL SELECT id, url FROM even",
+        "WITH c AS (SELECT id, url FROM clicks) SELECT id, url FROM c",
+    ],
+)
+def test_filters_and_projections_of_one_table_share_its_read(
+    namespace: Namespace, second: str
+) -> None:
+    """What is read is what any of them needs, what a computed column needs included."""
+    way = share(analysed(namespace, "SELECT twice FROM clicks", second), Path())
+
+    assert isinstance(way, SharedRead)
+    assert way.leaf.columns == ("id", "url")
+    assert set(way.leaf.computed) == {"twice"}
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        ("SELECT id FROM views", "different tables"),
+        ("SELECT id FROM clicks /*+ OPTIONS('scan.startup.mode' = 'latest-offset') */", "options"),
+        ("SELECT 1", "no table"),
+        (
+            "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE)) "
+            "GROUP BY window_start, window_end",
+            "keeps state",
+        ),
+        ("SELECT a.id FROM clicks AS a JOIN clicks AS b ON a.id = b.id", "keeps state"),
+        ("SELECT id FROM clicks WHERE at < CURRENT_TIMESTAMP", "current time"),
+        ("SELECT RAND() FROM clicks", "chance"),
+        ("SELECT id FROM clicks WHERE id IN (SELECT id FROM clicks)", "join"),
+    ],
+)
+def test_others_are_a_query_per_insert(namespace: Namespace, second: str, reason: str) -> None:
+    """In words why."""
+    way = share(analysed(namespace, "SELECT id FROM clicks", second), Path())
+
+    assert isinstance(way, SideBySide)
+    assert reason in way.reason
+
+
+def test_an_insert_is_evaluated_over_the_batch(namespace: Namespace) -> None:
+    """The view of the batch takes the table's place, under the name that the query calls it by."""
+    (query,) = analysed(namespace, "SELECT c.id, url FROM clicks AS c WHERE c.id > 3")
+
+    text = to_spark_query(reading(query, "batch"))
+
+    assert "batch" in text
+    assert "`c`" in text
+    assert "clicks" not in text
+    assert len(read_of(query.leaves[0]).leaves) == 1

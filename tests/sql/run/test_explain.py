@@ -1,0 +1,101 @@
+"""EXPLAIN: stable text, made without an engine, a broker, or anything started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.sql.lower import parse_statement
+from penstock.sql.plan.planner import Planner
+from penstock.sql.run.explain import explain_lines
+from penstock.sql.script import split
+from penstock.sql.statements import Explain
+from tests.sql.sql_objects import new_namespace
+
+TABLES = """
+CREATE TABLE clicks (
+  id BIGINT, url STRING, at TIMESTAMP(3), twice AS id * 2, WATERMARK FOR at AS at - INTERVAL '1' SECOND
+) WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json',
+        'scan.startup.mode' = 'earliest-offset', 'scan.max-records-per-batch' = '100');
+CREATE TABLE a (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 'a');
+CREATE TABLE b (id BIGINT) WITH ('connector' = 'delta', 'path' = 'b');
+CREATE TABLE per_minute (start_at TIMESTAMP(3), n BIGINT) WITH ('connector' = 'delta', 'path' = 'm');
+"""
+
+
+def explained(text: str) -> str:
+    """What EXPLAIN says, as one text."""
+    namespace = new_namespace(TABLES)
+    (statement,) = (parse_statement(one, namespace) for one in split(text, "f.sql"))
+    assert isinstance(statement, Explain)
+    planner = Planner(namespace=namespace, project=Path("/nowhere"))
+    return "\n".join(explain_lines(statement, planner))
+
+
+def test_an_insert_shows_what_it_reads_does_and_writes() -> None:
+    """Only the columns that are needed are decoded; the watermark is not followed where nothing waits for it."""
+    text = explained("EXPLAIN PLAN FOR INSERT INTO a SELECT twice, url FROM clicks WHERE id > 3;")
+
+    assert (
+        text
+        == """\
+INSERT INTO a
+  read clicks (kafka)
+    columns: id, url, twice
+    computed: twice AS id * 2
+    watermark: at AS at - INTERVAL '1' SECOND (not followed: nothing waits for it)
+    end: none
+    splits: a task for each, at most 100 records in a batch, new ones are looked for every 300 s
+  operators: projection and filter of each row, no state
+  write a (delta)
+    takes: insert-only
+    delivery: exactly-once"""
+    )
+
+
+def test_a_window_shows_its_state_and_the_watermark_that_closes_it() -> None:
+    """In the words of the query."""
+    text = explained(
+        "EXPLAIN INSERT INTO per_minute SELECT window_start, COUNT(*) "
+        "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+    )
+
+    assert "watermark: at AS at - INTERVAL '1' SECOND\n" in text
+    assert "operators, with state in the checkpoint:\n    GROUP BY window_start, window_end" in text
+
+
+def test_a_statement_set_shows_whether_it_reads_once() -> None:
+    """One read and two sinks; or a query each, and why."""
+    shared = explained(
+        "EXPLAIN STATEMENT SET BEGIN INSERT INTO a SELECT id, url FROM clicks; INSERT INTO b SELECT id FROM clicks; END"
+    )
+    apart = explained(
+        "EXPLAIN EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT id, url FROM clicks; INSERT INTO b SELECT 1; END"
+    )
+
+    assert shared.startswith("STATEMENT SET: one query")
+    assert shared.count("read clicks") == 1
+    assert [line.strip() for line in shared.splitlines() if "write" in line] == [
+        "STATEMENT SET: one query, which reads once and writes every sink",
+        "write a (delta)",
+        "write b (delta)",
+    ]
+    assert apart.startswith("STATEMENT SET: a query per INSERT (an INSERT reads no table")
+
+
+def test_a_query_shows_its_reads() -> None:
+    """It has no sink."""
+    text = explained("EXPLAIN CHANGELOG_MODE SELECT COUNT(*) FROM clicks")
+
+    assert text.startswith("SELECT\n  read clicks (kafka)\n    columns: none, rows are counted")
+
+
+@pytest.mark.parametrize("detail", ["ESTIMATED_COST", "JSON_EXECUTION_PLAN", "PLAN_ADVICE"])
+def test_details_that_are_not_there_are_refused(detail: str) -> None:
+    """By their names, with what there is instead."""
+    with pytest.raises(UnsupportedError, match=detail) as caught:
+        explained(f"EXPLAIN CHANGELOG_MODE, {detail} SELECT id FROM clicks")
+
+    assert caught.value.hint
