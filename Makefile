@@ -27,7 +27,7 @@ or name one: make PYTHON=/path/to/python3 ...
 endef
 export NO_PYTHON
 
-.PHONY: help check-machine setup lint format test test-fast sim demo bench clean lock
+.PHONY: help check-machine setup lint format test test-fast faults sim demo bench clean lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,7 +66,10 @@ test-fast: setup ## tests that need neither a broker nor a JVM
 	$(BIN)/pytest -m "not broker and not spark and not simulation"
 
 test: setup ## all tests, on a real broker, Spark and Delta
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not faults"
+
+faults: setup ## the long fault tests: kill -9, SIGSTOP, full disks; PENSTOCK_FAULT_SEED=n replays one
+	$(BIN)/pytest -v tests/faults
 
 SEEDS ?= 10000
 sim: setup ## SEEDS=100000 runs of the split runtime in a simulated world, faults at every step

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,11 +42,13 @@ def descendants(pid: int) -> list[int]:
 
 @dataclass
 class Pipeline:
-    """A `penstock run` of one file in a project folder."""
+    """A `penstock run` of one file in a project folder. `wrapper` is a command that runs the one behind it."""
 
     project: Path
     script: Path
     arguments: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    wrapper: Sequence[str] = ()
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -54,6 +56,7 @@ class Pipeline:
         log = (self.project / "run.log").open("ab")
         self.process = subprocess.Popen(
             [
+                *self.wrapper,
                 *COMMAND,
                 "run",
                 str(self.script),
@@ -67,7 +70,7 @@ class Pipeline:
             stdout=subprocess.PIPE,
             stderr=log,
             start_new_session=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            env=os.environ | {"PYTHONUNBUFFERED": "1"} | dict(self.environment),
         )
         return self.process
 

@@ -1,0 +1,197 @@
+"""kill -9 of the driver, its JVM and all workers at each boundary between two stages: the result is the batch answer.
+
+Each test holds or watches the pipeline until it is exactly there, says so by what the disk then has, kills, and lets a
+run without faults catch up.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.faults.faulty import FaultyPipeline, thaw, transactions, versions
+from tests.faults.workload import BOUNDED, COPY, COUNT, KEEP, Workload, counted
+
+EACH = 1_500
+NOW = ("--available-now",)
+
+Make = Callable[..., FaultyPipeline]
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def caught_up(pipeline: FaultyPipeline, workload: Workload) -> None:
+    """A run without faults ends in time, and then every record is in the copy once and every batch in one commit."""
+    pipeline.catch_up()
+    committed = transactions(pipeline.project / "copied")
+
+    assert workload.check_copy(pipeline.project / "copied").findings == {}
+    assert committed == sorted(set(committed))
+
+
+@pytest.mark.faults
+def test_killed_before_the_offsets_are_written(pipeline: Make, workload: Workload) -> None:
+    """Case 1: a batch was decided and is not in the checkpoint: the same or a larger one is planned."""
+    workload.write(EACH)
+    job = pipeline(workload.script(COPY), *NOW)
+    job.hold_at("planned", visit=3)
+    before = job.logged("copied", "offsets")
+    job.kill()
+    workload.write(100)
+
+    assert before == [0, 1]
+    caught_up(job, workload)
+
+
+@pytest.mark.slow
+def test_killed_before_any_task_runs(pipeline: Make, workload: Workload) -> None:
+    """Case 2: the offsets are written and nothing is read: the same ranges are read by the next run."""
+    workload.write(EACH)
+    job = pipeline(workload.script(COPY), *NOW)
+    job.hold_at("partitioned", visit=3)
+    offsets, commits = job.logged("copied", "offsets"), job.logged("copied", "commits")
+    job.kill()
+    workload.write(100)
+
+    assert (offsets[-1], commits[-1]) == (2, 1)
+    caught_up(job, workload)
+
+
+@pytest.mark.faults
+def test_killed_while_tasks_write(pipeline: Make, workload: Workload) -> None:
+    """Case 3: a task of two has written its file, which no commit names: nobody sees it, its rows come again."""
+    workload.write(EACH)
+    job = pipeline(workload.script(COPY), *NOW)
+    table = job.project / "copied"
+    job.hold_at("read-to-end", visit=2)
+    job.until(lambda: data_files(table) > named_files(table), "a file that no commit names")
+    orphans = data_files(table) - named_files(table)
+    job.kill()
+
+    assert orphans > 0
+    caught_up(job, workload)
+    assert data_files(table) >= named_files(table) + orphans
+
+
+@pytest.mark.faults
+def test_killed_between_the_delta_commit_and_the_checkpoints(
+    pipeline: Make, workload: Workload
+) -> None:
+    """Case 4: the table has the batch and the checkpoint does not know it: the replay commits nothing."""
+    workload.write(4 * EACH)
+    job = pipeline(workload.script(COPY), *NOW)
+    table = job.project / "copied"
+    job.start_clean()
+    while True:
+        before = versions(table)
+        job.until(lambda before=before: versions(table) > max(before, 1), "the commit of a batch")
+        frozen = job.freeze()
+        if transactions(table)[-1] not in job.logged("copied", "commits"):
+            break
+        thaw(frozen)  # too late for this batch: there are more
+    job.kill()
+    committed = transactions(table)
+    caught_up(job, workload)
+
+    assert transactions(table)[: len(committed)] == committed
+
+
+@pytest.mark.faults
+def test_killed_between_an_upserts_commit_and_the_checkpoints(
+    pipeline: Make, workload: Workload
+) -> None:
+    """Case 4, where batches are written by Penstock: after the sink, and after what follows the sink."""
+    workload.write(EACH)
+    job = pipeline(workload.script(KEEP), *NOW)
+    table = job.project / "kept"
+    for name in ("written", "committed"):
+        job.hold_at(name, visit=2)
+        batch, known = transactions(table)[-1], job.logged("kept", "commits")
+        job.kill()
+
+        assert batch not in known
+    job.catch_up()
+    committed = transactions(table)
+
+    assert workload.check_copy(table).findings == {}
+    assert committed == sorted(set(committed))
+
+
+@pytest.mark.faults
+def test_killed_between_the_commit_of_the_state_and_the_sinks(
+    pipeline: Make, workload: Workload
+) -> None:
+    """Case 7: the windows' new state is stored, their rows are not in the table: no record is counted twice."""
+    workload.write(EACH)
+    job = pipeline(workload.script(COUNT, options=BOUNDED))
+    table = job.project / "counted"
+    job.start_clean()
+    state = job.checkpoint("counted") / "state"
+    job.until(lambda: any(state.rglob("3.*")), "the state of the third batch")
+    job.kill()
+    commits = job.logged("counted", "commits")
+
+    assert 2 not in transactions(table)
+    assert 2 not in commits
+    job.catch_up()
+    assert counted(table) == workload.windows()
+
+
+@pytest.mark.faults
+def test_killed_after_the_offsets_are_published(pipeline: Make, workload: Workload) -> None:
+    """Kafka's group is behind or ahead of the table, and nobody goes by it: every record comes once."""
+    workload.write(EACH)
+    job = pipeline(workload.script(COPY), *NOW)
+    job.hold_at("offsets-committed", visit=2)
+    job.kill()
+
+    caught_up(job, workload)
+
+
+@pytest.mark.faults
+def test_killed_by_itself_while_its_jvm_goes_on(pipeline: Make, workload: Workload) -> None:
+    """Only the Python process dies, again and again: its JVM may end the batch, and the next run knows that."""
+    workload.write(EACH)
+    job = pipeline(workload.script(COPY), *NOW)
+    for visit in (1, 3):
+        job.hold_at("partitioned", visit=visit)
+        job.kill(everything=False)
+        job.let_go()
+
+    caught_up(job, workload)
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(3600)
+def test_killed_at_a_hundred_random_moments(
+    pipeline: Make, workload: Workload, seed: int, kills: int
+) -> None:
+    """Wherever it is, start and end included; the table is right at the end and no batch is in two commits."""
+    draw = random.Random(seed)
+    workload.write(100)
+    job = pipeline(workload.script(COPY, options="", batch=50), "--continuous")
+    for _ in range(kills):
+        before = job.batches("copied")
+        workload.write(50)
+        job.start_clean()
+        if draw.random() < 0.8:
+            job.until(lambda before=before: job.batches("copied") > before, "a batch")
+        job.pause(draw.uniform(0, 1.0))
+        job.kill(everything=draw.random() < 0.5)
+    job.arguments = (*job.arguments[:-1], *NOW)
+
+    caught_up(job, workload)
+
+
+def data_files(table: Path) -> int:
+    """Count the Parquet files in a table's folder, whoever names them."""
+    return len(list(table.glob("*.parquet")))
+
+
+def named_files(table: Path) -> int:
+    """Count the files that the table's newest version consists of."""
+    return len(DeltaTable(str(table)).file_uris()) if versions(table) else 0
