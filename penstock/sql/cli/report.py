@@ -175,3 +175,5 @@ def _configure_logging(*, verbose: bool) -> None:
         force=True,
     )
     logging.getLogger("penstock").setLevel(logging.DEBUG if verbose else logging.INFO)
+    # an error in the writing of a batch comes back through Spark: no stack of it is wanted here as well
+    logging.getLogger("py4j").setLevel(logging.INFO if verbose else logging.CRITICAL)
