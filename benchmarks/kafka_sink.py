@@ -14,8 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
 import penstock
-from benchmarks.bids import write_bids
+from benchmarks.bids import PARTITIONS, write_bids
 from benchmarks.contestants import COLUMNS, SPARK_CONF
 from benchmarks.machine import describe_machine, machine
 from penstock.connector.kafka.broker import EmbeddedBroker
@@ -82,6 +84,8 @@ def measure(rows: int, rounds: int) -> dict[str, list[float]]:
 def copy(session: Session, bootstrap: str, guarantee: str, number: int) -> float:
     """Copy all bids into a new topic; gives the seconds from the statement to its end."""
     name = f"copy_{guarantee.replace('-', '_')}_{number}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(60)
     session.sql(SINK.format(name=name, columns=COLUMNS, bootstrap=bootstrap, guarantee=guarantee))
     began = time.perf_counter()
     job = session.sql(f"INSERT INTO {name} SELECT * FROM bids")
