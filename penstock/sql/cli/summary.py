@@ -27,8 +27,8 @@ def summary_lines(results: Sequence[StatementResult]) -> list[str]:
 
 
 def _sink_line(sink: SinkResult) -> str:
-    batches = "" if sink.batches is None else f" in {count_text(sink.batches)} batches"
-    return f"          {sink.sink}: {count_text(sink.rows_out)} rows{batches}"
+    batches = "" if sink.batches is None else f" in {_counted(sink.batches, 'batch', 'batches')}"
+    return f"          {sink.sink}: {_counted(sink.rows_out, 'row', 'rows')}{batches}"
 
 
 def _facts(result: StatementResult) -> list[str]:
@@ -40,10 +40,10 @@ def _facts(result: StatementResult) -> list[str]:
         f"{count_text(result.rows_dropped)} dropped as late",
     ]
     if result.bad_records:
-        facts.append(f"{count_text(result.bad_records)} bad records skipped")
+        facts.append(f"{count_text(result.bad_records)} bad records left out")
     if result.watermark_ms is not None:
         facts.append(f"watermark {watermark_text(result.watermark_ms)}")
-    batches = f"{count_text(result.batches)} batch{'' if result.batches == 1 else 'es'}"
+    batches = _counted(result.batches, "batch", "batches")
     return [*facts, batches, duration_text(round(result.seconds * 1000))]
 
 
@@ -58,3 +58,7 @@ def _row_facts(result: StatementResult) -> list[str]:
     if result.seconds >= 0.1:
         facts.append(duration_text(round(result.seconds * 1000)))
     return facts
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count_text(count)} {one if count == 1 else many}"
