@@ -11,16 +11,14 @@ import pytest
 from tests.integration.pipeline import Pipeline, delta_rows, wait_until
 from tests.kafka_server import KafkaServer
 
-ROWS = 2_000_000
 PARTITIONS = 4
-KILLS = 20
 SCRIPT = """
 CREATE TABLE IF NOT EXISTS events (
   id BIGINT, part INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND
 ) WITH (
   'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
   'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset',
-  'scan.max-records-per-batch' = '50000', 'format' = 'json'
+  'scan.max-records-per-batch' = '{batch}', 'format' = 'json'
 );
 CREATE TABLE IF NOT EXISTS copied (id BIGINT, part INT, ts TIMESTAMP(3))
 WITH ('connector' = 'delta', 'path' = 'copied');
@@ -30,25 +28,33 @@ INSERT INTO copied SELECT id, part, ts FROM events;
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_every_row_is_there_once_after_twenty_kills(kafka: KafkaServer, project: Path) -> None:
-    """Twenty kills over a run of two million rows, half of them during the start, a batch or a commit."""
+@pytest.mark.parametrize(
+    ("rows", "batch", "kills"),
+    [(400_000, 16_000, 4), pytest.param(2_000_000, 50_000, 20, marks=pytest.mark.faults)],
+    ids=["representative", "twenty"],
+)
+def test_every_row_is_there_once_after_kills(
+    kafka: KafkaServer, project: Path, rows: int, batch: int, kills: int
+) -> None:
+    """A kill every few batches, in turn of everything and of Python alone, during the start, a batch or a commit."""
     topic = kafka.create_topic(partitions=PARTITIONS)
-    each = ROWS // PARTITIONS
+    each = rows // PARTITIONS
     for part in range(PARTITIONS):
-        rows = (
+        lines = (
             b'{"id":%d,"part":%d,"ts":"2024-01-01 %02d:%02d:%02d"}'
             % (part * each + i, part, i // 36_000 % 24, i // 600 % 60, i // 10 % 60)
             for i in range(each)
         )
-        kafka.produce(topic, rows, partition=part)
+        kafka.produce(topic, lines, partition=part)
     script = project / "copy.sql"
-    script.write_text(SCRIPT.format(topic=topic, bootstrap=kafka.bootstrap), encoding="utf-8")
+    text = SCRIPT.format(topic=topic, bootstrap=kafka.bootstrap, batch=batch)
+    script.write_text(text, encoding="utf-8")
     pipeline = Pipeline(project, script)
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     draw = random.Random(seed)
 
-    for number in range(KILLS):
+    for number in range(kills):
         before = pipeline.batches("copied")
         process = pipeline.start()
         if number % 4 == 3:
@@ -70,4 +76,4 @@ def test_every_row_is_there_once_after_twenty_kills(kafka: KafkaServer, project:
     assert delta_rows(
         project / "copied",
         "SELECT count(*), count(DISTINCT id), min(id), max(id), sum(part) FROM {table}",
-    ) == [(ROWS, ROWS, 0, ROWS - 1, each * 6)]
+    ) == [(rows, rows, 0, rows - 1, each * 6)]
