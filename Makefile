@@ -69,7 +69,7 @@ test: setup ## all tests, on a real broker, Spark and Delta
 	$(BIN)/pytest -m "not faults"
 
 faults: setup ## the long fault tests: kill -9, SIGSTOP, full disks; PENSTOCK_FAULT_SEED=n replays one
-	$(BIN)/pytest -v tests/faults tests/integration/test_crash.py tests/integration/test_changelog_crash.py
+	$(BIN)/pytest -v -m faults
 
 SEEDS ?= 10000
 sim: setup ## SEEDS=100000 runs of the split runtime in a simulated world, faults at every step

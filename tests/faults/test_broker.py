@@ -185,7 +185,7 @@ def test_a_topic_that_is_made_again_is_not_gone_on_with(
     assert workload.check_copy(job.project / "copied").findings == {}
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_broker_that_is_away_for_a_moment(
     kafka: KafkaServer, pipeline: Make, workload: Workload, frozen: Callable[[float], None]
 ) -> None:

@@ -47,7 +47,7 @@ def test_killed_before_the_offsets_are_written(pipeline: Make, workload: Workloa
     caught_up(job, workload)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_killed_before_any_task_runs(pipeline: Make, workload: Workload) -> None:
     """Case 2: the offsets are written and nothing is read: the same ranges are read by the next run."""
     workload.write(EACH)

@@ -92,7 +92,7 @@ def content(kafka: KafkaServer, topic: str, partition: int = 0) -> list[Any]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("policy", "moments"),
@@ -118,7 +118,7 @@ def test_bad_records_are_left_out_once_through_kills(
 
     assert rows == [(number, 2) for number in range(RECORDS) if is_good(number)]
     if policy == "dead-letter":
-        query = "SELECT partition, offset, count(*) FROM {table} GROUP BY ALL ORDER BY ALL"
+        query = 'SELECT "partition", "offset", count(*) FROM {table} GROUP BY ALL ORDER BY ALL'
         letters = delta_rows(pipeline.checkpoint("kept") / "dead-letters", query)
         assert letters == [(p, offset, 1) for p in range(2) for offset in bad_offsets(RECORDS)]
 

@@ -102,7 +102,7 @@ def test_a_set_that_can_no_longer_share_its_read_does_not_begin_anew_by_itself(
     assert (len(evens), len(copies)) == (ROWS // 2 + ROWS, 2 * ROWS)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_killed_between_two_sinks_of_a_batch_each_row_is_written_once(script, project):
     """The summary tells the rows of each sink."""
     pipeline = Pipeline(project, script)

@@ -102,6 +102,11 @@ def run(session: Session, script: Path) -> None:
         assert job.exception is None
 
 
+def nearly(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Round what was added up in another order."""
+    return tuple(round(value, 9) if isinstance(value, float) else value for value in row)
+
+
 def batch_answer(query: str, events: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
     """Give what the query means over all events at once."""
     connection = duckdb.connect()
@@ -142,5 +147,6 @@ def test_the_result_is_the_batch_answer_after_a_restart_and_a_replay(
 
     for name in names:
         found = DeltaTable(str(project / name)).to_pyarrow_table().to_pylist()
-        rows = sorted(tuple(row.values()) for row in found)
-        assert rows == [pytest.approx(row) for row in batch_answer(CASES[name][2], events)], name
+        rows = [nearly(tuple(row.values())) for row in found]
+        answer = map(nearly, batch_answer(CASES[name][2], events))
+        assert sorted(rows) == sorted(answer), name
