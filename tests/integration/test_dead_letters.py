@@ -92,7 +92,6 @@ def content(kafka: KafkaServer, topic: str, partition: int = 0) -> list[Any]:
     return found
 
 
-@pytest.mark.faults
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("policy", "moments"),
@@ -101,6 +100,7 @@ def content(kafka: KafkaServer, topic: str, partition: int = 0) -> list[Any]:
         ("dead-letter", [("written", 2), ("committed", 1), ("read-to-end", 1)]),
     ],
 )
+@pytest.mark.faults
 def test_bad_records_are_left_out_once_through_kills(
     kafka: KafkaServer, project: Path, policy: str, moments: list[tuple[str, int]]
 ) -> None:
