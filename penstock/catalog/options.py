@@ -176,6 +176,13 @@ class Resolved:
         """Tell whether the user set the option."""
         return option.key in self.values
 
+    def at_least_one(self, option: Option[T], *, owner: str) -> T:
+        """Give a number that must be above 0 where it is there. Raises OptionError."""
+        value = self.get(option)
+        if isinstance(value, int) and value < 1:
+            raise OptionError(f"{owner}: option '{option.key}' = '{value}' must be at least 1")
+        return value
+
     def prefixed(self, prefix: str) -> dict[str, str]:
         """Give the options that begin with `prefix`, without it."""
         return {

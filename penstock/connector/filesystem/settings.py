@@ -70,17 +70,10 @@ def read_settings(
         else java_pattern(
             pattern, what=f"{owner}: '{o.PATH_PATTERN.key}'", hint=o.PATH_PATTERN.doc
         ),
-        parallelism=_positive(resolved, o.PARALLELISM, owner),
-        max_bytes_per_batch=_positive(resolved, o.MAX_BYTES, owner) or 1,
+        parallelism=resolved.at_least_one(o.PARALLELISM, owner=owner),
+        max_bytes_per_batch=resolved.at_least_one(o.MAX_BYTES, owner=owner),
         default_partition=resolved.get(o.DEFAULT_PARTITION),
         watermark=read_watermark_settings(resolved, owner=owner, connector="filesystem"),
         bad_records=read_bad_record_settings(resolved, owner=owner),
         resolved=resolved,
     )
-
-
-def _positive(resolved: Resolved, option: Option[Any], owner: str) -> int | None:
-    value: int | None = resolved.get(option)
-    if value is not None and value < 1:
-        raise OptionError(f"{owner}: option '{option.key}' = '{value}' must be at least 1")
-    return value

@@ -50,8 +50,8 @@ def read_sink_options(resolved: Resolved, *, partitioned: bool, owner: str) -> S
     if resolved.get(o.COMMIT_DELAY):
         raise _unsupported(owner, f"'{o.COMMIT_DELAY.key}' above 0", _ONLY_PROCESS_TIME)
     return SinkOptions(
-        parallelism=_positive(resolved, o.SINK_PARALLELISM, owner),
-        max_rows_per_file=_positive(resolved, o.MAX_ROWS_PER_FILE, owner),
+        parallelism=resolved.at_least_one(o.SINK_PARALLELISM, owner=owner),
+        max_rows_per_file=resolved.at_least_one(o.MAX_ROWS_PER_FILE, owner=owner),
         shuffle_by_partition=resolved.get(o.SHUFFLE_BY_PARTITION),
         success_file=_success_file(resolved, partitioned=partitioned, owner=owner),
     )
@@ -94,10 +94,3 @@ def _refuse_set(
 
 def _unsupported(owner: str, what: str, instead: str) -> UnsupportedError:
     return UnsupportedError(f"{owner}: {what} is not supported when writing", hint=instead)
-
-
-def _positive(resolved: Resolved, option: Option[Any], owner: str) -> int | None:
-    value: int | None = resolved.get(option)
-    if value is not None and value < 1:
-        raise OptionError(f"{owner}: option '{option.key}' = '{value}' must be at least 1")
-    return value

@@ -116,9 +116,9 @@ def read_settings(
         bounded=bounded,
         # a bounded scan has the partitions that it began with (KafkaSourceBuilder)
         discovery_interval_ms=-1 if bounded is not None else resolved.get(o.DISCOVERY_INTERVAL),
-        parallelism=_positive(resolved, o.PARALLELISM, owner),
+        parallelism=resolved.at_least_one(o.PARALLELISM, owner=owner),
         tolerates_loss=resolved.get(o.ON_DATA_LOSS) == "continue",
-        max_records_per_batch=_positive(resolved, o.MAX_RECORDS, owner),
+        max_records_per_batch=resolved.at_least_one(o.MAX_RECORDS, owner=owner),
         watermark=read_watermark_settings(resolved, owner=owner, connector="kafka"),
         bad_records=read_bad_record_settings(resolved, owner=owner),
         resolved=resolved,
@@ -214,10 +214,3 @@ def _require(resolved: Resolved, option: Option[Any], value: str, mode: str, own
             f"{owner}: '{option.key}' is required in '{value}' {mode} mode but missing",
             hint=option.doc,
         )
-
-
-def _positive(resolved: Resolved, option: Option[Any], owner: str) -> int | None:
-    value: int | None = resolved.get(option)
-    if value is not None and value < 1:
-        raise OptionError(f"{owner}: option '{option.key}' = '{value}' must be at least 1")
-    return value

@@ -80,7 +80,7 @@ def read_sink_settings(resolved: Resolved, *, upsert: bool, owner: str) -> Kafka
         delivery=delivery,
         prefix=prefix,
         partitioner=_partitioner(resolved, owner),
-        parallelism=_parallelism(resolved, owner),
+        parallelism=resolved.at_least_one(o.SINK_PARALLELISM, owner=owner),
         staging=Staging(resolved.get(o.STAGING)),
         buffers=upsert and _buffers(resolved, owner),
         producer=_producer(resolved, delivery, owner),
@@ -132,15 +132,6 @@ def _partitioner(resolved: Resolved, owner: str) -> Partitioner:
         f"{owner}: '{o.PARTITIONER.key}' = '{text}': classes of Java are not loaded",
         hint="use 'default' (by key, as Kafka's own), 'fixed' or 'round-robin'",
     )
-
-
-def _parallelism(resolved: Resolved, owner: str) -> int | None:
-    value: int | None = resolved.get(o.SINK_PARALLELISM)
-    if value is not None and value < 1:
-        raise OptionError(
-            f"{owner}: option '{o.SINK_PARALLELISM.key}' = '{value}' must be at least 1"
-        )
-    return value
 
 
 def _buffers(resolved: Resolved, owner: str) -> bool:
