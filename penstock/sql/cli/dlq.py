@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.catalog.errors import ConfigError
-from penstock.sql.cli.catalog import CatalogOption, open_catalog
+from penstock.sql.cli.catalog import CatalogOption, FormatOption, open_catalog
 from penstock.sql.cli.report import (
     OutputFormat,
     VerboseOption,
@@ -25,10 +25,7 @@ from penstock.sql.run.script_file import read_script
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import SparkSession
-
     from penstock.connector.spark.letter_shelf import LetterShelf
-    from penstock.sql.config import Project
 
 __all__ = ["app"]
 
@@ -66,14 +63,6 @@ PathOption = Annotated[
         show_default=False,
     ),
 ]
-DlqFormatOption = Annotated[
-    OutputFormat,
-    typer.Option(
-        "--format",
-        envvar="PENSTOCK_FORMAT",
-        help="What stdout gets: text for people, or one JSON document. Example: `--format json`",
-    ),
-]
 
 
 @app.command("ls")
@@ -83,7 +72,7 @@ def ls(  # noqa: PLR0917  typer passes options by name
     pipeline: PipelineOption = None,
     path: PathOption = None,
     catalog: CatalogOption = None,
-    output: DlqFormatOption = OutputFormat.TABLE,
+    output: FormatOption = OutputFormat.TABLE,
     verbose: VerboseOption = False,
 ) -> None:
     """Show where dead letters are, how many, and why. Example: `penstock dlq ls --pipeline orders`"""
@@ -119,7 +108,7 @@ def show(  # noqa: PLR0917  typer passes options by name
         ),
     ] = 10,
     catalog: CatalogOption = None,
-    output: DlqFormatOption = OutputFormat.TABLE,
+    output: FormatOption = OutputFormat.TABLE,
     verbose: VerboseOption = False,
 ) -> None:
     """Show dead letters: place, time, error, key and value (base64 where they are no text).
@@ -207,23 +196,13 @@ def _shelves(
         raise ConfigError("a file and --pipeline both name a pipeline", hint="give one of them")
     named = read_script(file).pipeline if file is not None else pipeline
     project = find_project(Path.cwd())
+    from penstock.sql.cli.spark import open_spark
     from penstock.sql.run.dead_letters import find_shelves
-    from penstock.sql.run.jvm import end_jvm
+    from penstock.sql.run.jvm import end_jvm, log_files
 
     try:
-        spark = _start(project, is_verbose=is_verbose)
+        files = None if is_verbose else log_files(project.data_directory / "logs")
+        spark = open_spark(project.master, project.spark_conf, files)
         yield find_shelves(spark, project, open_catalog(catalog_url), pipeline=named, path=path)
     finally:
         end_jvm()
-
-
-def _start(project: Project, *, is_verbose: bool) -> SparkSession:
-    from penstock.sql.run.jvm import launch_jvm, log_files
-    from penstock.sql.run.spark_session import DEFAULT_MASTER, start_spark
-
-    master = project.master or DEFAULT_MASTER
-    files = None if is_verbose else log_files(project.data_directory / "logs")
-    say(f"starting Spark on {master}")
-    return start_spark(
-        master, project.spark_conf, launch=lambda settings: launch_jvm(settings, files)
-    )

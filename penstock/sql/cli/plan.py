@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
 
 from penstock.sql.cli.catalog import CatalogOption, FormatOption
@@ -18,9 +16,8 @@ from penstock.sql.cli.script_options import (
     SetOption,
     VarOption,
     VarsFileOption,
-    read_options,
+    run_files,
 )
-from penstock.sql.config import find_project
 
 __all__ = ["plan"]
 
@@ -47,9 +44,7 @@ def plan(  # noqa: PLR0917  typer passes options by name
     Example: `penstock plan examples/quickstart.sql --var bootstrap=127.0.0.1:9092`
     """
     with reporting(context, verbose=verbose, output=output) as is_verbose:
-        project = find_project(Path.cwd())
-        options = read_options(
-            project,
+        status = run_files(
             files,
             var=var,
             vars_file=vars_file,
@@ -64,9 +59,4 @@ def plan(  # noqa: PLR0917  typer passes options by name
             progress=ProgressMode.NONE,
             verbose=is_verbose,
         )
-        from penstock.sql.cli.script import (
-            run_scripts,  # loads pyspark: only once the options are right
-        )
-
-        status = run_scripts(options, project)
     raise typer.Exit(status)

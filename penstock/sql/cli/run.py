@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,9 +18,8 @@ from penstock.sql.cli.script_options import (
     SetOption,
     VarOption,
     VarsFileOption,
-    read_options,
+    run_files,
 )
-from penstock.sql.config import find_project
 
 __all__ = ["run"]
 
@@ -65,9 +63,7 @@ def run(  # noqa: PLR0917  typer passes options by name
     Example: `penstock run examples/quickstart.sql --var bootstrap=127.0.0.1:9092`
     """
     with reporting(context, verbose=verbose, output=output) as is_verbose:
-        project = find_project(Path.cwd())
-        options = read_options(
-            project,
+        status = run_files(
             files,
             var=var,
             vars_file=vars_file,
@@ -82,9 +78,4 @@ def run(  # noqa: PLR0917  typer passes options by name
             progress=progress,
             verbose=is_verbose,
         )
-        from penstock.sql.cli.script import (
-            run_scripts,  # loads pyspark: only once the options are right
-        )
-
-        status = run_scripts(options, project)
     raise typer.Exit(status)

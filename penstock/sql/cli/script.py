@@ -24,19 +24,17 @@ from penstock.sql.cli.report import (
     say,
 )
 from penstock.sql.cli.signals import StopSignals
+from penstock.sql.cli.spark import open_spark
 from penstock.sql.cli.summary import summary_lines
 from penstock.sql.run.clock import SystemClock
 from penstock.sql.run.environment import Environment, RunMode, StopRequest
-from penstock.sql.run.jvm import LogFiles, end_jvm, launch_jvm, log_files
+from penstock.sql.run.jvm import end_jvm, log_files
 from penstock.sql.run.lease import PipelineLease, hold_leases
 from penstock.sql.run.script_check import CheckedScript, check_scripts, plan_scripts
 from penstock.sql.run.script_run import ScriptRun
-from penstock.sql.run.spark_session import DEFAULT_MASTER, start_spark
 from penstock.sql.run.summary import StatementResult, StatementStatus, document
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from penstock.sql.config import Project
     from penstock.sql.run.job import Job
 
@@ -65,7 +63,12 @@ def run_scripts(options: RunOptions, project: Project) -> int:
         leases = {} if options.dry_run else hold_leases(catalog, pipelines, SystemClock())
         try:
             files = None if options.verbose else log_files(project.data_directory / "logs")
-            spark = _start_spark(options, files)
+            spark = open_spark(
+                options.master,
+                options.spark_conf,
+                files,
+                told=options.progress is not ProgressMode.NONE,
+            )
             planned = plan_scripts(
                 checked,
                 spark,
@@ -98,15 +101,6 @@ def _mode(options: RunOptions) -> RunMode:
     if options.available_now is None:
         return RunMode.BY_TABLES
     return RunMode.AVAILABLE_NOW if options.available_now else RunMode.CONTINUOUS
-
-
-def _start_spark(options: RunOptions, files: LogFiles | None) -> SparkSession:
-    master = options.master or DEFAULT_MASTER
-    if options.progress is not ProgressMode.NONE:
-        say(f"starting Spark on {master}")
-    return start_spark(
-        master, options.spark_conf, launch=lambda settings: launch_jvm(settings, files)
-    )
 
 
 def _show_plan(scripts: Sequence[CheckedScript], options: RunOptions) -> int:

@@ -12,7 +12,7 @@ from penstock.sql.cli.options import RunOptions
 from penstock.sql.cli.pairs import read_pairs, read_variables
 from penstock.sql.cli.progress import ProgressMode
 from penstock.sql.cli.report import OutputFormat
-from penstock.sql.config import Project
+from penstock.sql.config import find_project
 from penstock.sql.run.script_file import read_script
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
     "SetOption",
     "VarOption",
     "VarsFileOption",
-    "read_options",
+    "run_files",
 ]
 
 FilesArgument = Annotated[
@@ -101,8 +101,7 @@ ConfOption = Annotated[
 ]
 
 
-def read_options(
-    project: Project,
+def run_files(
     files: Sequence[Path],
     *,
     var: Sequence[str] | None,
@@ -117,9 +116,10 @@ def read_options(
     output: OutputFormat,
     progress: ProgressMode | None,
     verbose: bool,
-) -> RunOptions:
-    """Read files and pairs, and fill in what the project says. Raises ConfigError."""
-    return RunOptions(
+) -> int:
+    """Read files and pairs, fill in what the project says, and run; gives the exit status. Raises InputError."""
+    project = find_project(Path.cwd())
+    options = RunOptions(
         variables={**project.variables, **read_variables(vars_file), **read_pairs("--var", var)},
         settings={**project.settings, **read_pairs("--set", settings)},
         spark_conf={**project.spark_conf, **read_pairs("--conf", conf)},
@@ -133,3 +133,8 @@ def read_options(
         verbose=verbose,
         files=tuple(read_script(path) for path in files),
     )
+    from penstock.sql.cli.script import (
+        run_scripts,  # loads pyspark: only once the options are right
+    )
+
+    return run_scripts(options, project)

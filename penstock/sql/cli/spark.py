@@ -1,0 +1,26 @@
+"""Spark as a command starts it: said on stderr, its own words in a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.sql.cli.report import say
+from penstock.sql.run.jvm import LogFiles, launch_jvm
+from penstock.sql.run.spark_session import DEFAULT_MASTER, start_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["open_spark"]
+
+
+def open_spark(
+    master: str | None, conf: Mapping[str, str], files: LogFiles | None, *, told: bool = True
+) -> SparkSession:
+    """Start Spark; without `files` it writes to stderr. The caller ends it by `end_jvm`. Raises ConfigError."""
+    master = master or DEFAULT_MASTER
+    if told:
+        say(f"starting Spark on {master}")
+    return start_spark(master, conf, launch=lambda settings: launch_jvm(settings, files))
