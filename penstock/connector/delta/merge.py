@@ -31,7 +31,7 @@ from penstock.connector.delta.changes import IS_DELETE, last_changes
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.key_range import BatchKeys, measure
 from penstock.connector.delta.table import Target, stored_schema
-from penstock.connector.delta.transaction import session_settings
+from penstock.connector.spark.configured import configured
 from penstock.connector.spark.target_rows import spark_name
 
 __all__ = ["Merge"]
@@ -70,7 +70,7 @@ class Merge:
         """
         columns = [(field.name, field.dataType) for field in stored_schema(self.target.table)]
         with (
-            session_settings(spark, {**_SETTINGS, **settings}),
+            configured(spark, {**_SETTINGS, **settings}),
             _materialised(last_changes(frame, self.keys, columns)) as changes,
             explained(self.target.shown),
         ):

@@ -19,9 +19,10 @@ from penstock.connector.delta.evolution import add_missing_columns
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.merge import Merge
 from penstock.connector.delta.table import Target
-from penstock.connector.delta.transaction import session_settings, transaction_settings
+from penstock.connector.delta.transaction import transaction_settings
 from penstock.connector.delta.upkeep import Optimizer, Upkeep
 from penstock.connector.delta.written import WrittenBatches, check_goes_on, note_of
+from penstock.connector.spark.configured import configured
 from penstock.connector.spark.micro_batch import (
     MicroBatch,
     micro_batch_query,
@@ -87,7 +88,7 @@ class DeltaSink:
         """
         with (
             self._written.writing(self.target, batch) as digest,
-            session_settings(batch.spark, self.upkeep.settings),
+            configured(batch.spark, self.upkeep.settings),
         ):
             if digest is not None:
                 self._write_batch(frame, batch, note_of(batch, digest))
@@ -97,7 +98,7 @@ class DeltaSink:
 
     def write(self, frame: DataFrame) -> None:
         """Write a batch frame, in one transaction."""
-        with session_settings(frame.sparkSession, self.upkeep.settings):
+        with configured(frame.sparkSession, self.upkeep.settings):
             if self._merge is None:
                 frame.write.format("delta").mode("append").save(self.target.location)
             else:

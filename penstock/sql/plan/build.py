@@ -16,6 +16,7 @@ from penstock.connector.contract import EngineSource
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import GroupMember, Scan
 from penstock.connector.spark.columns import WATERMARK_BEFORE
+from penstock.connector.spark.configured import configured
 from penstock.connector.spark.dead_letters import staging_of
 from penstock.connector.spark.frame import read_scan_frame
 from penstock.connector.spark.watermark import unmark
@@ -23,7 +24,7 @@ from penstock.connector.spark.windows import Cumulate, Hop, Tumble, WindowFuncti
 from penstock.sql.dialect import WindowKind, WindowTable, to_spark_query, window_tables
 from penstock.sql.expressions import to_spark
 from penstock.sql.plan.analysis import LEAF, WINDOWED, AnalysedLeaf, AnalysedQuery
-from penstock.sql.plan.engine import TIME_ZONE, configured
+from penstock.sql.plan.engine import TIME_ZONE
 from penstock.sql.plan.groups import group_members
 from penstock.sql.plan.session_windows import rewrite_session_windows
 

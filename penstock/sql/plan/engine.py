@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-
-from pyspark.sql import SparkSession
-
 from penstock.catalog.options import Resolved
 from penstock.sql.plan.settings import LOCAL_TIME_ZONE, STATE_PARTITIONS
 
-__all__ = ["CARRIED", "TIME_ZONE", "configured", "engine_conf"]
+__all__ = ["CARRIED", "TIME_ZONE", "engine_conf"]
 
 TIME_ZONE = "spark.sql.session.timeZone"
 CARRIED = {
@@ -25,17 +20,3 @@ def engine_conf(settings: Resolved) -> dict[str, str]:
     return {
         key: str(settings.get(option)) for key, option in CARRIED.items() if settings.is_set(option)
     }
-
-
-@contextmanager
-def configured(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
-    """Set Spark settings, each of which has a value already, for a while. A query keeps those it started with."""
-    before = {key: spark.conf.get(key) for key in conf}
-    for key, value in conf.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, was in before.items():
-            assert was is not None, f"{key} has a default in Spark"
-            spark.conf.set(key, was)

@@ -22,13 +22,14 @@ from penstock.catalog.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import Sink, SinkSettings, Trigger
 from penstock.connector.registry import connector_of
+from penstock.connector.spark.configured import configured
 from penstock.connector.spark.dead_letters import BadRecordDesk, bad_record_desk
 from penstock.connector.spark.types import spark_type
 from penstock.sql.dialect import to_text
 from penstock.sql.plan.analysis import AnalysedLeaf, AnalysedQuery, analyse
 from penstock.sql.plan.build import FrameBuilder
 from penstock.sql.plan.checkpoint import check_checkpoint, checkpoint_location, record_shape
-from penstock.sql.plan.engine import configured, engine_conf
+from penstock.sql.plan.engine import engine_conf
 from penstock.sql.plan.metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.projection import is_plain_projection
 from penstock.sql.plan.sent_rows import sent_changes, sent_rows, shown_rows

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.catalog.errors import PenstockError
 from penstock.catalog.options import resolve
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
-from penstock.sql.plan.engine import configured
+from penstock.connector.spark.configured import configured
 from penstock.sql.plan.planner import Planner
 from penstock.sql.plan.settings import CHECKPOINT_INTERVAL
 from penstock.sql.run.clock import Clock, SystemClock

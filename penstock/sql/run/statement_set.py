@@ -20,12 +20,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.contract import SinkSettings, Trigger
 from penstock.connector.failpoints import reach
+from penstock.connector.spark.configured import configured
 from penstock.connector.spark.dead_letters import BadRecordDesk, bad_record_desk
 from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.plan.analysis import AnalysedLeaf
 from penstock.sql.plan.checkpoint import check_checkpoint, record_shape, saved_checkpoint
-from penstock.sql.plan.engine import configured
 from penstock.sql.plan.metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.planner import AnalysedInsert, PlannedInsert, Planner
 from penstock.sql.plan.shape import ANEW, QueryShape

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.connector.delta.table import Target
-from penstock.connector.delta.transaction import session_settings
 from penstock.connector.delta.upkeep import Optimizer, Upkeep
+from penstock.connector.spark.configured import configured
 from tests.connector.delta.tables import delta_table
 from tests.connector.delta.test_sink import commits, prepared
 
@@ -80,7 +80,7 @@ def test_an_optimize_that_fails_only_warns(
 def test_small_files_of_a_commit_are_gathered(spark: SparkSession, tmp_path: Path) -> None:
     """By the settings that the sink sets while it writes."""
     sink = prepared(spark, delta_table(columns={"id": "BIGINT"}), tmp_path)
-    with session_settings(spark, Upkeep(target_file_bytes=1 << 20).settings):
+    with configured(spark, Upkeep(target_file_bytes=1 << 20).settings):
         sink.write(spark.range(100, numPartitions=8))
 
     assert sum("add" in action for action in commits(tmp_path / "orders")) == 1

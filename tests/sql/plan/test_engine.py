@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.catalog.errors import OptionError
 from penstock.catalog.options import resolve
-from penstock.sql.plan.engine import CARRIED, TIME_ZONE, configured, engine_conf
+from penstock.connector.spark.configured import configured
+from penstock.sql.plan.engine import CARRIED, TIME_ZONE, engine_conf
 from penstock.sql.plan.settings import SETTINGS
 
 PARTITIONS = "spark.sql.shuffle.partitions"

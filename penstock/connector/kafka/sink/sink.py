@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -59,6 +57,7 @@ from penstock.connector.kafka.sink.tasks import (
 from penstock.connector.kafka.source import KafkaSource
 from penstock.connector.kafka.split import TopicPartition
 from penstock.connector.kafka.tuning import admin_connection
+from penstock.connector.spark.configured import configured
 from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query
 from penstock.connector.spark.target_rows import check_complete
 
@@ -66,7 +65,9 @@ __all__ = ["KafkaSink"]
 
 logger = logging.getLogger(__name__)
 
-_ADAPTIVE = "spark.sql.adaptive.enabled"
+_PARTITIONS_KEPT = {"spark.sql.adaptive.enabled": "false"}
+"""Nothing merges or drops partitions while a job runs: a partition is a slot, an empty one too."""
+
 _SPECULATION = "spark.speculation"
 
 
@@ -192,7 +193,7 @@ class KafkaSink:
     def _write_slots(self, records: DataFrame, slots: int, shared: Transactions) -> None:
         by_key = self._by_key(records)
         task = SlotTask(writing=self._writing(by_key=by_key), transactions=shared)
-        with _partitions_kept(records.sparkSession):
+        with configured(records.sparkSession, _PARTITIONS_KEPT):
             chosen = slotted(records, slots, by_key=by_key)
             reports = chosen.mapInArrow(partial(write_slot, task=task), REPORT).collect()
         reported = sorted(report["slot"] for report in reports)
@@ -227,7 +228,7 @@ class KafkaSink:
         if by_key and tasks is None:
             tasks = frame.sparkSession.sparkContext.defaultParallelism
         writing = self._writing(by_key=by_key)
-        with _partitions_kept(records.sparkSession):
+        with configured(records.sparkSession, _PARTITIONS_KEPT):
             if tasks is not None:
                 records = slotted(records, tasks, by_key=by_key)
             records.mapInArrow(partial(write_plainly, writing=writing), REPORT).collect()
@@ -269,15 +270,3 @@ def _refuse_speculation(spark: SparkSession, owner: str) -> None:
             "task fences the first, which counts as a failure of it",
             hint=f"set {_SPECULATION} to false",
         )
-
-
-@contextmanager
-def _partitions_kept(spark: SparkSession) -> Iterator[None]:
-    """Switch off what merges or drops partitions while a job runs: a partition is a slot, an empty one too."""
-    before = spark.conf.get(_ADAPTIVE)
-    spark.conf.set(_ADAPTIVE, "false")
-    try:
-        yield
-    finally:
-        assert before is not None, "it has a default"
-        spark.conf.set(_ADAPTIVE, before)
