@@ -1,0 +1,132 @@
+"""What a maintained query is made of: feeds that Spark streams, and stages that their changes go through.
+
+Every relation between stages is a set of changes: its columns and ROW_KIND as the last one, -U in front of the +U
+of the same key. Stages name each other as the tables of their SQL do; names are unique within a query and no user's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlglot import exp
+
+from penstock.connector.changelog import ChangelogMode
+from penstock.sql.plan.mechanism import Mechanism
+
+__all__ = [
+    "FEED", "FEED_TIME", "Feed", "Input", "Keeps", "Maintained", "Measure", "Normalize", "Recompute", "Stage",
+    "Stateless", "feed_column",
+]  # fmt: skip
+
+FEED = "__feed"
+"""INT column of the streaming query: the index of the feed that a row is of."""
+FEED_TIME = "__time"
+"""TIMESTAMP column of the streaming query: the time of the batch, the same when it is replayed."""
+
+
+def feed_column(index: int) -> str:
+    """Name the STRUCT column that holds the rows of a feed; NULL in rows of others."""
+    return f"__feed{index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """Rows that Spark streams: inserts, without ROW_KIND; or changes, with ROW_KIND last.
+
+    `columns` are without ROW_KIND. UPSERT rows have a `key`; a Normalize follows them.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    changes: ChangelogMode = ChangelogMode.INSERT_ONLY
+    key: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Normalize:
+    """Upserts and deletes by `key` become changes with the row before (Flink's ChangelogNormalize).
+
+    State: the last row of each key. A delete of a key that is not there gives nothing.
+    """
+
+    name: str
+    input: str
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stateless:
+    """SQL over the changes of other relations, row by row; `query` gives ROW_KIND as its last column itself."""
+
+    name: str
+    inputs: tuple[str, ...]
+    query: exp.Query
+
+
+class Keeps(StrEnum):
+    """What a stage keeps of an input."""
+
+    ROWS = "rows"
+    """All of them."""
+    RESULT = "result"
+    """Those that the query gives: it selects whole rows, and rows that it left out never come back (Top-N of inserts)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A column that is a signed sum over the rows of a key: SUM(`value` * multiplicity); NULLs of `value` add nothing."""
+
+    name: str
+    value: exp.Expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """A relation that a stateful stage reads. In its SQL the table `name` has the columns of the relation.
+
+    `key` are the columns by which a change touches results: rows of the result depend on rows of one key alone. The
+    keys of a stage's inputs agree by position. Empty: everything depends on everything.
+    With `measures` the table has one row a key (those with rows left): the key columns, the measures, and
+    `__n` (BIGINT), the number of rows; rows themselves are not kept.
+    `arrival`: name of a BIGINT column to add, which numbers rows in the order of their arrival (PROCTIME order).
+    """
+
+    name: str
+    key: tuple[str, ...]
+    measures: tuple[Measure, ...] = ()
+    keeps: Keeps = Keeps.ROWS
+    arrival: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recompute:
+    """Computes the result of the keys that a batch touches before and after it, and gives the difference.
+
+    `query` is SQL over the inputs as plain tables, in Flink's dialect. `key`: columns of which a result has one row
+    each (None: not known); a key that is there before and after gives -U and +U, else +I, -D. `joins`: TTL is by
+    row of an input; else by its key as a whole. `mechanism` says in words what the stage is, for EXPLAIN.
+    """
+
+    name: str
+    inputs: tuple[Input, ...]
+    query: exp.Query
+    key: tuple[str, ...] | None = None
+    joins: bool = False
+    mechanism: Mechanism
+
+
+Stage = Normalize | Stateless | Recompute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintained:
+    """A maintained query: its feeds by index, its stages in order; the last one's changes are the result.
+
+    The streaming query gives FEED, FEED_TIME and `feed_column(i)` for each feed.
+    """
+
+    feeds: tuple[Feed, ...]
+    stages: tuple[Stage, ...]
+    columns: tuple[str, ...]
+    key: tuple[str, ...] | None = None
