@@ -70,12 +70,12 @@ class Keeps(StrEnum):
     ROWS = "rows"
     """All of them."""
     RESULT = "result"
-    """Those that the query gives: it selects whole rows, and rows that it left out never come back (Top-N of inserts)."""
+    """Those that the query gives: whole rows; what it left out never comes back (Top-N of inserts)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """A column that is a signed sum over the rows of a key: SUM(`value` * multiplicity); NULLs of `value` add nothing."""
+    """A signed sum over the rows of a key: SUM(`value` * multiplicity). NULLs of `value` add nothing."""
 
     name: str
     value: exp.Expr
