@@ -28,6 +28,9 @@ __all__ = ["KafkaAdmin"]
 GIVE_UP_AFTER_S = 20.0
 """For all attempts together; with the last one under way an error is out within 30 s (reliability rule 5)."""
 
+DENIED_AFTER_S = 2.0
+"""A log-in that is refused for so long is wrong; before that a broker that starts may not know its users yet."""
+
 RETRY_PAUSE_S = 0.1
 
 T = TypeVar("T")
@@ -189,10 +192,12 @@ class KafkaAdmin(KafkaClient):
             finally:
                 self.admin.poll(0)  # serves the error callback, which knows more than the answer
             self._last_error = self._last_error or error
+            took_s = time.monotonic() - began
             if error.code() in DENIED:
                 raise self.denied(error.str())
-            if time.monotonic() - began > GIVE_UP_AFTER_S:
-                raise self.unavailable(asked, time.monotonic() - began)
+            refused = self._last_error.code() in DENIED
+            if took_s > (DENIED_AFTER_S if refused else GIVE_UP_AFTER_S):
+                raise self.unavailable(asked, took_s)
             if error.code() in _LEADER_MOVED:
                 # the client asks whom it knows, again and again, until it is made to look anew
                 with suppress(KafkaException):

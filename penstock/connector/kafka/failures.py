@@ -42,7 +42,7 @@ def access_denied(address: str, reason: str) -> OptionError:
     """The broker refuses the log-in or a right: nothing that passes, the table has to change."""
     return OptionError(
         f"Kafka at {address} refuses access: {reason}",
-        hint="check 'properties.sasl.*', 'properties.ssl.*' and what the user may read",
+        hint="check 'properties.sasl.*', 'properties.ssl.*' and what the user may read and write (ACLs)",
     )
 
 

@@ -48,14 +48,14 @@ def check_transactions(
 ) -> None:
     """Start a transaction of the prefix and ask for a marker, under `topic` as tasks will: what is not allowed shows.
 
-    Raises SinkError, which names the right that is missing, and BrokerUnavailableError.
+    Raises OptionError, which names the right that is missing, SinkError, and BrokerUnavailableError.
     """
     name = f"{prefix}-check"
     producer = RecordProducer(transactional(connection, name, timeout_ms), who=f"'{name}'")
     try:
         producer.fence()
-    except SinkError as error:
-        raise SinkError(
+    except (OptionError, SinkError) as error:
+        raise type(error)(
             f"transactions with ids that begin with '{prefix}' do not start: {error.message}",
             hint=error.hint,
         ) from error
