@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.kafka_server import KafkaServer
+    from tests.spark_cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -101,6 +102,19 @@ def spark(spark_session: SparkSession) -> Iterator[SparkSession]:
     yield spark_session
     for query in spark_session.streams.active:
         query.stop()
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A standalone Spark cluster of its own: a master and two workers of one core each."""
+    from tests.spark_cluster import Cluster
+
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
 
 
 @pytest.fixture

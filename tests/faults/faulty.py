@@ -157,3 +157,8 @@ def transactions(table: Path) -> list[int]:
         actions = [json.loads(line) for line in file.read_text().splitlines()]
         found += [action["txn"]["version"] for action in actions if "txn" in action]
     return found
+
+
+def spark_log(project: Path) -> str:
+    """Read what Spark logged in all runs of a project."""
+    return "".join(file.read_text() for file in (project / ".penstock").rglob("spark-*.log"))

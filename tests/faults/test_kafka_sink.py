@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.faults.checker import Row, check
-from tests.faults.faulty import CATCH_UP_S, FaultyPipeline
+from tests.faults.faulty import CATCH_UP_S, FaultyPipeline, spark_log
 from tests.faults.workload import Workload
 from tests.integration.pipeline import wait_until
 from tests.kafka_server import TIMEOUT_S, KafkaServer
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.timeout(900)
 EACH = 1_000
 NOW = ("--available-now",)
 SLOTS = 2
+LOOKED_AT_S = 10
 PUBLISH = """
 CREATE TABLE IF NOT EXISTS published (part INT, seq BIGINT, payload STRING, crc BIGINT) WITH (
   'connector' = 'kafka', 'topic' = '{target}', 'properties.bootstrap.servers' = '{bootstrap}',
@@ -161,6 +162,38 @@ def test_the_broker_dies_in_mid_transaction(
     job.finish(CATCH_UP_S)
 
     is_right(workload, target)
+
+
+@pytest.mark.faults
+def test_a_commit_that_gets_no_answer(
+    kafka: KafkaServer, pipeline: Make, workload: Workload
+) -> None:
+    """Case 25: the coordinator stands still until the attempt gives up, idly; the batch is replayed, once."""
+    workload.write(EACH)
+    target, script = publishing(workload)
+    job = pipeline(script, *NOW)
+    worker = job.hold_at("produced", visit=2)
+    assert kafka.broker.pid is not None
+    os.kill(kafka.broker.pid, signal.SIGSTOP)
+    try:
+        job.let_go()
+        before_s = cpu_s(worker)
+        job.pause(LOOKED_AT_S)
+        used_s = cpu_s(worker) - before_s
+        job.until(lambda: "did not answer" in spark_log(job.project), "the end of the attempt")
+    finally:
+        os.kill(kafka.broker.pid, signal.SIGCONT)
+    job.finish(CATCH_UP_S)
+
+    print(f"CPU of the worker that waits: {used_s / LOOKED_AT_S:.0%}")
+    assert used_s < 0.2 * LOOKED_AT_S
+    is_right(workload, target)
+
+
+def cpu_s(process: int) -> float:
+    """Give the CPU time of a process so far (Linux)."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.faults

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.faulty import CATCH_UP_S, FaultyPipeline, transactions
+from tests.faults.faulty import CATCH_UP_S, FaultyPipeline, spark_log, transactions
 from tests.faults.workload import BOUNDED, COPY, COUNT, Workload, counted
 
 EACH = 1_500
@@ -99,8 +99,3 @@ def is_settled(blocks: Path, began_s: float) -> bool:
     """Tell whether shuffle files were written since a time (epoch seconds), and none in the last three seconds."""
     newest_s = max((file.stat().st_mtime for file in blocks.rglob("shuffle_*.data")), default=0.0)
     return began_s < newest_s < time.time() - 3
-
-
-def spark_log(project: Path) -> str:
-    """Read what Spark logged in all runs of a project."""
-    return "".join(file.read_text() for file in (project / ".penstock").rglob("spark-*.log"))

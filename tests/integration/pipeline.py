@@ -49,6 +49,7 @@ class Pipeline:
     arguments: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     wrapper: Sequence[str] = ()
+    command: Sequence[str] = field(default=COMMAND, kw_only=True)
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -57,7 +58,7 @@ class Pipeline:
         self.process = subprocess.Popen(
             [
                 *self.wrapper,
-                *COMMAND,
+                *self.command,
                 "run",
                 str(self.script),
                 "--progress",

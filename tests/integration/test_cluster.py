@@ -1,20 +1,14 @@
-"""A standalone Spark cluster on loopback, made of pyspark's own classes: the same file runs there with --master."""
+"""The same file runs on a standalone cluster with --master."""
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 
-from penstock.connector.java import find_java
-from tests.integration.pipeline import Pipeline, delta_rows, wait_until
+from tests.integration.pipeline import Pipeline, delta_rows
 from tests.kafka_server import KafkaServer
+from tests.spark_cluster import Cluster
 
 SCRIPT = """
 CREATE TABLE orders (id BIGINT, amount DOUBLE, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)
@@ -26,81 +20,6 @@ INSERT INTO per_minute SELECT window_start, COUNT(*)
 FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end;
 INSERT INTO copied SELECT id FROM orders;
 """
-
-
-class Cluster:
-    """A master and two workers of one core each."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self.url = ""
-
-    def start(self) -> None:
-        """Start the master, wait for its address, start the workers, wait until they are registered."""
-        self._launch(
-            "master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0"
-        )
-        wait_until(
-            lambda: "Starting Spark master at" in self._log("master"), seconds=60, what="the master"
-        )
-        found = re.search(r"spark://[0-9.]+:\d+", self._log("master"))
-        assert found is not None
-        self.url = found.group(0)
-        for number in (1, 2):
-            work = str(self._folder / f"work-{number}")
-            options = ("--host", "127.0.0.1", "-c", "1", "-m", "1g", "-d", work)
-            self._launch(
-                f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *options, self.url
-            )
-        wait_until(
-            lambda: self._log("master").count("Registering worker") == 2,
-            seconds=60,
-            what="two workers",
-        )
-
-    def stop(self) -> None:
-        """Stop everything."""
-        for process in reversed(self._processes):
-            process.terminate()
-            process.wait(30)
-
-    def _launch(self, name: str, main: str, *arguments: str) -> None:
-        home = Path(pyspark.__file__).parent
-        environment = os.environ | {
-            "SPARK_HOME": str(home),
-            "SPARK_SCALA_VERSION": "2.13",  # bin/load-spark-env.sh sets it for the scripts
-            "PYSPARK_PYTHON": sys.executable,
-        }
-        command = [str(find_java().executable), "-Xmx512m", "-cp", f"{home}/jars/*"]
-        # outside of bin/spark-class nobody opens these packages for Spark
-        command += [
-            f"--add-opens=java.base/{package}=ALL-UNNAMED"
-            for package in ("java.lang", "java.nio", "sun.nio.ch")
-        ]
-        log = (self._folder / f"{name}.log").open("wb")
-        self._processes.append(
-            subprocess.Popen(
-                [*command, main, "--webui-port", "0", *arguments],
-                stdout=log,
-                stderr=log,
-                env=environment,
-            )
-        )
-
-    def _log(self, name: str) -> str:
-        return (self._folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
-
-
-@pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A running cluster."""
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.mark.slow
