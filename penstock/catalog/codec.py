@@ -1,12 +1,15 @@
-"""Tables and views as versioned JSON: what the store keeps and what travels to other processes."""
+"""Definitions as versioned JSON: what the store keeps and what travels to other processes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, assert_never
 
+from penstock.catalog.descriptor import CatalogDescriptor, DatabaseDescriptor
+from penstock.catalog.distribution import Distribution
 from penstock.catalog.errors import CatalogError
 from penstock.catalog.identifier import Identifier
+from penstock.catalog.materialization import materialization_from_json, materialization_to_json
 from penstock.catalog.schema import (
     Column,
     ComputedColumn,
@@ -19,7 +22,14 @@ from penstock.catalog.schema import (
 from penstock.catalog.table import Table, View
 from penstock.catalog.types import parse_type
 
-__all__ = ["table_from_json", "table_to_json"]
+__all__ = [
+    "catalog_from_json",
+    "catalog_to_json",
+    "database_from_json",
+    "database_to_json",
+    "table_from_json",
+    "table_to_json",
+]
 
 VERSION = 1
 
@@ -39,6 +49,8 @@ def table_to_json(value: Table | View) -> dict[str, Any]:
                 "schema": _schema_to_json(value.schema),
                 "options": [list(pair) for pair in value.options],
                 "partition_keys": list(value.partition_keys),
+                "distribution": _distribution_to_json(value.distribution),
+                "materialization": materialization_to_json(value.materialization),
             }
         case View():
             return base | {"kind": "view", "query": value.query, "columns": list(value.columns)}
@@ -47,11 +59,7 @@ def table_to_json(value: Table | View) -> dict[str, Any]:
 
 def table_from_json(value: Mapping[str, Any]) -> Table | View:
     """Read a definition. Raises CatalogError for a version that is not known here."""
-    if value.get("v") != VERSION:
-        raise CatalogError(
-            f"a definition was written by another version of Penstock (format {value.get('v')!r})",
-            hint="use that version or a newer one",
-        )
+    _check_version(value)
     catalog, database, name = value["name"]
     identifier = Identifier(catalog=catalog, database=database, name=name)
     if value["kind"] == "view":
@@ -69,6 +77,59 @@ def table_from_json(value: Mapping[str, Any]) -> Table | View:
         partition_keys=tuple(value["partition_keys"]),
         comment=value["comment"],
         temporary=value["temporary"],
+        distribution=_distribution_from_json(value.get("distribution")),  # older ones have none
+        materialization=materialization_from_json(value.get("materialization")),
+    )
+
+
+def catalog_to_json(value: CatalogDescriptor) -> dict[str, Any]:
+    """Write a catalog's options and comment as JSON values."""
+    return _described(value)
+
+
+def catalog_from_json(name: str, value: Mapping[str, Any]) -> CatalogDescriptor:
+    """Read a catalog. Raises CatalogError for a version that is not known here."""
+    _check_version(value)
+    options = tuple((key, text) for key, text in value["options"])
+    return CatalogDescriptor(name=name, options=options, comment=value["comment"])
+
+
+def database_to_json(value: DatabaseDescriptor) -> dict[str, Any]:
+    """Write a database's options and comment as JSON values."""
+    return _described(value)
+
+
+def database_from_json(catalog: str, name: str, value: Mapping[str, Any]) -> DatabaseDescriptor:
+    """Read a database. Raises CatalogError for a version that is not known here."""
+    _check_version(value)
+    options = tuple((key, text) for key, text in value["options"])
+    return DatabaseDescriptor(catalog=catalog, name=name, options=options, comment=value["comment"])
+
+
+def _described(value: CatalogDescriptor | DatabaseDescriptor) -> dict[str, Any]:
+    options = [list(pair) for pair in value.options]
+    return {"v": VERSION, "options": options, "comment": value.comment}
+
+
+def _check_version(value: Mapping[str, Any]) -> None:
+    if value.get("v") != VERSION:
+        raise CatalogError(
+            f"a definition was written by another version of Penstock (format {value.get('v')!r})",
+            hint="use that version or a newer one",
+        )
+
+
+def _distribution_to_json(value: Distribution | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    return {"kind": value.kind, "columns": list(value.columns), "buckets": value.buckets}
+
+
+def _distribution_from_json(value: Mapping[str, Any] | None) -> Distribution | None:
+    if value is None:
+        return None
+    return Distribution(
+        kind=value["kind"], columns=tuple(value["columns"]), buckets=value["buckets"]
     )
 
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
+from penstock.catalog.descriptor import (
+    DEFAULT_CATALOG,
+    DEFAULT_DATABASE,
+    CatalogDescriptor,
+    DatabaseDescriptor,
+)
+from penstock.catalog.function_store import FunctionStore
 from penstock.catalog.identifier import Identifier
-from penstock.catalog.lease import Lease, Owner
+from penstock.catalog.lease import Claim, Lease, Owner
 from penstock.catalog.table import Table, View
 
 __all__ = [
@@ -15,9 +22,6 @@ __all__ = [
     "ObjectKind",
     "kind_of",
 ]
-
-DEFAULT_CATALOG = "default_catalog"
-DEFAULT_DATABASE = "default_database"
 
 ObjectKind = Literal["table", "view"]
 
@@ -37,14 +41,24 @@ class Catalog(Protocol):
     def default_database(self) -> str:
         """The database that a session starts in."""
 
-    def databases(self) -> list[str]:
-        """List the databases of the default catalog, sorted."""
+    @property
+    def functions(self) -> FunctionStore:
+        """The functions that users have registered."""
 
-    def tables(self, database: str | None = None) -> list[Identifier]:
-        """List the tables, sorted; those of one database when it is given."""
+    def catalogs(self) -> list[CatalogDescriptor]:
+        """List the catalogs, sorted by name; the default one is always there."""
 
-    def views(self, database: str | None = None) -> list[Identifier]:
-        """List the views, sorted; those of one database when it is given."""
+    def databases(self, catalog: str | None = None) -> list[str]:
+        """List the databases of a catalog (None: the default one), sorted. Raises UnknownObjectError."""
+
+    def database(self, catalog: str, name: str) -> DatabaseDescriptor:
+        """Describe a database. Raises UnknownObjectError."""
+
+    def tables(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the tables, sorted; those of one database, or of one catalog, when it is given."""
+
+    def views(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the views, sorted; those of one database, or of one catalog, when it is given."""
 
     def get(self, identifier: Identifier) -> Table | View:
         """Give a definition. Raises UnknownObjectError with the nearest name."""
@@ -60,6 +74,33 @@ class Catalog(Protocol):
     def drop(self, identifier: Identifier, *, kind: ObjectKind, if_exists: bool = False) -> None:
         """Remove a definition; what the table's connector holds stays. Raises UnknownObjectError."""
 
+    def replace(self, before: Table | View, after: Table | View) -> None:
+        """Change a definition, its name too if `after` has another.
+
+        Raises DefinitionError when it is no longer `before`, ObjectExistsError when the new name is taken,
+        UnknownObjectError when it, or the new database, does not exist.
+        """
+
+    def create_catalog(self, new: CatalogDescriptor, *, if_not_exists: bool = False) -> None:
+        """Add a catalog. Raises ObjectExistsError."""
+
+    def replace_catalog(self, before: CatalogDescriptor, after: CatalogDescriptor) -> None:
+        """Change a catalog's options or comment. Raises DefinitionError when it is no longer `before`."""
+
+    def drop_catalog(self, name: str, *, if_exists: bool = False) -> None:
+        """Remove a catalog that holds nothing. Raises UnknownObjectError, DefinitionError."""
+
+    def create_database(self, new: DatabaseDescriptor, *, if_not_exists: bool = False) -> None:
+        """Add a database. Raises ObjectExistsError, and UnknownObjectError when the catalog does not exist."""
+
+    def replace_database(self, before: DatabaseDescriptor, after: DatabaseDescriptor) -> None:
+        """Change a database's options or comment. Raises DefinitionError when it is no longer `before`."""
+
+    def drop_database(
+        self, catalog: str, name: str, *, if_exists: bool = False, cascade: bool = False
+    ) -> None:
+        """Remove a database; with `cascade` what is in it too. Raises UnknownObjectError, DefinitionError."""
+
     def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
         """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
 
@@ -68,6 +109,15 @@ class Catalog(Protocol):
 
     def release(self, lease: Lease) -> None:
         """Give a lease back; one that was lost is left alone."""
+
+    def claims(self) -> list[Claim]:
+        """List the claims of runners that live, by pipeline."""
+
+    def request_stop(self, pipeline: str) -> Claim | None:
+        """Ask the runner of a pipeline to end; it finds out when it renews its lease. None where there is none."""
+
+    def is_asked_to_stop(self, lease: Lease) -> bool:
+        """Tell whether somebody asked for the end of the run that holds `lease`."""
 
 
 def kind_of(obj: Table | View) -> ObjectKind:

@@ -47,13 +47,16 @@ class Database:
         return str(self._file or self._url.render_as_string(hide_password=True))
 
     @contextmanager
-    def reading(self) -> Iterator[Connection | None]:
-        """Open a transaction for reading; None when there is no store yet, which is not made."""
+    def reading(self, *, since: int = 1) -> Iterator[Connection | None]:
+        """Open a transaction for reading; None when there is no store yet, which is not made.
+
+        `since` is the version that has what is to be read: None for an older store, which is left as it is.
+        """
         if self._file is not None and not self._file.exists():
             yield None
             return
         with self._turn, self._explained(), self._engine.begin() as connection:
-            yield connection if self._version(connection) else None
+            yield connection if self._version(connection) >= since else None
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:

@@ -43,17 +43,25 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A place in a text that a person edits. `line` and `column` count from 1, `length` is in characters."""
+    """A place in a text that a person edits. `line` and `column` count from 1, `length` is in characters.
+
+    Where a template made the line, `line_text` is what it made, and `column` is a place in that; `template_text` is
+    what stands in the file, `called_from` the places (file:line) that included or called what stands there, the
+    nearest first.
+    """
 
     file: str
     line: int
     column: int
     length: int
     line_text: str
+    template_text: str | None = None
+    called_from: tuple[str, ...] = ()
 
 
 class PenstockError(Exception):
-    """Root of the tree. `message` says what and where, `hint` what to do, `span` points into the SQL.
+    """Root of the tree. `message` says what and where, `hint` what to do, `span` points into the SQL, `code` names
+    the kind for programs and for docs/errors.md (`error_codes.py` explains each).
 
     PenstockError
     ├── InputError                what the user gave is wrong; nothing was started (exit status 2)
@@ -78,6 +86,8 @@ class PenstockError(Exception):
         └── QueryFailedError          a query ended for another reason
     """
 
+    code: ClassVar[str] = "PEN-9000"
+
     def __init__(self, message: str, *, hint: str | None = None, span: Span | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -94,49 +104,73 @@ class PenstockError(Exception):
 class InputError(PenstockError):
     """What the user gave is wrong; nothing was started."""
 
+    code: ClassVar[str] = "PEN-9001"
+
 
 class SqlSyntaxError(InputError):
     """The text is not Flink SQL."""
+
+    code: ClassVar[str] = "PEN-1001"
 
 
 class TemplateError(InputError):
     """The Jinja template cannot be rendered."""
 
+    code: ClassVar[str] = "PEN-1101"
+
 
 class UnknownObjectError(InputError):
     """No such table, view, column or database."""
+
+    code: ClassVar[str] = "PEN-2001"
 
 
 class ObjectExistsError(InputError):
     """The name is taken."""
 
+    code: ClassVar[str] = "PEN-2002"
+
 
 class DefinitionError(InputError):
     """A definition contradicts itself, or what it is used for."""
+
+    code: ClassVar[str] = "PEN-3001"
 
 
 class OptionError(InputError):
     """An option is unknown, missing or malformed."""
 
+    code: ClassVar[str] = "PEN-4001"
+
 
 class UnsupportedError(InputError):
     """Flink has it, Penstock has not (here)."""
+
+    code: ClassVar[str] = "PEN-5001"
 
 
 class StateMismatchError(InputError):
     """A checkpoint or a target is of something else."""
 
+    code: ClassVar[str] = "PEN-7001"
+
 
 class PipelineLockedError(InputError):
     """Another runner has the pipeline."""
+
+    code: ClassVar[str] = "PEN-7002"
 
 
 class ConfigError(InputError):
     """Project file, environment or installation is wrong."""
 
+    code: ClassVar[str] = "PEN-4002"
+
 
 class CatalogError(InputError):
     """The catalog's store cannot be read."""
+
+    code: ClassVar[str] = "PEN-6001"
 
 
 class InputErrors(InputError):
@@ -154,11 +188,15 @@ class InputErrors(InputError):
 class RunError(PenstockError):
     """A statement failed while it ran. `permanent`: trying again would fail again."""
 
+    code: ClassVar[str] = "PEN-8000"
+
     permanent: ClassVar[bool] = False
 
 
 class BadRecordError(RunError):
     """A record cannot be decoded."""
+
+    code: ClassVar[str] = "PEN-8001"
 
     permanent = True
 
@@ -166,11 +204,15 @@ class BadRecordError(RunError):
 class DataLossError(RunError):
     """Records were deleted before they were read."""
 
+    code: ClassVar[str] = "PEN-7003"
+
     permanent = True
 
 
 class TopicChangedError(RunError):
     """A topic was deleted, or deleted and made again."""
+
+    code: ClassVar[str] = "PEN-7004"
 
     permanent = True
 
@@ -178,13 +220,19 @@ class TopicChangedError(RunError):
 class BrokerUnavailableError(RunError):
     """The broker does not answer."""
 
+    code: ClassVar[str] = "PEN-6002"
+
 
 class SinkError(RunError):
     """The target refused rows."""
 
+    code: ClassVar[str] = "PEN-8002"
+
 
 class QueryFailedError(RunError):
     """A query ended for another reason."""
+
+    code: ClassVar[str] = "PEN-8003"
 
 
 _FAILURE = re.compile(r"\[\[penstock:(\{.*?\})\]\]")

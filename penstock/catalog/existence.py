@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from penstock.catalog.contract import ObjectKind, kind_of
 from penstock.catalog.errors import ObjectExistsError, UnknownObjectError, did_you_mean
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.table import Table, View
 
-__all__ = ["check_place", "may_create", "may_drop", "unknown_database", "unknown_object"]
+__all__ = ["may_create", "may_drop", "may_rename", "unknown_object"]
 
 
 def may_create(
@@ -33,7 +33,7 @@ def may_drop(
     found: ObjectKind | None,
     *,
     if_exists: bool,
-    known: Iterable[Identifier],
+    known: Callable[[], Iterable[Identifier]],
 ) -> bool:
     """Tell whether there is something to remove. Raises UnknownObjectError; a view is no table, as in Flink."""
     if found == kind:
@@ -41,26 +41,18 @@ def may_drop(
     if if_exists:
         return False
     if found is None:
-        raise unknown_object(identifier, known)
+        raise unknown_object(identifier, known())
     raise UnknownObjectError(
         f"{identifier} is a {found}, not a {kind}", hint=f"DROP {found.upper()} {identifier}"
     )
 
 
-def check_place(identifier: Identifier, catalog: str, databases: Sequence[str]) -> None:
-    """Check that the catalog and the database of a new definition exist. Raises UnknownObjectError."""
-    if identifier.catalog != catalog:
-        raise UnknownObjectError(
-            f"there is no catalog {identifier.catalog!r}", hint=f"there is only {catalog!r}"
+def may_rename(after: Table | View, found: ObjectKind | None) -> None:
+    """Check that a new name is free, given the kind of what has it. Raises ObjectExistsError."""
+    if found is not None:
+        raise ObjectExistsError(
+            f"there is a {found} {after.identifier} already", hint="choose another name"
         )
-    if identifier.database not in databases:
-        raise unknown_database(identifier.database, databases)
-
-
-def unknown_database(database: str, known: Sequence[str]) -> UnknownObjectError:
-    """Make the error for a database that does not exist."""
-    hint = did_you_mean(database, known) or f"known are: {', '.join(known)}"
-    return UnknownObjectError(f"there is no database {database!r}", hint=hint)
 
 
 def unknown_object(identifier: Identifier, known: Iterable[Identifier]) -> UnknownObjectError:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
 from penstock.catalog.database import now_ms
 from penstock.catalog.lease import Claim, Lease, Owner, has_lapsed, locked_by, lost_to
-from penstock.catalog.migrations import LEASES
+from penstock.catalog.migrations import LEASES, STOP_REQUESTS
 
-__all__ = ["acquire", "release", "renew"]
+__all__ = ["acquire", "claims", "is_asked_to_stop", "release", "renew", "request_stop"]
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +66,30 @@ def renew(connection: Connection, lease: Lease) -> None:
 def release(connection: Connection, lease: Lease) -> None:
     """Give a lease back; nothing happens when it is another's by now."""
     connection.execute(update(LEASES).where(*_is(lease)).values(token=""))
+
+
+def claims(connection: Connection) -> list[Claim]:
+    """List the claims that have not lapsed, by pipeline."""
+    now = now_ms(connection)
+    rows = connection.execute(select(LEASES).where(LEASES.c.token != ""))
+    found = [claim for claim in (_claim(row, now) for row in rows) if not has_lapsed(claim)]
+    return sorted(found, key=lambda claim: claim.lease.pipeline)
+
+
+def request_stop(connection: Connection, pipeline: str) -> Claim | None:
+    """Ask the holder of a pipeline to end its run; None where nobody holds it."""
+    claim = next((each for each in claims(connection) if each.lease.pipeline == pipeline), None)
+    if claim is not None:
+        connection.execute(delete(STOP_REQUESTS).where(STOP_REQUESTS.c.pipeline == pipeline))
+        row = {"pipeline": pipeline, "fence": claim.lease.fence}
+        connection.execute(insert(STOP_REQUESTS).values(row))
+    return claim
+
+
+def is_asked_to_stop(connection: Connection, lease: Lease) -> bool:
+    """Tell whether this grant, and not an earlier one of the pipeline, is asked to end."""
+    asked = select(STOP_REQUESTS.c.fence).where(STOP_REQUESTS.c.pipeline == lease.pipeline)
+    return bool(connection.scalar(asked) == lease.fence)
 
 
 def _is(lease: Lease) -> tuple[ColumnElement[bool], ...]:

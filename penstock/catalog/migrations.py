@@ -25,16 +25,22 @@ from sqlalchemy import (
 from penstock.catalog.errors import CatalogError
 
 __all__ = [
+    "FUNCTIONS",
     "LEASES",
     "MIGRATIONS",
     "OBJECTS",
+    "PLACES_SINCE",
     "SCHEMA_VERSION",
+    "STOP_REQUESTS",
     "is_foreign",
     "migrate",
     "version_of",
 ]
 
 _METADATA = MetaData()
+
+PLACES_SINCE = 2
+"""The version of a store from which on it holds catalogs and databases."""
 
 SCHEMA_VERSION = Table(
     "penstock_schema_version",
@@ -66,12 +72,58 @@ LEASES = Table(
     Column("heartbeat_ms", BigInteger, nullable=False),  # as above
 )
 
+FUNCTIONS = Table(
+    "penstock_functions",
+    _METADATA,
+    # a space of names of their own, as in Flink; names are in lower case
+    Column("catalog_name", String(255), primary_key=True),
+    Column("database_name", String(255), primary_key=True),
+    Column("function_name", String(255), primary_key=True),
+    Column("definition", Text, nullable=False),  # JSON, see function.py
+)
+
+
+CATALOGS = Table(
+    "penstock_catalogs",
+    _METADATA,
+    Column("catalog_name", String(255), primary_key=True),
+    Column("definition", Text, nullable=False),  # JSON, see codec.py
+)
+DATABASES = Table(
+    "penstock_databases",
+    _METADATA,
+    # default databases are there without a row, until they are altered
+    Column("catalog_name", String(255), primary_key=True),
+    Column("database_name", String(255), primary_key=True),
+    Column("definition", Text, nullable=False),  # JSON, see codec.py
+)
+
+STOP_REQUESTS = Table(
+    "penstock_stop_requests",
+    _METADATA,
+    Column("pipeline", String(512), primary_key=True),
+    # of the grant that is asked to end: a later runner of the pipeline is not meant
+    Column("fence", BigInteger, nullable=False),
+)
+
 
 def _create_first_tables(connection: Connection) -> None:
     _METADATA.create_all(connection, tables=[OBJECTS, LEASES])
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_first_tables,)
+def _create_places(connection: Connection) -> None:
+    _METADATA.create_all(connection, tables=[CATALOGS, DATABASES])
+
+
+def _create_functions(connection: Connection) -> None:
+    _METADATA.create_all(connection, tables=[FUNCTIONS, STOP_REQUESTS])
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _create_first_tables,
+    _create_places,
+    _create_functions,
+)
 
 
 def version_of(connection: Connection) -> int:

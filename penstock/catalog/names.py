@@ -6,15 +6,11 @@ from collections.abc import Sequence
 
 from penstock.catalog.contract import Catalog, ObjectKind, kind_of
 from penstock.catalog.errors import DefinitionError, UnknownObjectError
-from penstock.catalog.existence import (
-    check_place,
-    may_create,
-    may_drop,
-    unknown_database,
-    unknown_object,
-)
+from penstock.catalog.existence import may_create, may_rename, unknown_object
+from penstock.catalog.function_names import FunctionNames
 from penstock.catalog.identifier import Identifier
-from penstock.catalog.lease import Lease, Owner
+from penstock.catalog.layer import Layer
+from penstock.catalog.places import check_place, check_unchanged, find_catalog, find_database
 from penstock.catalog.table import Table, View
 
 __all__ = ["Namespace"]
@@ -24,10 +20,13 @@ class Namespace:
     """Resolves names as Flink does: temporary objects hide permanent ones of the same name. Not for many threads."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog
+        self.catalog: Catalog = (
+            catalog if isinstance(catalog, Layer) else Layer(catalog, draft=False)
+        )
         self.current_catalog = catalog.default_catalog
         self.current_database = catalog.default_database
         self._temporary: dict[Identifier, Table | View] = {}
+        self.functions = FunctionNames(lambda: catalog.functions)
 
     def resolve(self, parts: Sequence[str]) -> Identifier:
         """Complete `name`, `database.name` or `catalog.database.name`. Whether it exists is not asked."""
@@ -48,28 +47,53 @@ class Namespace:
         try:
             return self.catalog.get(identifier)
         except UnknownObjectError:
+            check_place(identifier, self.catalog)
             known = (*self._temporary, *self.catalog.tables(), *self.catalog.views())
             raise unknown_object(identifier, known) from None
 
-    def tables(self, database: str | None = None) -> list[Identifier]:
-        """List the tables of a database (None: the current one), temporary ones too, sorted."""
-        database = self._known(database)
-        return self._listed("table", database, self.catalog.tables(database))
+    def catalogs(self) -> list[str]:
+        """List the catalogs, sorted."""
+        return [catalog.name for catalog in self.catalog.catalogs()]
 
-    def views(self, database: str | None = None) -> list[Identifier]:
+    def databases(self, catalog: str | None = None) -> list[str]:
+        """List the databases of a catalog (None: the current one), sorted. Raises UnknownObjectError."""
+        return self.catalog.databases(catalog or self.current_catalog)
+
+    def tables(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the tables of a database (None: the current one), temporary ones too, sorted."""
+        catalog, database = self._known(catalog, database)
+        return self._listed("table", catalog, database, self.catalog.tables(database, catalog))
+
+    def views(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
         """List the views of a database (None: the current one), temporary ones too, sorted."""
-        database = self._known(database)
-        return self._listed("view", database, self.catalog.views(database))
+        catalog, database = self._known(catalog, database)
+        return self._listed("view", catalog, database, self.catalog.views(database, catalog))
+
+    def temporary(self) -> list[Table | View]:
+        """List the temporary objects of all databases, sorted by name."""
+        return [self._temporary[identifier] for identifier in sorted(self._temporary)]
 
     def use(self, parts: Sequence[str]) -> None:
         """Change the current database: `database` or `catalog.database`. Raises UnknownObjectError."""
         catalog, database = (self.current_catalog, *parts)[-2:]
-        if catalog != self.catalog.default_catalog:
-            raise UnknownObjectError(
-                f"there is no catalog {catalog!r}",
-                hint=f"there is only {self.catalog.default_catalog!r}",
+        self.current_catalog, self.current_database = self._known(catalog, database)
+
+    def drop_catalog(self, name: str, *, if_exists: bool = False) -> None:
+        """Remove a catalog, unless it is the current one. Raises UnknownObjectError, DefinitionError."""
+        if name == self.current_catalog != self.catalog.default_catalog:
+            raise DefinitionError(
+                f"the catalog {name!r} is in use",
+                hint=f"USE CATALOG {self.catalog.default_catalog}",
             )
-        self.current_catalog, self.current_database = catalog, self._known(database)
+        self.catalog.drop_catalog(name, if_exists=if_exists)
+
+    def drop_database(
+        self, catalog: str, name: str, *, if_exists: bool = False, cascade: bool = False
+    ) -> None:
+        """Remove a database, unless it is the current one. Raises UnknownObjectError, DefinitionError."""
+        if (catalog, name) == (self.current_catalog, self.current_database):
+            raise DefinitionError(f"the database {name!r} is in use", hint="USE another one first")
+        self.catalog.drop_database(catalog, name, if_exists=if_exists, cascade=cascade)
 
     def create(
         self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False
@@ -86,6 +110,19 @@ class Namespace:
             replace=replace,
         ):
             self._temporary[obj.identifier] = obj
+
+    def replace(self, before: Table | View, after: Table | View) -> None:
+        """Change a definition, its name too if `after` has another. Raises as `contract.Catalog.replace`."""
+        if not before.temporary:
+            self.catalog.replace(before, after)
+            return
+        found = self._temporary.get(before.identifier)
+        check_unchanged(f"the temporary {kind_of(before)} {before.identifier}", found, before)
+        if after.identifier != before.identifier:
+            other = self._temporary.get(after.identifier)
+            may_rename(after, None if other is None else kind_of(other))
+        del self._temporary[before.identifier]
+        self._temporary[after.identifier] = after
 
     def drop(
         self,
@@ -116,92 +153,31 @@ class Namespace:
 
     def overlay(self) -> Namespace:
         """Make a draft of this namespace: definitions may be tried on it without touching the store."""
-        draft = Namespace(_Draft(self.catalog))
+        draft = Namespace(Layer(self.catalog, draft=True))
         draft.current_catalog, draft.current_database = self.current_catalog, self.current_database
         draft._temporary = dict(self._temporary)
+        draft.functions = self.functions.overlay()
         return draft
 
-    def _known(self, database: str | None) -> str:
-        if database is None or database == self.current_database:
-            return self.current_database
-        known = self.catalog.databases()
-        if database not in known:
-            raise unknown_database(database, known)
-        return database
+    def _known(self, catalog: str | None, database: str | None) -> tuple[str, str]:
+        """Complete a place, and check that it exists. Raises UnknownObjectError."""
+        if catalog is None:
+            catalog = self.current_catalog
+        if database is None:
+            database = self.current_database
+        if (catalog, database) != (self.current_catalog, self.current_database):
+            find_catalog(catalog, self.catalog)
+            find_database(catalog, database, self.catalog)
+        return catalog, database
 
     def _listed(
-        self, kind: ObjectKind, database: str, permanent: Sequence[Identifier]
+        self, kind: ObjectKind, catalog: str, database: str, permanent: Sequence[Identifier]
     ) -> list[Identifier]:
         """Add the temporary objects of this kind, and leave out what those of the other kind hide."""
-        place = (self.current_catalog, database)
+        place = (catalog, database)
         here = {
             i: kind_of(o) for i, o in self._temporary.items() if (i.catalog, i.database) == place
         }
         return sorted(
             {i for i in permanent if i not in here} | {i for i, k in here.items() if k == kind}
         )
-
-
-class _Draft:
-    """A catalog over another: changes stay here. Leases are not for drafts."""
-
-    def __init__(self, base: Catalog) -> None:
-        self._base = base
-        self._changed: dict[Identifier, Table | View | None] = {}
-        self.default_catalog = base.default_catalog
-        self.default_database = base.default_database
-
-    def databases(self) -> list[str]:
-        return self._base.databases()
-
-    def tables(self, database: str | None = None) -> list[Identifier]:
-        return self._listed("table", self._base.tables(database), database)
-
-    def views(self, database: str | None = None) -> list[Identifier]:
-        return self._listed("view", self._base.views(database), database)
-
-    def get(self, identifier: Identifier) -> Table | View:
-        if identifier not in self._changed:
-            return self._base.get(identifier)
-        found = self._changed[identifier]
-        if found is None:
-            raise unknown_object(identifier, (*self.tables(), *self.views()))
-        return found
-
-    def create(
-        self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False
-    ) -> None:
-        check_place(obj.identifier, self.default_catalog, self.databases())
-        found = self._kind(obj.identifier)
-        if may_create(obj, found, if_not_exists=if_not_exists, replace=replace):
-            self._changed[obj.identifier] = obj
-
-    def drop(self, identifier: Identifier, *, kind: ObjectKind, if_exists: bool = False) -> None:
-        known = (*self.tables(), *self.views())
-        if may_drop(identifier, kind, self._kind(identifier), if_exists=if_exists, known=known):
-            self._changed[identifier] = None
-
-    def _kind(self, identifier: Identifier) -> ObjectKind | None:
-        try:
-            return kind_of(self.get(identifier))
-        except UnknownObjectError:
-            return None
-
-    def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
-        raise AssertionError(f"a draft was asked for the lease of {pipeline} by {owner}")
-
-    def renew(self, lease: Lease) -> None:
-        raise AssertionError(f"a draft was asked to renew {lease}")
-
-    def release(self, lease: Lease) -> None:
-        raise AssertionError(f"a draft was asked to release {lease}")
-
-    def _listed(
-        self, kind: ObjectKind, base: Sequence[Identifier], database: str | None
-    ) -> list[Identifier]:
-        added = {
-            i
-            for i, obj in self._changed.items()
-            if obj is not None and kind_of(obj) == kind and database in (None, i.database)
-        }
-        return sorted((set(base) - self._changed.keys()) | added)

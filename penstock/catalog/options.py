@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Generic, TypeVar, cast
 
@@ -41,10 +42,14 @@ REDACTED = "******"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionType(Generic[T_co]):
-    """How a value is read from text; `parse` raises ValueError. `name` says what is expected."""
+    """How a value is read from text; `parse` raises ValueError. `name` says what is expected.
+
+    `choices` are the values where there are only a few.
+    """
 
     name: str
     parse: Callable[[str], T_co]
+    choices: tuple[str, ...] = ()
 
 
 _QUANTITY = re.compile(r"\s*([0-9]+)\s*([A-Za-zµ]*)\s*\Z")
@@ -126,7 +131,8 @@ def enum_type(*values: str) -> OptionType[str]:
                 return value
         raise ValueError(text)
 
-    return OptionType(name="one of " + ", ".join(repr(value) for value in values), parse=parse)
+    name = "one of " + ", ".join(repr(value) for value in values)
+    return OptionType(name=name, parse=parse, choices=values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,8 +251,10 @@ def _parse(option: Option[T], key: str, text: str, owner: str) -> T:
         return option.type.parse(text)
     except ValueError:
         shown = REDACTED if option.secret or is_secret(key) else text
+        near = did_you_mean(text.lower(), option.type.choices)
         raise OptionError(
-            f"{owner}: option '{key}' = '{shown}' is not {option.type.name}", hint=option.doc
+            f"{owner}: option '{key}' = '{shown}' is not {option.type.name}",
+            hint=f"{near} ({option.doc})" if near else option.doc,
         ) from None
 
 
@@ -282,6 +290,7 @@ _VALUE = re.compile(
 )
 
 
+@lru_cache(maxsize=4096)
 def is_secret(key: str) -> bool:
     """Tell whether an option's value must not be shown: its key names a secret, or nearly (a slip of the pen)."""
     if _SECRET.search(key) is not None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.catalog.distribution import Distribution
 from penstock.catalog.errors import DefinitionError, did_you_mean
 from penstock.catalog.identifier import Identifier, quote
+from penstock.catalog.materialization import Materialization
 from penstock.catalog.options import redact
 from penstock.catalog.schema import Schema
 
@@ -22,17 +24,25 @@ class Table:
     partition_keys: tuple[str, ...] = ()
     comment: str | None = None
     temporary: bool = False
+    distribution: Distribution | None = None
+    materialization: Materialization | None = None
 
     def __post_init__(self) -> None:
-        names = self.schema.names
-        for name in self.partition_keys:
-            if name not in names:
-                raise DefinitionError(
-                    f"PARTITIONED BY names column {quote(name)}, which is not declared",
-                    hint=did_you_mean(name, names),
-                )
+        self._check_declared("PARTITIONED BY", self.partition_keys)
+        self._check_declared(
+            "DISTRIBUTED BY", self.distribution.columns if self.distribution else ()
+        )
         if len(set(self.partition_keys)) < len(self.partition_keys):
             raise DefinitionError("PARTITIONED BY names a column twice")
+
+    def _check_declared(self, clause: str, columns: tuple[str, ...]) -> None:
+        names = self.schema.names
+        for name in columns:
+            if name not in names:
+                raise DefinitionError(
+                    f"{clause} names column {quote(name)}, which is not declared",
+                    hint=did_you_mean(name, names),
+                )
 
     @property
     def option_map(self) -> dict[str, str]:

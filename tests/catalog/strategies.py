@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from penstock.catalog import types as t
+from penstock.catalog.distribution import Distribution
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.schema import (
     ComputedColumn,
@@ -151,6 +152,15 @@ def tables(draw: st.DrawFn) -> Table:
         ),
         comment=draw(comments),
         temporary=draw(st.booleans()),
+        distribution=draw(
+            st.none()
+            | st.builds(
+                Distribution,
+                kind=st.sampled_from((None, "HASH", "RANGE")),
+                columns=st.just(schema.names[:1]),
+                buckets=st.none() | st.integers(1, 9),
+            )
+        ),
     )
 
 

@@ -28,7 +28,14 @@ from penstock.catalog.errors import (
     UnknownObjectError,
 )
 from penstock.catalog.lease import LEASE_TIMEOUT_MS, this_process
-from penstock.catalog.migrations import LEASES, MIGRATIONS, OBJECTS, SCHEMA_VERSION
+from penstock.catalog.migrations import (
+    CATALOGS,
+    DATABASES,
+    LEASES,
+    MIGRATIONS,
+    OBJECTS,
+    SCHEMA_VERSION,
+)
 from penstock.catalog.store import SqlCatalog
 from penstock.catalog.table import Table
 from tests.catalog.examples import identifier, table, view
@@ -234,6 +241,46 @@ def test_of_two_that_create_one_table_one_is_told(catalog: Catalog, file: Path) 
     assert len(catalog.tables()) == 20
 
 
+CHANGE_ONE = """
+import sys
+from dataclasses import replace
+from penstock.catalog.errors import DefinitionError
+from penstock.catalog.store import SqlCatalog
+from tests.catalog.examples import identifier
+catalog = SqlCatalog(sys.argv[1])
+print("ready", flush=True)
+input()
+for number in range(10):
+    while True:
+        before = catalog.get(identifier("orders"))
+        option = (f"{sys.argv[2]}{number}", "x")
+        try:
+            catalog.replace(before, replace(before, options=(*before.options, option)))
+            break
+        except DefinitionError:
+            pass  # another was first: look again
+"""
+
+
+def test_processes_that_change_one_table_lose_no_change(catalog: Catalog, file: Path) -> None:
+    """Each change is of what was read, or is refused."""
+    catalog.create(table())
+    processes = [run(CHANGE_ONE, f"sqlite:///{file}", name) for name in "ab"]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    told = [process.communicate()[1] for process in processes]
+    found = catalog.get(identifier("orders"))
+
+    assert told == ["", ""]
+    assert isinstance(found, Table)
+    assert {key for key, _ in found.options} == {f"{a}{n}" for a in "ab" for n in range(10)}
+
+
 def test_threads_share_a_catalog(catalog: Catalog) -> None:
     """A heartbeat runs beside the session."""
     failures: list[BaseException] = []
@@ -416,7 +463,7 @@ def test_the_statements_are_postgresqls_too() -> None:
     dialect = postgresql.dialect()
     made = [
         str(CreateTable(kept).compile(dialect=dialect))
-        for kept in (SCHEMA_VERSION, OBJECTS, LEASES)
+        for kept in (SCHEMA_VERSION, OBJECTS, LEASES, CATALOGS, DATABASES)
     ]
     locked = str(select(LEASES).with_for_update().compile(dialect=dialect))
 

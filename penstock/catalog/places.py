@@ -1,0 +1,178 @@
+"""When a catalog or database may be added, changed or removed: the rules that the store and drafts share.
+
+Flink's CatalogManager has the rules; that a catalog with tables in it is not dropped is ours, as its tables would be
+in nobody's reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from penstock.catalog.descriptor import (
+    DEFAULT_CATALOG,
+    DEFAULT_DATABASE,
+    IN_MEMORY,
+    CatalogDescriptor,
+    DatabaseDescriptor,
+)
+from penstock.catalog.errors import (
+    DefinitionError,
+    ObjectExistsError,
+    UnknownObjectError,
+    UnsupportedError,
+    did_you_mean,
+)
+from penstock.catalog.identifier import Identifier, quote
+
+__all__ = [
+    "Places",
+    "check_place",
+    "check_replaced_catalog",
+    "check_unchanged",
+    "find_catalog",
+    "find_database",
+    "may_create_catalog",
+    "may_create_database",
+    "may_drop_catalog",
+    "may_drop_database",
+]
+
+T = TypeVar("T")
+SHOWN = 5
+"""Names of objects that an error lists."""
+
+
+class Places(Protocol):
+    """What is there, as far as the rules ask."""
+
+    def catalogs(self) -> list[CatalogDescriptor]:
+        """List the catalogs, sorted by name."""
+
+    def databases(self, catalog: str | None = None) -> list[str]:
+        """List the databases of a catalog, sorted. Raises UnknownObjectError."""
+
+    def tables(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the tables of a database or catalog."""
+
+    def views(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the views of a database or catalog."""
+
+
+def find_catalog(name: str, places: Places) -> CatalogDescriptor:
+    """Give a catalog. Raises UnknownObjectError with the nearest name."""
+    known = {catalog.name: catalog for catalog in places.catalogs()}
+    if name in known:
+        return known[name]
+    hint = did_you_mean(name, known) or _known(list(known))
+    raise UnknownObjectError(f"there is no catalog {name!r}", hint=hint)
+
+
+def find_database(catalog: str, name: str, places: Places) -> None:
+    """Check that a database exists. Raises UnknownObjectError with the nearest name."""
+    known = places.databases(catalog)
+    if name not in known:
+        hint = did_you_mean(name, known) or _known(known)
+        place = "" if catalog == DEFAULT_CATALOG else f" in the catalog {catalog!r}"
+        raise UnknownObjectError(f"there is no database {name!r}{place}", hint=hint)
+
+
+def check_place(identifier: Identifier, places: Places) -> None:
+    """Check that the catalog and the database of a name exist. Raises UnknownObjectError."""
+    if (identifier.catalog, identifier.database) == (DEFAULT_CATALOG, DEFAULT_DATABASE):
+        return  # always there: nothing has to be read
+    find_catalog(identifier.catalog, places)
+    find_database(identifier.catalog, identifier.database, places)
+
+
+def may_create_catalog(new: CatalogDescriptor, places: Places, *, if_not_exists: bool) -> bool:
+    """Tell whether a catalog is to be written. Raises ObjectExistsError."""
+    if new.name not in {catalog.name for catalog in places.catalogs()}:
+        return True
+    if if_not_exists:
+        return False
+    raise ObjectExistsError(
+        f"there is a catalog {new.name!r} already",
+        hint=f"DROP CATALOG {quote(new.name)} first, or write CREATE CATALOG IF NOT EXISTS",
+    )
+
+
+def check_replaced_catalog(before: CatalogDescriptor, after: CatalogDescriptor) -> None:
+    """Refuse a change of what a catalog is. Raises UnsupportedError."""
+    if (before.type, before.default_database) != (after.type, after.default_database):
+        raise UnsupportedError(
+            f"catalog {before.name}: 'type' and 'default-database' cannot be changed",
+            hint="create another catalog",
+        )
+
+
+def may_drop_catalog(name: str, places: Places, *, if_exists: bool) -> bool:
+    """Tell whether there is a catalog to remove. Raises UnknownObjectError, DefinitionError."""
+    known = {catalog.name: catalog for catalog in places.catalogs()}
+    if name not in known and if_exists:
+        return False
+    found = find_catalog(name, places)
+    if name == DEFAULT_CATALOG:
+        raise DefinitionError(f"the catalog {name!r} is built in: it cannot be dropped")
+    if found.type != IN_MEMORY:
+        inside = [*places.tables(catalog=name), *places.views(catalog=name)]
+        if inside:
+            first = inside[0].database
+            raise DefinitionError(
+                f"the catalog {name!r} is not empty: {_shown(inside)}",
+                hint=f"drop what is in it first: DROP DATABASE {quote(name)}.{quote(first)} CASCADE"
+                if first != found.default_database
+                else "drop what is in it first",
+            )
+    return True
+
+
+def may_create_database(new: DatabaseDescriptor, places: Places, *, if_not_exists: bool) -> bool:
+    """Tell whether a database is to be written. Raises ObjectExistsError, UnknownObjectError."""
+    find_catalog(new.catalog, places)
+    if new.name not in places.databases(new.catalog):
+        return True
+    if if_not_exists:
+        return False
+    raise ObjectExistsError(
+        f"there is a database {new.name!r} already",
+        hint=f"DROP DATABASE {quote(new.name)} first, or write CREATE DATABASE IF NOT EXISTS",
+    )
+
+
+def may_drop_database(
+    catalog: str, name: str, places: Places, *, if_exists: bool, cascade: bool
+) -> bool:
+    """Tell whether there is a database to remove. Raises UnknownObjectError, DefinitionError."""
+    found = find_catalog(catalog, places)
+    if name not in places.databases(catalog) and if_exists:
+        return False
+    find_database(catalog, name, places)
+    if name == found.default_database:
+        raise DefinitionError(
+            f"{name!r} is the default database of the catalog {catalog!r}: it cannot be dropped"
+        )
+    inside = [*places.tables(name, catalog), *places.views(name, catalog)]
+    if inside and not cascade:
+        raise DefinitionError(
+            f"the database {name!r} is not empty: {_shown(inside)}",
+            hint=f"DROP DATABASE {quote(name)} CASCADE drops what is in it too",
+        )
+    return True
+
+
+def check_unchanged(what: str, found: T, before: T) -> None:
+    """Refuse a change of what is no longer as it was read. Raises DefinitionError."""
+    if found != before:
+        raise DefinitionError(
+            f"{what} was changed by somebody else meanwhile", hint="look at it, and try again"
+        )
+
+
+def _known(names: Sequence[str]) -> str:
+    return f"known are: {', '.join(names)}"
+
+
+def _shown(inside: Sequence[Identifier]) -> str:
+    names = ", ".join(quote(one.name) for one in sorted(inside)[:SHOWN])
+    return names if len(inside) <= SHOWN else f"{names} and {len(inside) - SHOWN} more"

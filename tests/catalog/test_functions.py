@@ -1,0 +1,86 @@
+"""Functions: their names, what hides what, and the store that keeps them."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.catalog.errors import DefinitionError, ObjectExistsError, UnknownObjectError
+from penstock.catalog.function import Function, Language, function_from_json, function_to_json
+from penstock.catalog.function_names import FunctionNames
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.names import Namespace
+from penstock.catalog.store import SqlCatalog
+
+HERE = ("default_catalog", "default_database")
+
+
+def function(code: str, name: str = "f", **changes: object) -> Function:
+    """A function in Python."""
+    identifier = Identifier(catalog=HERE[0], database=HERE[1], name=name)
+    return Function(identifier=identifier, code=code, language=Language.PYTHON, **changes)  # type: ignore[arg-type]
+
+
+def names(catalog: SqlCatalog) -> FunctionNames:
+    """A new session's view."""
+    return Namespace(catalog).functions
+
+
+def test_a_function_lives_as_long_as_its_kind_says() -> None:
+    """In the catalog for all sessions, or in one; a temporary one hides it, a system one both."""
+    catalog = SqlCatalog("sqlite://")
+    session = names(catalog)
+    session.create(function("m.stored"))
+    session.create(function("m.temporary", temporary=True))
+    hidden = session.visible(*HERE)["f"]
+    session.create(function("m.system", temporary=True, system=True))
+
+    assert hidden.code == "m.temporary"
+    assert session.visible(*HERE)["f"].code == "m.system"
+    assert list(session.visible("default_catalog", "other")) == ["f"]
+    assert names(catalog).visible(*HERE)["f"] == function("m.stored")
+
+
+def test_a_draft_changes_nothing() -> None:
+    """Statements are tried on drafts, which know what was tried before."""
+    catalog = SqlCatalog("sqlite://")
+    session = names(catalog)
+    session.create(function("m.g", name="g"))
+    draft = session.overlay()
+    draft.create(function("m.f"))
+    draft.drop(function("m.g", name="g").identifier, temporary=False, system=False)
+
+    assert list(draft.overlay().visible(*HERE)) == ["f"]
+    assert list(session.visible(*HERE)) == ["g"]
+
+
+def test_a_name_is_taken_once_and_has_to_be_there_to_go() -> None:
+    """The nearest name is said."""
+    session = names(SqlCatalog("sqlite://"))
+    session.create(function("m.f", name="discount"))
+    session.create(function("m.g", name="discount"), if_not_exists=True)
+    there = function("m.f", name="discount").identifier
+    missing = function("m.f", name="discont")
+
+    with pytest.raises(ObjectExistsError, match="there is a function"):
+        session.create(function("m.g", name="discount"))
+    with pytest.raises(UnknownObjectError) as caught:
+        session.find(missing.identifier)
+    with pytest.raises(UnknownObjectError):
+        session.alter(missing)
+    session.alter(missing, if_exists=True)
+    assert caught.value.hint == "did you mean 'discount'?"
+    assert session.find(there).code == "m.f"
+
+
+@pytest.mark.parametrize("code", ["", "f", "m.", ".f", "m.1"])
+def test_python_code_is_a_path(code: str) -> None:
+    """module.attribute."""
+    with pytest.raises(DefinitionError):
+        function(code)
+
+
+def test_a_function_survives_its_json() -> None:
+    """All but what only a session has."""
+    whole = function("a.b.c", jars=("x.jar", "y.jar"))
+
+    assert function_from_json(function_to_json(whole)) == whole
