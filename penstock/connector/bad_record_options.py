@@ -7,11 +7,12 @@ fields NULL, so the two are not set together.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from penstock.catalog.errors import OptionError, UnsupportedError
+from penstock.catalog.errors import OptionError
 from penstock.catalog.options import LONG, STRING, Option, OptionType, Resolved, enum_type, resolve
 from penstock.catalog.table import Table
 
@@ -22,12 +23,24 @@ __all__ = [
     "BadRecordSettings",
     "BesideCheckpoint",
     "DeltaPath",
+    "KafkaTopic",
+    "LetterDelivery",
     "Outlet",
     "bad_record_settings",
     "check_against_format",
+    "cluster_of",
     "read_bad_record_settings",
 ]
 
+Cluster = tuple[tuple[str, str], ...]
+"""Options of a Kafka table that say how its cluster is reached, by name."""
+
+_KAFKA = frozenset({"kafka", "upsert-kafka"})
+_TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}\Z")
+_OF_THE_CLUSTER = "properties."
+_PREFIX = "sink.transactional-id-prefix"
+# what a table says about its own scan has no say in the letters' topic
+_OF_THE_SCAN = ("group.id", "isolation.level", "auto.offset.reset", "commit.offsets.on.checkpoint")
 _RATIO = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(%?)\s*\Z")
 
 
@@ -54,7 +67,32 @@ class DeltaPath:
     path: str
 
 
-Outlet = BesideCheckpoint | DeltaPath
+class LetterDelivery(StrEnum):
+    """What a failure may do to dead letters in a Kafka topic: repeat some, or nothing."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaTopic:
+    """Dead letters go to a Kafka topic of the cluster that the table is read from.
+
+    `cluster` are the table's options that say how to reach it. They are not compared: an address or a password that
+    changes makes no other outlet.
+    """
+
+    topic: str
+    delivery: LetterDelivery = LetterDelivery.EXACTLY_ONCE
+    cluster: Cluster = field(default=(), compare=False, repr=False)
+
+    @property
+    def brokers(self) -> str:
+        """Addresses of the cluster, as the table has them."""
+        return dict(self.cluster).get(f"{_OF_THE_CLUSTER}bootstrap.servers", "")
+
+
+Outlet = BesideCheckpoint | DeltaPath | KafkaTopic
 """Where dead letters go."""
 
 
@@ -98,7 +136,14 @@ LETTER_TOPIC: Option[str | None] = Option(
     key="dead-letter.topic",
     type=STRING,
     default=None,
-    doc="Kafka topic for dead letters, in place of a Delta table; not supported yet (Penstock's own option)",
+    doc="Kafka topic for dead letters, in place of a Delta table: of the cluster that the table is read from "
+    "(Penstock's own option)",
+)
+LETTER_DELIVERY = Option(
+    key="dead-letter.delivery-guarantee",
+    type=enum_type(*(delivery.value for delivery in LetterDelivery)),
+    default=LetterDelivery.EXACTLY_ONCE.value,
+    doc="what a failure may do to dead letters in a Kafka topic: exactly-once or at-least-once (Penstock's own option)",
 )
 BAD_RECORD_OPTIONS: tuple[Option[Any], ...] = (
     BAD_RECORDS,
@@ -106,6 +151,7 @@ BAD_RECORD_OPTIONS: tuple[Option[Any], ...] = (
     MAX_ROWS,
     LETTER_PATH,
     LETTER_TOPIC,
+    LETTER_DELIVERY,
 )
 
 
@@ -129,27 +175,65 @@ class BadRecordSettings:
         return self.policy is BadRecordPolicy.DEAD_LETTER
 
 
-def read_bad_record_settings(resolved: Resolved, *, owner: str) -> BadRecordSettings:
-    """Check the options of a table. Raises OptionError where they contradict each other."""
+def read_bad_record_settings(
+    resolved: Resolved, *, owner: str, cluster: Cluster | None = None
+) -> BadRecordSettings:
+    """Check the options of a table; `cluster` is how its Kafka cluster is reached, None of a table without one.
+
+    Raises OptionError where they contradict each other.
+    """
     policy = BadRecordPolicy(resolved.get(BAD_RECORDS))
     _check_needs(resolved, policy, owner)
-    path, topic = resolved.get(LETTER_PATH), resolved.get(LETTER_TOPIC)
-    if topic is not None:
-        raise UnsupportedError(
-            f"{owner}: '{LETTER_TOPIC.key}': dead letters cannot go to a Kafka topic yet",
-            hint=f"leave it out, or name a Delta table by '{LETTER_PATH.key}'; `penstock dlq replay` gives its "
-            "records to a topic",
-        )
-    if path is not None and not path.strip():
-        raise OptionError(f"{owner}: option '{LETTER_PATH.key}' is empty", hint=LETTER_PATH.doc)
     max_rows = resolved.get(MAX_ROWS)
     if max_rows is not None and max_rows < 0:
         raise OptionError(f"{owner}: option '{MAX_ROWS.key}' must not be negative")
     return BadRecordSettings(
         policy=policy,
-        outlet=BesideCheckpoint() if path is None else DeltaPath(path=path),
+        outlet=_outlet(resolved, owner, cluster),
         max_ratio=resolved.get(MAX_RATIO),
         max_rows=max_rows,
+    )
+
+
+def _outlet(resolved: Resolved, owner: str, cluster: Cluster | None) -> Outlet:
+    path, topic = resolved.get(LETTER_PATH), resolved.get(LETTER_TOPIC)
+    if resolved.is_set(LETTER_DELIVERY) and topic is None:
+        raise OptionError(f"{owner}: '{LETTER_DELIVERY.key}' needs '{LETTER_TOPIC.key}'")
+    if topic is not None:
+        if path is not None:
+            raise OptionError(
+                f"{owner}: '{LETTER_PATH.key}' and '{LETTER_TOPIC.key}' are two places for the same dead letters",
+                hint="set one of the two",
+            )
+        return _topic(topic, LetterDelivery(resolved.get(LETTER_DELIVERY)), owner, cluster)
+    if path is not None and not path.strip():
+        raise OptionError(f"{owner}: option '{LETTER_PATH.key}' is empty", hint=LETTER_PATH.doc)
+    return BesideCheckpoint() if path is None else DeltaPath(path=path)
+
+
+def _topic(topic: str, delivery: LetterDelivery, owner: str, cluster: Cluster | None) -> KafkaTopic:
+    if cluster is None:
+        raise OptionError(
+            f"{owner}: '{LETTER_TOPIC.key}' = '{topic}' is a topic of the table's Kafka cluster, and it has none",
+            hint=f"name a Delta table by '{LETTER_PATH.key}', or leave both out",
+        )
+    if _TOPIC_NAME.match(topic) is None:
+        raise OptionError(
+            f"{owner}: '{LETTER_TOPIC.key}' = '{topic}' cannot be the name of a Kafka topic",
+            hint="names have letters, digits, '.', '_' and '-', at most 249",
+        )
+    return KafkaTopic(topic=topic, delivery=delivery, cluster=cluster)
+
+
+def cluster_of(options: Mapping[str, str]) -> Cluster | None:
+    """Give the options of a table that say how its Kafka cluster is reached; None of a table that has none."""
+    if options.get("connector") not in _KAFKA:
+        return None
+    left_out = {f"{_OF_THE_CLUSTER}{key}" for key in _OF_THE_SCAN}
+    return tuple(
+        (key, value)
+        for key, value in options.items()
+        if key == _PREFIX or (key.startswith(_OF_THE_CLUSTER) and key not in left_out)
     )
 
 
@@ -159,7 +243,7 @@ def bad_record_settings(table: Table) -> BadRecordSettings:
     options = {key: value for key, value in table.options if key in known}
     owner = f"table {table.identifier}"
     resolved = resolve(options, BAD_RECORD_OPTIONS, owner=owner)
-    return read_bad_record_settings(resolved, owner=owner)
+    return read_bad_record_settings(resolved, owner=owner, cluster=cluster_of(table.option_map))
 
 
 def check_against_format(resolved: Resolved, *, owner: str, format_skips: bool) -> None:
@@ -179,6 +263,7 @@ def _check_needs(resolved: Resolved, policy: BadRecordPolicy, owner: str) -> Non
         MAX_ROWS: "skip' or 'dead-letter",
         LETTER_PATH: "dead-letter",
         LETTER_TOPIC: "dead-letter",
+        LETTER_DELIVERY: "dead-letter",
     }
     for option, values in needed.items():
         if resolved.is_set(option) and policy not in values.split("' or '"):

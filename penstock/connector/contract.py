@@ -39,12 +39,14 @@ __all__ = [
     "Guaranteed",
     "OutputMode",
     "ReadRequest",
+    "Resumable",
     "Sink",
     "SinkSettings",
     "SplitPlanner",
     "SplitReader",
     "SplitSource",
     "Trigger",
+    "WantsRowsBefore",
 ]
 
 
@@ -278,6 +280,26 @@ class Guaranteed(Protocol):
     @property
     def guarantee(self) -> Guarantee:
         """What a micro-batch that is run again does to the target."""
+
+
+@runtime_checkable
+class WantsRowsBefore(Protocol):
+    """A sink that accepts ALL and may need all: upserts, which lack the row before an update, are not enough."""
+
+    @property
+    def wants_rows_before(self) -> bool:
+        """Whether it does."""
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A sink that can tell whether its target is the one that a checkpoint was written with."""
+
+    def check_resumes(self, spark: SparkSession, checkpoint: str, sink: str) -> None:
+        """Check it before a query goes on. `sink` tells the sinks of a query that has several apart, as in MicroBatch.
+
+        `Sink.start` does so itself. Raises StateMismatchError.
+        """
 
 
 class Sink(Protocol):

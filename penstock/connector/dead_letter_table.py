@@ -1,4 +1,4 @@
-"""Where dead letters are published: a table of fixed columns, which an ordinary sink writes.
+"""Where dead letters are published: a table of fixed columns, or a topic, which an ordinary sink writes.
 
 A record has one letter for each query and each table in it that it was read for. docs/dead-letters.md says what
 the columns hold.
@@ -12,11 +12,19 @@ from typing import assert_never
 from penstock.catalog import types as t
 from penstock.catalog.contract import DEFAULT_CATALOG, DEFAULT_DATABASE
 from penstock.catalog.identifier import Identifier
-from penstock.catalog.schema import PhysicalColumn, Schema
+from penstock.catalog.schema import MetadataColumn, PhysicalColumn, Schema
 from penstock.catalog.table import Table
-from penstock.connector.bad_record_options import BesideCheckpoint, DeltaPath, Outlet
+from penstock.connector.bad_record_options import BesideCheckpoint, DeltaPath, KafkaTopic, Outlet
 
-__all__ = ["FOLDER", "REPLAYED_SUFFIX", "STAGING", "ReplayState", "letter_table", "replayed_table"]
+__all__ = [
+    "FOLDER",
+    "REPLAYED_SUFFIX",
+    "STAGING",
+    "ReplayState",
+    "letter_table",
+    "replayed_table",
+    "topic_table",
+]
 
 FOLDER = "dead-letters"
 """Name of the default Delta table in a checkpoint directory."""
@@ -62,6 +70,20 @@ _REPLAYED: tuple[tuple[str, t.LogicalType], ...] = (
 )
 
 
+_PREFIX = "sink.transactional-id-prefix"
+_RECORDS = {
+    "connector": "kafka",
+    "key.format": "raw",
+    "key.fields": "key",
+    "value.format": "raw",
+    "value.fields-include": "EXCEPT_KEY",
+    "scan.startup.mode": "earliest-offset",
+    "scan.bounded.mode": "latest-offset",
+    # the letters of a batch are one transaction: there are few, and all of them are read or none
+    "sink.parallelism": "1",
+}
+
+
 class ReplayState(StrEnum):
     """What a row of the table of replays says: this record is to be given back, or all of the replay were."""
 
@@ -76,13 +98,51 @@ def letter_table(outlet: Outlet, checkpoint: str) -> Table:
             return _delta("dead letters", f"{checkpoint}/{FOLDER}", _COLUMNS)
         case DeltaPath(path=path):
             return _delta("dead letters", path, _COLUMNS)
+        case KafkaTopic():
+            return topic_table(outlet)
         case _:
             assert_never(outlet)
 
 
+def topic_table(outlet: KafkaTopic) -> Table:
+    """Define the topic of dead letters: key and value as they were, all else in headers.
+
+    `left_out_at` is the time of the record in this topic, which is the broker's measure of how long to keep it: an
+    old record is not gone as soon as it is written.
+    """
+    cluster = dict(outlet.cluster)
+    prefix = cluster.pop(_PREFIX, "penstock")
+    headers = t.ArrayType(element=_HEADER, nullable=False)
+    time = t.TimestampLtzType(precision=3, nullable=False)
+    return Table(
+        identifier=Identifier(
+            catalog=DEFAULT_CATALOG,
+            database=DEFAULT_DATABASE,
+            name=f"dead letters in {outlet.topic}",
+        ),
+        schema=Schema(
+            columns=(
+                PhysicalColumn(name="key", type=_BYTES),
+                PhysicalColumn(name="value", type=_BYTES),
+                MetadataColumn(name="headers", type=headers, key="header-list"),
+                MetadataColumn(name="left_out_at", type=time, key="timestamp", virtual=True),
+            )
+        ),
+        options=tuple(
+            {
+                **cluster,
+                **_RECORDS,
+                "topic": outlet.topic,
+                "sink.delivery-guarantee": outlet.delivery.value,
+                _PREFIX: f"{prefix}-dead-letters",
+            }.items()
+        ),
+    )
+
+
 def replayed_table(path: str) -> Table:
-    """Define the table that says which dead letters of the table at `path` were given back."""
-    return _delta("replayed dead letters", f"{path.rstrip('/')}{REPLAYED_SUFFIX}", _REPLAYED)
+    """Define the table at `path` that says which dead letters of a place were given back."""
+    return _delta("replayed dead letters", path, _REPLAYED)
 
 
 def _delta(name: str, path: str, columns: tuple[tuple[str, t.LogicalType], ...]) -> Table:

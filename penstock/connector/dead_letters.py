@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 import os
-import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,13 +18,12 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-import pyarrow as pa
-
-from penstock.catalog.errors import ConfigError, SinkError
+from penstock.catalog.errors import SinkError
 from penstock.catalog.options import redact
 from penstock.connector.source.records import RawRecord
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import instant_text
+from penstock.connector.storage import Folder, is_url, open_folder
 
 __all__ = ["DeadLetters", "check_directory"]
 
@@ -33,18 +31,6 @@ OPTION = "scan.dead-letter.path"
 REASON = "the watermark is too far in the future"
 LONGEST_NAME = 150
 """Characters of a split id in a file name; file systems allow 255 bytes in all."""
-
-# two letters at least: C:/data is a path of Windows
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/.*", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Directory:
-    """An opened place: pyarrow's file system, the path inside it, and how messages name it."""
-
-    system: Any
-    path: str
-    shown: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +60,7 @@ class DeadLetters:
         self._project = project
         self._table = table
         self._splits = {split.split_id: split for split in splits}
-        self._directory: _Directory | None = None
+        self._directory: Folder | None = None
         self._open: dict[str, _OpenFile] = {}
 
     def write(
@@ -103,7 +89,7 @@ class DeadLetters:
             name = _file_name(self._splits[split_id])
             with _explained(self._directory.shown):
                 written.stream.close()
-                _replace(self._directory.system, written.path, f"{self._folder}/{name}")
+                self._directory.replace(written.path, f"{self._folder}/{name}")
 
     def close(self) -> None:
         """Drop what was not finished: the range is read again."""
@@ -120,7 +106,7 @@ class DeadLetters:
         assert self._directory is not None, "letters are written before there is a folder"
         return f"{self._directory.path.rstrip('/')}/{_shortened(quote(self._table, safe=''))}"
 
-    def _begin(self, directory: _Directory) -> _OpenFile:
+    def _begin(self, directory: Folder) -> _OpenFile:
         directory.system.create_dir(self._folder, recursive=True)
         # hidden, as nobody is to read it yet; of its own name, as two attempts may run at a time
         path = f"{self._folder}/.{uuid4().hex}.tmp"
@@ -163,32 +149,14 @@ def _text_or_base64(name: str, data: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(data).decode("ascii")}
 
 
-def _replace(system: Any, source: str, target: str) -> None:
-    """Rename a file over another one. HDFS refuses where there is one."""
-    try:
-        system.move(source, target)
-    except OSError:
-        if not system.get_file_info(target).is_file:
-            raise
-        system.delete_file(target)
-        system.move(source, target)
-
-
-def _opened(path: str, project: Path) -> _Directory:
-    from pyarrow import fs
-
+def _opened(path: str, project: Path) -> Folder:
     shown = redact({OPTION: path})[OPTION]
-    if _URL.fullmatch(path) is None:
-        local = os.path.normpath(project.absolute() / path)
-        return _Directory(system=fs.LocalFileSystem(), path=local, shown=shown)
-    try:
-        system, inside = fs.FileSystem.from_uri(path)
-    except (pa.ArrowException, OSError) as error:
-        raise ConfigError(
-            f"'{OPTION}' = '{shown}' cannot be opened: {error}",
-            hint="a path relative to the project, or a URL that pyarrow knows: file, s3, gs, abfss, hdfs",
-        ) from error
-    return _Directory(system=system, path=inside, shown=shown)
+    location = path if is_url(path) else os.path.normpath(project.absolute() / path)
+    return open_folder(
+        location,
+        shown=f"'{OPTION}' = '{shown}'",
+        hint="a path relative to the project, or a URL that pyarrow knows: file, s3, gs, abfss, hdfs",
+    )
 
 
 @contextmanager
@@ -198,6 +166,6 @@ def _explained(shown: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise SinkError(
-            f"dead letters cannot be written to '{OPTION}' = '{shown}': {error}",
+            f"dead letters cannot be written to {shown}: {error}",
             hint="give the user that runs the query the right to write there, or choose another directory",
         ) from error

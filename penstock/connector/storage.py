@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.catalog.errors import ConfigError
 from penstock.catalog.options import redact
 
-__all__ = ["Folder", "open_folder"]
+__all__ = ["Folder", "is_url", "open_folder"]
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?P<rest>/.*)", re.DOTALL)
 # Hadoop's names of one store; pyarrow has one
@@ -34,10 +34,27 @@ class Folder:
 
     def names(self) -> Sequence[str]:
         """Give the names of the files in it; none where there is no such folder."""
+        return sorted(info.base_name for info in self._inside() if info.is_file)
+
+    def folders(self) -> Sequence[str]:
+        """Give the names of the folders in it; none where there is no such folder."""
+        return sorted(info.base_name for info in self._inside() if not info.is_file)
+
+    def text(self, name: str) -> str | None:
+        """Read a UTF-8 file in it; None where there is none."""
+        path = f"{self.path}/{name}"
+        if not self.system.get_file_info(path).is_file:
+            return None
+        with self.system.open_input_stream(path) as stream:
+            return bytes(stream.read()).decode()
+
+    def _inside(self) -> Sequence[Any]:
         from pyarrow import fs
 
-        found = self.system.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
-        return sorted(info.base_name for info in found if info.is_file)
+        found: Sequence[Any] = self.system.get_file_info(
+            fs.FileSelector(self.path, allow_not_found=True)
+        )
+        return found
 
     def replace(self, source: str, target: str) -> None:
         """Rename a file over another one. HDFS refuses where there is one."""
@@ -50,11 +67,25 @@ class Folder:
             self.system.move(source, target)
 
 
-def open_folder(location: str) -> Folder:
-    """Open a path or a URL. Raises ConfigError for a file system that pyarrow does not have."""
+_OF_CHECKPOINTS = (
+    "tasks write dead letters with pyarrow, which knows file, s3, gs, abfss and hdfs; choose another "
+    "'execution.checkpointing.dir', or 'bad-records' = 'fail'"
+)
+
+
+def is_url(location: str) -> bool:
+    """Tell a URL from a path; `C:/data` is a path of Windows."""
+    return _SCHEME.fullmatch(location) is not None
+
+
+def open_folder(location: str, *, shown: str | None = None, hint: str = _OF_CHECKPOINTS) -> Folder:
+    """Open a path or a URL. `shown` is how messages name it, `hint` what helps where it cannot be opened.
+
+    Raises ConfigError for a file system that pyarrow does not have.
+    """
     from pyarrow import fs  # loaded here: most tasks write nothing
 
-    shown = redact({"path": location})["path"]
+    shown = shown or redact({"path": location})["path"]
     found = _SCHEME.fullmatch(location)
     if found is None:
         return Folder(system=fs.LocalFileSystem(), path=os.path.normpath(location), shown=shown)
@@ -65,9 +96,5 @@ def open_folder(location: str) -> Folder:
     try:
         system, inside = fs.FileSystem.from_uri(f"{_NAMES.get(scheme, scheme)}:{rest}")
     except (pa.ArrowException, OSError) as error:
-        raise ConfigError(
-            f"{shown} cannot be opened by tasks: {error}",
-            hint="tasks write dead letters with pyarrow, which knows file, s3, gs, abfss and hdfs; "
-            "choose another 'execution.checkpointing.dir', or 'bad-records' = 'fail'",
-        ) from error
+        raise ConfigError(f"{shown} cannot be opened by tasks: {error}", hint=hint) from error
     return Folder(system=system, path=inside.rstrip("/"), shown=shown)

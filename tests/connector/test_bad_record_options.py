@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.errors import InputError, OptionError, UnsupportedError
+from penstock.catalog.errors import InputError, OptionError
 from penstock.catalog.options import resolve
 from penstock.connector.bad_record_options import (
     BAD_RECORD_OPTIONS,
@@ -14,11 +14,18 @@ from penstock.connector.bad_record_options import (
     BadRecordSettings,
     BesideCheckpoint,
     DeltaPath,
+    KafkaTopic,
+    LetterDelivery,
     bad_record_settings,
+    cluster_of,
     read_bad_record_settings,
 )
 from penstock.connector.filesystem.connector import FilesystemConnector
+from penstock.connector.kafka.connector import KafkaConnector
 from tests.connector.filesystem.tables import file_table
+from tests.connector.kafka.tables import kafka_table
+
+IN_A_TOPIC = {"bad-records": "dead-letter", "dead-letter.topic": "letters"}
 
 
 def settings(**options: str) -> BadRecordSettings:
@@ -94,12 +101,56 @@ def test_options_that_cannot_be_or_do_nothing_are_refused(
     assert message in caught.value.message
 
 
-def test_a_topic_for_dead_letters_is_refused_as_not_there_yet() -> None:
-    """With what to do in its place."""
-    with pytest.raises(UnsupportedError) as caught:
-        settings(bad__records="dead-letter", dead__letter_topic="letters")
+def test_dead_letters_in_a_topic_lie_in_the_cluster_that_the_table_is_read_from() -> None:
+    """Reached as the table says; what it says of its own scan has no part in it."""
+    table = kafka_table(
+        {
+            **IN_A_TOPIC,
+            "dead-letter.delivery-guarantee": "at-least-once",
+            "properties.security.protocol": "SSL",
+            "properties.group.id": "g",
+            "properties.isolation.level": "read_uncommitted",
+        }
+    )
+    outlet = bad_record_settings(table).outlet
 
-    assert "dead-letter.path" in (caught.value.hint or "")
+    assert outlet == KafkaTopic(topic="letters", delivery=LetterDelivery.AT_LEAST_ONCE)
+    assert dict(cluster_of(table.option_map) or ()) == {
+        "properties.bootstrap.servers": "127.0.0.1:1",
+        "properties.security.protocol": "SSL",
+    }
+
+
+def test_letters_of_a_table_of_files_go_to_no_topic() -> None:
+    """It has no cluster."""
+    table = file_table("in", IN_A_TOPIC)
+    with pytest.raises(OptionError, match="a topic of the table's Kafka cluster, and it has none"):
+        FilesystemConnector(project=Path("/")).check(table)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dead-letter.path": "x"}, "are two places for the same dead letters"),
+        ({"dead-letter.topic": "a;b"}, "cannot be the name of a Kafka topic"),
+        ({"dead-letter.topic": "orders"}, "is a topic that the table reads"),
+        (
+            {"dead-letter.topic": "orders-dead", "topic": None, "topic-pattern": "orders.*"},
+            "is a topic that the table reads",
+        ),
+        (
+            {"dead-letter.topic": None, "dead-letter.delivery-guarantee": "at-least-once"},
+            "needs 'dead-letter.topic'",
+        ),
+        ({"dead-letter.delivery-guarantee": "none"}, "is not one of"),
+    ],
+)
+def test_a_topic_for_dead_letters_that_cannot_be_is_refused(
+    options: dict[str, str | None], message: str
+) -> None:
+    """With the table's definition; one that the table reads would give each letter a letter."""
+    with pytest.raises(OptionError, match=message):
+        KafkaConnector().check(kafka_table({**IN_A_TOPIC, **options}))
 
 
 @pytest.mark.parametrize("policy", ["fail", "skip", "dead-letter"])

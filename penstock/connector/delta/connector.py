@@ -18,6 +18,7 @@ from penstock.connector.delta.options import (
     resolve_path,
     table_properties,
 )
+from penstock.connector.editing import RowEditor
 
 __all__ = ["DeltaConnector"]
 
@@ -47,6 +48,18 @@ class DeltaConnector:
         options = resolve_options(table)
         location = resolve_path(options.get(PATH), self.project)
         return DeltaSource(target=Target(table=table, location=location), options=options)
+
+    def editor(self, table: Table) -> RowEditor:
+        """Describe changing the rows of the table in place."""
+        from penstock.connector.delta.editor import DeltaEditor
+        from penstock.connector.delta.table import Target
+        from penstock.connector.delta.upkeep import Upkeep
+
+        options = resolve_options(table)
+        location = resolve_path(options.get(PATH), self.project)
+        target = Target(table=table, location=location)
+        upkeep = Upkeep(target_file_bytes=options.get(TARGET_FILE_SIZE))
+        return DeltaEditor(target=target, upkeep=upkeep)
 
     def sink(self, table: Table) -> Sink:
         """Describe writing into the table: appending, or upserting where it has a PRIMARY KEY."""

@@ -18,10 +18,11 @@ from penstock.connector.contract import Guarantee, SinkSettings
 from penstock.connector.delta.evolution import add_missing_columns
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.merge import Merge
+from penstock.connector.delta.resuming import check_resumes
 from penstock.connector.delta.table import Target
 from penstock.connector.delta.transaction import transaction_settings
 from penstock.connector.delta.upkeep import Optimizer, Upkeep
-from penstock.connector.delta.written import WrittenBatches, check_goes_on, note_of
+from penstock.connector.delta.written import WrittenBatches, note_of
 from penstock.connector.spark.configured import configured
 from penstock.connector.spark.micro_batch import (
     MicroBatch,
@@ -66,18 +67,25 @@ class DeltaSink:
         # a new one too: another process may have been first
         self.target.check_writable(spark, schema)
 
-    def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
-        """Start writing. Raises StateMismatchError when the table is gone."""
-        if not self.target.exists(frame.sparkSession):
+    def check_resumes(self, spark: SparkSession, checkpoint: str, sink: str) -> None:
+        """Check that the table is the one that the checkpoint was written with. Raises StateMismatchError.
+
+        `sink` tells the sinks of a query that has several apart.
+        """
+        if not self.target.exists(spark):
             # Delta would make a new one, without NOT NULL, partitions and all rows before the checkpoint
             raise StateMismatchError(
                 f"the Delta table at {self.target.shown} is gone",
                 hint="restore it; or remove the checkpoint too, to begin anew",
             )
+        check_resumes(spark, self.target, checkpoint, sink, commits_empty=self._merge is None)
+
+    def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
+        """Start writing. Raises StateMismatchError for a table that does not go with the checkpoint."""
+        self.check_resumes(frame.sparkSession, settings.checkpoint, "")
         by_batches = self._merge is not None or self.upkeep.needs_batches
         if by_batches or settings.after_batch is not None:
             return micro_batch_query(frame, settings, self.write_batch)
-        check_goes_on(frame.sparkSession, self.target, settings.checkpoint)
         writer = with_settings(frame.writeStream.format("delta"), settings)
         return writer.start(self.target.location)
 

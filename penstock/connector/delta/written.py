@@ -13,15 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from delta.tables import DeltaTable
-from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.table import Target
-from penstock.connector.spark.hadoop_files import list_names, read_text
 from penstock.connector.spark.micro_batch import MicroBatch
 
-__all__ = ["WrittenBatches", "check_goes_on", "note_of", "noted_batches"]
+__all__ = ["WrittenBatches", "note_of", "noted_batches"]
 
 NOTE = "penstock"
 LOOK_BACK = 100
@@ -76,45 +74,6 @@ class WrittenBatches:
         self._known[batch.application_id] = {
             number: of for number, of in known.items() if number >= batch.batch_id
         }
-
-
-def check_goes_on(spark: SparkSession, target: Target, checkpoint: str) -> None:
-    """Check that a table holds what a checkpoint says was appended to it, and nothing that comes later.
-
-    For appends by Spark's own sink, which note no digest. Raises StateMismatchError for a table that was made anew,
-    and for one that has a batch of this query which the checkpoint has not planned: Delta would pass over that batch,
-    whatever its rows are now. Spark plans a batch before it writes it, so neither can come of a crash.
-    """
-    metadata = read_text(spark, f"{checkpoint}/metadata")
-    planned = _newest(list_names(spark, f"{checkpoint}/offsets"))
-    if metadata is None or planned is None:
-        return
-    jvm = spark._jvm  # noqa: SLF001  Delta has no other way to ask for a table's transactions
-    assert jvm is not None, "Delta needs a classic Spark session"
-    with explained(target.shown):
-        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
-            spark._jsparkSession,  # noqa: SLF001
-            target.location,
-        )
-        snapshot = log.unsafeVolatileSnapshot()
-        written = snapshot.transactions().get(json.loads(metadata)["id"])
-    committed = _newest(list_names(spark, f"{checkpoint}/commits"))
-    if committed is not None and snapshot.version() == 0:
-        raise StateMismatchError(
-            f"the Delta table at {target.shown} is empty, but its pipeline has written {committed + 1} batches to it: "
-            "it was removed, or is another one",
-            hint=f"restore it; or begin anew, with --from-scratch or without the checkpoint {checkpoint}",
-        )
-    if written.isDefined() and written.get() > planned:
-        raise StateMismatchError(
-            f"the Delta table at {target.shown} has batch {written.get()} of this query, and the checkpoint "
-            f"{checkpoint} is only at batch {planned}: it is an older copy, or was restored from one",
-            hint="go on with the newest checkpoint; or begin anew, with --from-scratch or another pipeline.name",
-        )
-
-
-def _newest(names: Iterable[str]) -> int | None:
-    return max((int(name) for name in names if name.isdigit()), default=None)
 
 
 def _in_history(target: Target, batch: MicroBatch) -> dict[int, str]:

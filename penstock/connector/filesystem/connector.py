@@ -8,6 +8,7 @@ from pathlib import Path
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.table import Table
 from penstock.connector.contract import Sink
+from penstock.connector.editing import Editor
 from penstock.connector.filesystem.options import FORMAT
 from penstock.connector.filesystem.sink_target import is_written_only, read_target
 from penstock.connector.filesystem.source import FilesystemSource
@@ -42,6 +43,12 @@ class FilesystemConnector:
                 hint="read 'json' or 'raw' files; or keep the rows in a table with 'connector' = 'delta'",
             )
         return FilesystemSource(table=read_table(table, self.project))
+
+    def editor(self, table: Table) -> Editor:
+        """Describe replacing files. Raises as `sink`."""
+        from penstock.connector.filesystem.sink import FilesystemSink
+
+        return FilesystemSink(target=read_target(table, self.project))
 
     def sink(self, table: Table) -> Sink:
         """Describe writing files. Raises as `check`, and UnsupportedError for what is not done when writing."""

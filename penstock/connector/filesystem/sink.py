@@ -12,9 +12,9 @@ but may see a part of a batch while its files are being moved.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -30,6 +30,7 @@ from penstock.connector.filesystem.sink_ledger import (
     newest,
     writer_name,
 )
+from penstock.connector.filesystem.sink_replaced import Replaced, partitions_of, visible_files
 from penstock.connector.filesystem.sink_target import FileTarget
 from penstock.connector.spark import hadoop_files
 from penstock.connector.spark.last_batch import LastBatch, is_written
@@ -111,14 +112,45 @@ class FilesystemSink:
             self._stage(frame, LastBatch(batch_id=0, digest=""), writer)
             self._finish_insert(spark, writer)
 
+    def overwrite(
+        self, frame: DataFrame, partition: Mapping[str, str], *, whole: bool = False
+    ) -> None:
+        """Put the rows of a batch frame in the place of those that are there (`Editor.overwrite`).
+
+        As the other rows, they are decided on by the manifest, which also says which files give way to them.
+        """
+        spark, writer = frame.sparkSession, f"{INSERT}{uuid4().hex}"
+        with self._explained():
+            self._stage(
+                frame,
+                LastBatch(batch_id=0, digest=""),
+                writer,
+                replaced=Replaced(dict(partition), whole=whole),
+            )
+            self._finish_insert(spark, writer)
+
+    def truncate(self, spark: SparkSession) -> None:
+        """Remove every row; the folder stays."""
+        with self._explained():
+            for name in visible_files(hadoop_files.list_files(spark, self.target.root)):
+                hadoop_files.delete(spark, self._path(name))
+
+    def partitions(self, spark: SparkSession) -> Sequence[Mapping[str, str | None]]:
+        """List the partitions that hold files."""
+        with self._explained():
+            names = visible_files(hadoop_files.list_files(spark, self.target.root))
+        return partitions_of(names, self.target.default_partition)
+
     def _finish_insert(self, spark: SparkSession, writer: str) -> None:
         manifest = self._newest(spark, writer)
         if manifest is not None:  # else it is being written, or never will be
             self._publish(spark, manifest, writer)
             hadoop_files.delete(spark, self._ledger(writer))
 
-    def _stage(self, frame: DataFrame, batch: LastBatch, writer: str) -> Manifest:
-        """Write the rows where nobody looks, and decide on their files."""
+    def _stage(
+        self, frame: DataFrame, batch: LastBatch, writer: str, *, replaced: Replaced | None = None
+    ) -> Manifest:
+        """Write the rows where nobody looks, and decide on their files, and on those that give way to them."""
         spark, folder = frame.sparkSession, self._ledger(writer, str(batch.batch_id))
         hadoop_files.delete(spark, folder)
         rows = self._shaped(target_rows(frame, self.target.schema))
@@ -135,6 +167,11 @@ class FilesystemSink:
             writer=writer,
             default_partition=self.target.default_partition,
         )
+        if replaced is not None:
+            present = visible_files(hadoop_files.list_files(spark, self.target.root))
+            keys, default = self.target.partition_keys, self.target.default_partition
+            gone = replaced.among(present, manifest.folders, keys=keys, default_partition=default)
+            manifest = replace(manifest, replaces=gone)
         path = self._ledger(writer, manifest.name)
         hadoop_files.write_text(spark, path, manifest.encode())
         return manifest
@@ -143,6 +180,8 @@ class FilesystemSink:
         """Move what is still staged, and mark the folders. May be called again after any interruption."""
         folder = self._ledger(writer, str(manifest.batch.batch_id))
         left = hadoop_files.list_files(spark, folder)
+        for name in manifest.replaces:
+            hadoop_files.delete(spark, self._path(name))
         for parent in manifest.folders:
             hadoop_files.make_directory(spark, self._path(parent))
         for staged, final in manifest.files:

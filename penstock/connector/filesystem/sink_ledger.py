@@ -31,10 +31,14 @@ _ENDING = re.compile(r"[.-]c[0-9]+(\..*)?$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The files of one batch: from where (inside the staging folder) to where (inside the table's folder)."""
+    """The files of one batch: from where (inside the staging folder) to where (inside the table's folder).
+
+    `replaces` are files inside the table's folder that give way to them.
+    """
 
     batch: LastBatch
     files: tuple[tuple[str, str], ...]
+    replaces: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -54,6 +58,7 @@ class Manifest:
                 "batch": self.batch.batch_id,
                 "digest": self.batch.digest,
                 "files": [list(pair) for pair in self.files],
+                "replaces": list(self.replaces),
             }
         )
 
@@ -67,6 +72,7 @@ class Manifest:
             return cls(
                 batch=LastBatch(batch_id=int(value["batch"]), digest=str(value["digest"])),
                 files=tuple((str(staged), str(target)) for staged, target in value["files"]),
+                replaces=tuple(map(str, value.get("replaces", ()))),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise StateMismatchError(

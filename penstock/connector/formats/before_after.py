@@ -6,21 +6,13 @@ Flink's DebeziumJsonDeserializationSchema and OggJsonDeserializationSchema, whos
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
-from penstock.connector.arrow import arrow_schema
-from penstock.connector.formats.change_rows import (
-    Operation,
-    Operations,
-    change_rows,
-    images,
-    operations_of,
-)
-from penstock.connector.formats.contract import Decoded, Fields, Where
+from penstock.connector.formats.change_rows import Operation, Operations, change_rows, images
+from penstock.connector.formats.contract import Fields
+from penstock.connector.formats.envelope_decoder import EnvelopeDecoder, EnvelopeRows
 from penstock.connector.formats.envelopes import (
     Envelope,
     EnvelopeReader,
@@ -32,7 +24,6 @@ from penstock.connector.formats.envelopes import (
     unknown_operation,
 )
 from penstock.connector.formats.json_options import JsonSettings
-from penstock.connector.formats.without_columns import batch_of
 
 __all__ = ["BeforeAfterDecoder", "BeforeAfterLayout"]
 
@@ -53,8 +44,8 @@ class BeforeAfterLayout:
     unknown: Callable[[bytes], str] = lambda _: "read topics that hold changes of rows only"
 
 
-class BeforeAfterDecoder:
-    """A Decoder of such envelopes. What tells nothing of a row, a tombstone, gives none and is not counted."""
+class BeforeAfterDecoder(EnvelopeDecoder):
+    """A Decoder of such envelopes."""
 
     def __init__(
         self,
@@ -65,43 +56,25 @@ class BeforeAfterDecoder:
     ) -> None:
         """`facts` are the metadata columns behind those of `fields`, by name."""
         row = row_of(fields)
-        self._envelope = Envelope(
+        envelope = Envelope(
             images=[(BEFORE, row), (AFTER, row)],
             operation=layout.operation,
             facts=tuple(facts.values()),
             payload=layout.payload,
         )
+        reader = EnvelopeReader(envelope, settings)
+        super().__init__(reader, fields, facts, layout.operation, layout.operations)
         self._width = len(fields)
         self._layout = layout
-        self._reader = EnvelopeReader(self._envelope, settings)
-        self._schema = arrow_schema([*fields, *((name, fact.type) for name, fact in facts.items())])
 
-    def gathering(self) -> BeforeAfterDecoder:
-        """Give a decoder that lists bad records and raises for none (`Gathers`)."""
-        gathers = copy(self)
-        gathers._reader = self._reader.gathering()  # noqa: SLF001  of this class
-        return gathers
-
-    def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
-        """Decode one batch, see Decoder."""
-        envelopes = self._reader.read(values, where)
-        operations = operations_of(
-            envelopes.columns[self._layout.operation], self._layout.operations
-        )
-        faults = self._faults(envelopes, operations, values)
-        found = self._reader.sort_out(envelopes, faults, values, where)
-        rows = change_rows(np.where(found.good, operations, np.int8(Operation.NOTHING)))
+    def _rows(
+        self, envelopes: Envelopes, operations: Operations, values: Sequence[bytes | None]
+    ) -> EnvelopeRows:
+        del values
+        rows = change_rows(operations)
         before, after = envelopes.columns[BEFORE], envelopes.columns[AFTER]
-        arrays = [images(before.field(i), after.field(i), rows) for i in range(self._width)]
-        of_rows = pa.array(rows.events)
-        arrays += [envelopes.fact(fact).take(of_rows) for fact in self._envelope.facts]
-        return Decoded(
-            batch=batch_of(arrays, self._schema, len(rows.events)),
-            kept=envelopes.records[rows.events],
-            skipped=found.skipped,
-            kinds=rows.kinds,
-            bad=found.bad,
-        )
+        columns = [images(before.field(i), after.field(i), rows) for i in range(self._width)]
+        return EnvelopeRows(envelopes=rows.events, kinds=rows.kinds, columns=columns)
 
     def _faults(
         self, envelopes: Envelopes, operations: Operations, values: Sequence[bytes | None]

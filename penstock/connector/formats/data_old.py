@@ -7,24 +7,21 @@ before, NULL included; any other had the value it has in `data`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.catalog import types as t
-from penstock.connector.arrow import arrow_schema
 from penstock.connector.formats.change_rows import (
     ChangeRows,
     Operation,
     Operations,
     change_rows,
-    operations_of,
 )
-from penstock.connector.formats.contract import Decoded, Fields, Where
+from penstock.connector.formats.contract import Fields
+from penstock.connector.formats.envelope_decoder import EnvelopeDecoder, EnvelopeRows, Indexes
 from penstock.connector.formats.envelopes import (
     Envelope,
     EnvelopeReader,
@@ -39,13 +36,10 @@ from penstock.connector.formats.json_columns import Path, any_between, has_swap
 from penstock.connector.formats.json_lines import Mask
 from penstock.connector.formats.json_options import JsonSettings
 from penstock.connector.formats.old_values import old_is_listed
-from penstock.connector.formats.without_columns import batch_of
 
 __all__ = ["DataOldDecoder", "DataOldLayout"]
 
 DATA, OLD = "data", "old"
-
-Indexes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +67,8 @@ class _Events:
     old: Sequence[pa.Array]
 
 
-class DataOldDecoder:
-    """A Decoder of such envelopes. What tells nothing of a row, such as DDL, gives none and is not counted."""
+class DataOldDecoder(EnvelopeDecoder):
+    """A Decoder of such envelopes."""
 
     def __init__(
         self,
@@ -87,52 +81,34 @@ class DataOldDecoder:
         # `old` has no more than what changed, whatever the columns say
         changed = row_of([(name, replace(logical, nullable=True)) for name, logical in fields])
         new = row_of(fields)
-        self._names = [name for name, _ in fields]
-        self._facts = tuple(facts.values())
-        self._layout = layout
         envelope = Envelope(
             images=[
                 (DATA, t.ArrayType(element=new) if layout.lists else new),
                 (OLD, t.ArrayType(element=changed) if layout.lists else changed),
             ],
             operation=layout.operation,
-            facts=self._facts,
+            facts=tuple(facts.values()),
         )
         swapped = _texts_in_lists(fields) if layout.lists else frozenset()
-        self._reader = EnvelopeReader(envelope, settings, swapped)
-        self._schema = arrow_schema([*fields, *((name, fact.type) for name, fact in facts.items())])
+        reader = EnvelopeReader(envelope, settings, swapped)
+        super().__init__(reader, fields, facts, layout.operation, layout.operations)
+        self._names = [name for name, _ in fields]
+        self._layout = layout
 
-    def gathering(self) -> DataOldDecoder:
-        """Give a decoder that lists bad records and raises for none (`Gathers`)."""
-        gathers = copy(self)
-        gathers._reader = self._reader.gathering()  # noqa: SLF001  of this class
-        return gathers
-
-    def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
-        """Decode one batch, see Decoder."""
-        envelopes = self._reader.read(values, where)
-        operations = operations_of(
-            envelopes.columns[self._layout.operation], self._layout.operations
-        )
-        faults = self._faults(envelopes, operations)
-        found = self._reader.sort_out(envelopes, faults, values, where)
-        events = self._events(
-            envelopes, np.where(found.good, operations, np.int8(Operation.NOTHING))
-        )
+    def _rows(
+        self, envelopes: Envelopes, operations: Operations, values: Sequence[bytes | None]
+    ) -> EnvelopeRows:
+        events = self._events(envelopes, operations)
         rows = change_rows(events.operations)
-        of_envelopes = events.envelopes[rows.events]
-        arrays = self._images(events, rows, lambda e: values[envelopes.records[e]] or b"")
-        taken = pa.array(of_envelopes)
-        arrays += [envelopes.fact(fact).take(taken) for fact in self._facts]
-        return Decoded(
-            batch=batch_of(arrays, self._schema, len(rows.events)),
-            kept=envelopes.records[of_envelopes],
-            skipped=found.skipped,
-            kinds=rows.kinds,
-            bad=found.bad,
+        columns = self._images(events, rows, lambda e: values[envelopes.records[e]] or b"")
+        return EnvelopeRows(
+            envelopes=events.envelopes[rows.events], kinds=rows.kinds, columns=columns
         )
 
-    def _faults(self, envelopes: Envelopes, operations: Operations) -> list[Fault]:
+    def _faults(
+        self, envelopes: Envelopes, operations: Operations, values: Sequence[bytes | None]
+    ) -> list[Fault]:
+        del values
         texts = envelopes.columns[self._layout.operation]
         data, old = envelopes.columns[DATA], envelopes.columns[OLD]
         changes = np.isin(operations, (Operation.INSERT, Operation.UPDATE, Operation.DELETE))

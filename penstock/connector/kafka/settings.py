@@ -14,6 +14,8 @@ from penstock.catalog.options import Option, PrefixOption, Resolved, resolve
 from penstock.connector.bad_record_options import (
     BAD_RECORD_OPTIONS,
     BadRecordSettings,
+    KafkaTopic,
+    cluster_of,
     read_bad_record_settings,
 )
 from penstock.connector.kafka import options as o
@@ -101,6 +103,8 @@ def read_settings(
         raise OptionError(
             f"{owner}: '{o.BOOTSTRAP_SERVERS.key}' is empty", hint=o.BOOTSTRAP_SERVERS.doc
         )
+    bad_records = read_bad_record_settings(resolved, owner=owner, cluster=cluster_of(options))
+    _check_no_circle(bad_records, subscription, owner)
     group = resolved.get(o.GROUP_ID)
     if group is not None:
         properties["group.id"] = group
@@ -120,7 +124,7 @@ def read_settings(
         tolerates_loss=resolved.get(o.ON_DATA_LOSS) == "continue",
         max_records_per_batch=resolved.at_least_one(o.MAX_RECORDS, owner=owner),
         watermark=read_watermark_settings(resolved, owner=owner, connector="kafka"),
-        bad_records=read_bad_record_settings(resolved, owner=owner),
+        bad_records=bad_records,
         resolved=resolved,
     )
 
@@ -141,6 +145,19 @@ def _subscription(resolved: Resolved, owner: str) -> Subscription:
                 hint="names have letters, digits, '.', '_' and '-', at most 249; several are separated by ';'",
             )
     return TopicList(topics=tuple(dict.fromkeys(topics)))
+
+
+def _check_no_circle(bad_records: BadRecordSettings, read: Subscription, owner: str) -> None:
+    """Refuse dead letters in a topic that the table reads: each would come back as one more bad record."""
+    outlet = bad_records.outlet
+    if not isinstance(outlet, KafkaTopic):
+        return
+    listed = read.topics if isinstance(read, TopicList) else read.select([outlet.topic])
+    if outlet.topic in listed:
+        raise OptionError(
+            f"{owner}: 'dead-letter.topic' = '{outlet.topic}' is a topic that the table reads ({read})",
+            hint="name another topic",
+        )
 
 
 def _reset(properties: Mapping[str, str], owner: str) -> Earliest | Latest | None:

@@ -11,17 +11,19 @@ letters of b passes over them too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.catalog.errors import OptionError
 from penstock.catalog.table import Table
 from penstock.connector.bad_record_files import MARK, RangeFile, parse_name
 from penstock.connector.bad_record_options import (
     BadRecordSettings,
     BesideCheckpoint,
+    KafkaTopic,
     Outlet,
     bad_record_settings,
 )
@@ -30,6 +32,7 @@ from penstock.connector.contract import Sink
 from penstock.connector.dead_letter_table import STAGING, letter_table
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.hadoop_files import delete, list_names, write_text
+from penstock.connector.spark.letter_records import records_of_letters
 from penstock.connector.spark.micro_batch import MicroBatch
 from penstock.connector.spark.types import spark_schema
 
@@ -78,9 +81,11 @@ class BadRecordDesk:
     checkpoint: str
     pipeline: str
     project: Path
+    _sinks: dict[Outlet, Sink] = field(default_factory=dict, compare=False, repr=False)
 
     def prepare(self, spark: SparkSession) -> None:
-        """Make or check the tables that the user named for dead letters. Raises InputError, SinkError."""
+        """Make or check what the user named for dead letters: tables, topics. Raises InputError, SinkError."""
+        _check_one_cluster([c.settings.outlet for c in self.counters if c.settings.keeps])
         for outlet in self._outlets():
             if not isinstance(outlet, BesideCheckpoint):
                 self._prepare(spark, outlet)
@@ -104,7 +109,8 @@ class BadRecordDesk:
                 count = sum(item.tally.bad for item in letters)
                 frame = self._read(batch, paths, tasks=1 + count // LETTERS_A_TASK)
                 named = f"{batch.sink}/dead-letters" if batch.sink else "dead-letters"
-                self._sink(outlet).write_batch(frame, replace(batch, sink=named))
+                rows = records_of_letters(frame) if isinstance(outlet, KafkaTopic) else frame
+                self._sink(outlet).write_batch(rows, replace(batch, sink=named))
         for counter in self.counters:
             _remove_before(batch.spark, counter.staging, batch.batch_id)
 
@@ -133,8 +139,32 @@ class BadRecordDesk:
         self._sink(outlet).prepare(spark, spark_schema(table.schema.physical))
 
     def _sink(self, outlet: Outlet) -> Sink:
+        if outlet not in self._sinks:
+            self._sinks[outlet] = self._made_sink(outlet)
+        return self._sinks[outlet]
+
+    def _made_sink(self, outlet: Outlet) -> Sink:
         table = letter_table(outlet, self.checkpoint)
-        return connector_of(table, project=self.project).sink(table)
+        if not isinstance(outlet, KafkaTopic):
+            return connector_of(table, project=self.project).sink(table)
+        from penstock.connector.kafka.sink import kafka_sink
+
+        # batches without letters are not written, so the numbers of those that are have gaps
+        return kafka_sink(table, upsert=False, sparse=True)
+
+
+def _check_one_cluster(outlets: Sequence[Outlet]) -> None:
+    """Refuse one name for topics of two clusters: one writer would write the letters of both. Raises OptionError."""
+    known: dict[str, str] = {}
+    for outlet in outlets:
+        if isinstance(outlet, KafkaTopic):
+            brokers = outlet.brokers
+            if known.setdefault(outlet.topic, brokers) != brokers:
+                raise OptionError(
+                    f"two tables of the query have 'dead-letter.topic' = '{outlet.topic}', one at "
+                    f"{known[outlet.topic]} and one at {brokers}",
+                    hint="give the topics of two clusters two names, or write the address of one cluster alike",
+                )
 
 
 def bad_record_desk(

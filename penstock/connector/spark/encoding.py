@@ -13,6 +13,7 @@ from penstock.catalog import types as t
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.options import Resolved
 from penstock.connector.formats import Format
+from penstock.connector.spark.encoding_changes import change_expression
 from penstock.connector.spark.encoding_json import json_expression, json_writing
 
 __all__ = ["WrittenField", "bytes_expression", "sql_text"]
@@ -37,23 +38,32 @@ class WrittenField:
 
 
 def bytes_expression(
-    format_: Format, fields: Sequence[WrittenField], resolved: Resolved, *, prefix: str, owner: str
+    format_: Format,
+    fields: Sequence[WrittenField],
+    resolved: Resolved,
+    *,
+    prefix: str,
+    owner: str,
+    kind: str | None = None,
 ) -> str:
-    """Give the Spark SQL of a record's bytes (BINARY). Raises UnsupportedError for formats that only read."""
+    """Give the Spark SQL of a record's bytes (BINARY). Raises UnsupportedError for formats that only read.
+
+    `kind` is the Spark SQL of the row's kind, for formats of changes; None: every row is an insert.
+    """
+    members = [(field.name, field.type, field.expression) for field in fields]
     match format_.identifier:
         case "json":
-            text = json_expression(
-                [(field.name, field.type, field.expression) for field in fields],
-                json_writing(resolved, prefix),
-            )
-            return f"CAST({text} AS BINARY)"
+            return f"CAST({json_expression(members, json_writing(resolved, prefix))} AS BINARY)"
         case "raw":
             (field,) = fields
             charset, endianness = (resolved.get(option) for option in format_.options(prefix))
             return _raw(field, charset, little=endianness == "little-endian", owner=owner)
+    change = change_expression(format_, members, resolved, prefix=prefix, kind=kind)
+    if change is not None:
+        return f"CAST({change} AS BINARY)"
     raise UnsupportedError(
         f"{owner}: the format '{format_.identifier}' can be read, not written",
-        hint="write 'json' or 'raw'",
+        hint="write 'json' or 'raw', or changes as 'debezium-json', 'canal-json', 'maxwell-json' or 'ogg-json'",
     )
 
 

@@ -1,6 +1,6 @@
-"""The dead letters of one Delta table, and the table beside it that says which of them were given back.
+"""The dead letters of one place, and the Delta table that says which of them were given back.
 
-A replay is planned first: the table beside gets its records, in one commit. Then they are written to Kafka under the
+A replay is planned first: that table gets its records, in one commit. Then they are written to Kafka under the
 replay's id (`kafka/replay.py`), then the same table gets a row that says so. Who finds a plan without that row goes
 on with it, whatever letters have come since, and Kafka says whether its records are there already.
 """
@@ -19,9 +19,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.table import Table
-from penstock.connector.dead_letter_table import REPLAYED_SUFFIX, ReplayState, replayed_table
+from penstock.connector.dead_letter_table import ReplayState, replayed_table
 from penstock.connector.registry import connector_of
 from penstock.connector.source.records import RawRecord
+from penstock.connector.spark.letter_places import LetterPlace
 from penstock.connector.spark.types import spark_schema
 
 __all__ = ["LetterCount", "LetterShelf", "Replay"]
@@ -60,16 +61,21 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterShelf:
-    """The dead letters at `path` (absolute, or a URL). `pipeline` leaves those of others out."""
+    """The dead letters at `place`. `pipeline` leaves those of others out."""
 
     spark: SparkSession
-    path: str
+    place: LetterPlace
     project: Path
     pipeline: str | None = None
 
+    @property
+    def path(self) -> str:
+        """The place, as people are told."""
+        return self.place.name
+
     def exists(self) -> bool:
-        """Tell whether there is a table of dead letters."""
-        return DeltaTable.isDeltaTable(self.spark, self.path)
+        """Tell whether there is such a place. Raises BrokerUnavailableError."""
+        return self.place.exists(self.spark)
 
     def letters(self) -> DataFrame:
         """Give the dead letters, with a column `replayed`. Raises UnknownObjectError."""
@@ -78,7 +84,7 @@ class LetterShelf:
                 f"there are no dead letters at {self.path}",
                 hint="`penstock dlq ls` says where there are some",
             )
-        letters = self.spark.read.format("delta").load(self.path)
+        letters = self.place.read(self.spark)
         if self.pipeline is not None:
             of_pipeline = F.col("pipeline").startswith(f"{self.pipeline}/")
             letters = letters.filter(of_pipeline | (F.col("pipeline") == self.pipeline))
@@ -155,7 +161,7 @@ class LetterShelf:
         self._note(row, replay.replay_id, replay.target, ReplayState.DONE)
 
     def _replays(self) -> DataFrame:
-        path = f"{self.path}{REPLAYED_SUFFIX}"
+        path = self.place.notes
         if DeltaTable.isDeltaTable(self.spark, path):
             return self.spark.read.format("delta").load(path)
         return self.spark.createDataFrame([], spark_schema(self._notes.schema.physical))
@@ -178,7 +184,7 @@ class LetterShelf:
 
     @property
     def _notes(self) -> Table:
-        return replayed_table(self.path)
+        return replayed_table(self.place.notes)
 
 
 def _record(row: dict[str, Any]) -> RawRecord:

@@ -387,15 +387,16 @@ def test_a_table_that_is_gone_is_not_made_anew(
     assert not (tmp_path / "orders").exists()
 
 
+@pytest.mark.parametrize("key", [(), ("id",)])
 def test_a_table_that_was_made_anew_is_not_gone_on_with(
-    spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
+    spark: SparkSession, tmp_path: Path, feed: Callable[..., None], key: tuple[str, ...]
 ) -> None:
     """As above, when the next run has made an empty one in its place."""
     feed(1)
-    append(spark, tmp_path, "checkpoint")
+    append(spark, tmp_path, "checkpoint", key)
     shutil.rmtree(tmp_path / "orders")
     with pytest.raises(StateMismatchError, match="has written 1 batches to it"):
-        append(spark, tmp_path, "checkpoint")
+        append(spark, tmp_path, "checkpoint", key)
 
     assert rows(spark, tmp_path / "orders") == []
 
@@ -417,9 +418,9 @@ def test_a_copy_of_a_checkpoint_that_the_table_is_ahead_of_is_refused(
     assert rows(spark, tmp_path / "orders") == [(1,), (2,), (3,)]
 
 
-def append(spark: SparkSession, folder: Path, checkpoint: str) -> None:
+def append(spark: SparkSession, folder: Path, checkpoint: str, key: tuple[str, ...] = ()) -> None:
     """Run what the feed holds into the table, to its end."""
-    sink = prepared(spark, delta_table(columns={"id": "BIGINT NOT NULL"}), folder)
+    sink = prepared(spark, delta_table(columns={"id": "BIGINT NOT NULL"}, key=key), folder)
     feed = spark.readStream.format("delta").load(str(folder / "feed"))
     sink.start(feed, run_to_end(folder / checkpoint)).awaitTermination()
 

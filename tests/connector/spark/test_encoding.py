@@ -16,6 +16,7 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.options import Resolved, resolve
 from penstock.catalog.types import parse_type
 from penstock.connector.arrow import arrow_schema
+from penstock.connector.changelog import RowKind
 from penstock.connector.formats import find_format
 from penstock.connector.spark.encoding import WrittenField, bytes_expression
 
@@ -198,15 +199,65 @@ def test_what_is_written_raw_is_read_back_equal(spark: SparkSession, endianness:
         assert decoder.decode(records, str).batch.column(0).to_pylist() == values
 
 
-def test_a_format_that_only_reads_is_refused() -> None:
-    """With the formats that write."""
-    field = WrittenField(name="v", type=parse_type("STRING"), expression="v")
+CHANGED = [(1, "a", 0), (1, "a", 1), (1, 'b"', 2), (2, None, 3)]
+"""Id, name and row kind: an insert, an update, a delete of another row."""
 
-    with pytest.raises(UnsupportedError, match="can be read, not written"):
-        bytes_expression(
-            find_format("canal-json"),
-            [field],
-            Resolved(values={}, passed_on={}),
-            prefix="",
-            owner="t",
-        )
+
+@pytest.mark.parametrize(
+    ("format_", "first", "last"),
+    [
+        (
+            "debezium-json",
+            '{"before":null,"after":{"id":1,"name":"a"},"op":"c"}',
+            '{"before":{"id":2,"name":null},"after":null,"op":"d"}',
+        ),
+        (
+            "canal-json",
+            '{"data":[{"id":1,"name":"a"}],"type":"INSERT"}',
+            '{"data":[{"id":2,"name":null}],"type":"DELETE"}',
+        ),
+        (
+            "maxwell-json",
+            '{"data":{"id":1,"name":"a"},"type":"insert"}',
+            '{"data":{"id":2,"name":null},"type":"delete"}',
+        ),
+        (
+            "ogg-json",
+            '{"before":null,"after":{"id":1,"name":"a"},"op_type":"I"}',
+            '{"before":{"id":2,"name":null},"after":null,"op_type":"D"}',
+        ),
+    ],
+)
+def test_changes_are_written_as_flink_does_and_read_back(
+    spark: SparkSession, format_: str, first: str, last: str
+) -> None:
+    """An update as a deletion and an insertion, which is what its reader makes of it."""
+    types = {"id": parse_type("BIGINT"), "name": parse_type("STRING")}
+    fields = [WrittenField(name=n, type=kind, expression=n) for n, kind in types.items()]
+    expression = bytes_expression(
+        find_format(format_), fields, resolved(format_, {}), prefix="", owner="t", kind="k"
+    )
+    rows = spark.createDataFrame(CHANGED, "id BIGINT, name STRING, k TINYINT").coalesce(1)
+    records = [bytes(row["r"]) for row in rows.selectExpr(f"{expression} AS r").collect()]
+    decoded = find_format(format_).decoder(list(types.items()), resolved(format_, {}))
+    found = decoded.decode(records, str)
+    assert found.kinds is not None
+    kinds = [RowKind(kind).short for kind in found.kinds.tolist()]
+
+    assert (records[0].decode(), records[-1].decode()) == (first, last)
+    assert kinds == ["+I", "-D", "+I", "-D"]
+    assert [tuple(row.values()) for row in found.batch.to_pylist()] == [row[:2] for row in CHANGED]
+
+
+def test_rows_without_kinds_are_insertions() -> None:
+    """And a schema is not written beside them, as in Flink."""
+    field = WrittenField(name="v", type=parse_type("STRING"), expression="v")
+    include = {"debezium-json.schema-include": "true"}
+    chosen = find_format("debezium-json")
+    text = bytes_expression(chosen, [field], resolved("debezium-json", {}), prefix="", owner="t")
+    with pytest.raises(UnsupportedError, match="schema-include"):
+        bytes_expression(chosen, [field], resolved("debezium-json", include), prefix="", owner="t")
+
+    assert "CASE WHEN k" not in text
+    assert '"op":"c"' in text
+    assert '"op":"d"' not in text

@@ -12,13 +12,14 @@ from penstock.connector.contract import Sink
 __all__ = ["kafka_sink"]
 
 
-def kafka_sink(table: Table, *, upsert: bool) -> Sink:
+def kafka_sink(table: Table, *, upsert: bool, sparse: bool = False) -> Sink:
     """Describe writing into `table`; `upsert` is for tables keyed by their PRIMARY KEY (`upsert-kafka`).
 
+    `sparse`: it is given some batches only, see `sparse.py`.
     Raises OptionError, DefinitionError or UnsupportedError.
     """
     from penstock.connector.kafka.connector import describe
-    from penstock.connector.kafka.sink.definition import check_writable
+    from penstock.connector.kafka.sink.definition import check_order, check_writable
     from penstock.connector.kafka.sink.settings import read_sink_settings
     from penstock.connector.kafka.sink.sink import KafkaSink
     from penstock.connector.kafka.upsert import describe_upserts
@@ -27,4 +28,5 @@ def kafka_sink(table: Table, *, upsert: bool) -> Sink:
     described = describe_upserts(table) if upsert else describe(table)
     settings = read_sink_settings(described.settings.resolved, upsert=upsert, owner=owner)
     check_writable(described, owner=owner)
-    return KafkaSink(table=described, settings=settings, name=owner, upsert=upsert)
+    check_order(described, settings, owner=owner)
+    return KafkaSink(table=described, settings=settings, name=owner, upsert=upsert, sparse=sparse)

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from penstock.catalog.errors import DefinitionError
+from penstock.catalog.errors import DefinitionError, OptionError
+from penstock.connector.changelog import ChangelogMode
 from penstock.connector.kafka.metadata import WRITABLE
 from penstock.connector.kafka.sink.records import record_expressions, single_topic
+from penstock.connector.kafka.sink.settings import KafkaSinkSettings
 from penstock.connector.kafka.source import KafkaSource
 
-__all__ = ["check_topic_given", "check_writable"]
+__all__ = ["check_order", "check_topic_given", "check_writable", "writes_changes"]
+
+
+def writes_changes(table: KafkaSource) -> bool:
+    """Tell whether values are changes of rows, so that it matters in which order they are read."""
+    return table.formats.value.format.changes is not ChangelogMode.INSERT_ONLY
+
+
+def check_order(table: KafkaSource, settings: KafkaSinkSettings, *, owner: str) -> None:
+    """Refuse to spread changes of which nothing says which belong together. Raises OptionError."""
+    keyless = writes_changes(table) and table.formats.key is None
+    if keyless and (settings.parallelism or 1) > 1:
+        raise OptionError(
+            f"{owner}: 'sink.parallelism' = '{settings.parallelism}' would write the changes of a row in several "
+            f"places at once: '{table.formats.value.format.identifier}' says what happened in its order",
+            hint="add 'key.format' and 'key.fields', by which the changes of a row stay together; or leave it out",
+        )
 
 
 def check_writable(table: KafkaSource, *, owner: str) -> None:

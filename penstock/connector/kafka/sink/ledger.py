@@ -15,10 +15,21 @@ from penstock.connector.spark.hadoop_files import read_text, write_text
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["FOLDER", "SinkLedger", "check_unchanged", "read_ledger", "record_ledger"]
+__all__ = [
+    "BEGAN",
+    "FOLDER",
+    "SinkLedger",
+    "check_unchanged",
+    "parse_ledger",
+    "read_ledger",
+    "record_ledger",
+]
 
 FOLDER = "kafka-sinks"
 """In the checkpoint, beside Spark's own."""
+
+BEGAN = "began"
+"""Name of the ledger's file, in a folder for each sink."""
 
 VERSION = 1
 
@@ -36,8 +47,11 @@ class SinkLedger:
 def read_ledger(spark: SparkSession, path: str) -> SinkLedger | None:
     """Read it; None where the sink has not begun. Raises StateMismatchError where the file is damaged."""
     text = read_text(spark, path)
-    if text is None:
-        return None
+    return None if text is None else parse_ledger(text, path)
+
+
+def parse_ledger(text: str, path: str) -> SinkLedger:
+    """Read the text of a ledger; messages name it by `path`. Raises StateMismatchError where it is damaged."""
     try:
         value = json.loads(text)
         if value.pop("version") != VERSION:

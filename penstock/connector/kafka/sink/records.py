@@ -45,13 +45,14 @@ def records_of(frame: DataFrame, table: KafkaSource, *, owner: str) -> DataFrame
 def record_expressions(table: KafkaSource, given: set[str], *, owner: str) -> list[str]:
     """Give the Spark SQL of a record's columns, of which the table's columns `given` are the input."""
     changes = ROW_KIND in given
+    kind = spark_name(ROW_KIND) if changes else None
     key = "CAST(NULL AS BINARY)"
     if table.formats.key is not None:
         key = _bytes(table, table.projection.key, table.formats.key, owner)
-    value = _bytes(table, table.projection.value, table.formats.value, owner)
-    if changes:
+    value = _bytes(table, table.projection.value, table.formats.value, owner, kind)
+    if changes and table.upserts:
         gone = ", ".join(map(str, _GONE))
-        value = f"CASE WHEN {spark_name(ROW_KIND)} IN ({gone}) THEN NULL ELSE {value} END"
+        value = f"CASE WHEN {kind} IN ({gone}) THEN NULL ELSE {value} END"
     expressions = [f"{key} AS key", f"{value} AS value"]
     declared = {c.metadata_key: c for c in table.schema.metadata if not c.virtual}
     written = {key: column for key, column in declared.items() if column.name in given}
@@ -64,15 +65,27 @@ def record_expressions(table: KafkaSource, given: set[str], *, owner: str) -> li
         expressions.append(_header_list(written["header-list"]))
     if "topic" in declared:
         expressions.append(_topic(table, written.get("topic")))
-    return [*expressions, spark_name(ROW_KIND)] if changes else expressions
+    # elsewhere the value tells it
+    return [*expressions, spark_name(ROW_KIND)] if changes and table.upserts else expressions
 
 
-def _bytes(table: KafkaSource, fields: Sequence[Field], choice: FormatChoice, owner: str) -> str:
+def _bytes(
+    table: KafkaSource,
+    fields: Sequence[Field],
+    choice: FormatChoice,
+    owner: str,
+    kind: str | None = None,
+) -> str:
     written = [
         WrittenField(name=f.name, type=f.type, expression=spark_name(f.column)) for f in fields
     ]
     return bytes_expression(
-        choice.format, written, table.settings.resolved, prefix=choice.prefix, owner=owner
+        choice.format,
+        written,
+        table.settings.resolved,
+        prefix=choice.prefix,
+        owner=owner,
+        kind=kind,
     )
 
 

@@ -6,6 +6,7 @@ Plain writes send each partition of the frame as it is; exactly-once goes throug
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,8 +27,9 @@ from penstock.connector.kafka.sink.checks import (
 )
 from penstock.connector.kafka.sink.client import SinkAdmin
 from penstock.connector.kafka.sink.connections import producer_connection
-from penstock.connector.kafka.sink.definition import check_topic_given
+from penstock.connector.kafka.sink.definition import check_topic_given, writes_changes
 from penstock.connector.kafka.sink.ledger import (
+    BEGAN,
     FOLDER,
     SinkLedger,
     check_unchanged,
@@ -44,6 +46,11 @@ from penstock.connector.kafka.sink.settings import (
     KafkaSinkSettings,
     Partitioner,
     Staging,
+)
+from penstock.connector.kafka.sink.sparse import (
+    check_remembered,
+    first_attempt_ms,
+    marker_lasts_ms,
 )
 from penstock.connector.kafka.sink.staging import evaluate, staged
 from penstock.connector.kafka.sink.tasks import (
@@ -73,20 +80,30 @@ _SPECULATION = "spark.speculation"
 
 @dataclass(slots=True, kw_only=True)
 class KafkaSink:
-    """Writes into topics. `table` holds formats, columns and log-in; `upsert`: the key's last record counts."""
+    """Writes into topics. `table` holds formats, columns and log-in; `upsert`: the key's last record counts.
+
+    `sparse`: batches may be left out (`sparse.py`); for tables with one slot, so that a batch is there or is not.
+    """
 
     table: KafkaSource
     settings: KafkaSinkSettings
     name: str
     upsert: bool
+    sparse: bool = False
     _written: dict[str, int] = field(default_factory=dict, repr=False)
     _timeout_ms: int | None = None
     _asked: SinkAdmin | None = field(default=None, repr=False)
 
     @property
     def accepts(self) -> ChangelogMode:
-        """All changes into upsert topics, else rows that stay."""
-        return ChangelogMode.ALL if self.upsert else ChangelogMode.INSERT_ONLY
+        """All changes into upsert topics and by a format of changes, else rows that stay."""
+        changes = self.upsert or writes_changes(self.table)
+        return ChangelogMode.ALL if changes else ChangelogMode.INSERT_ONLY
+
+    @property
+    def wants_rows_before(self) -> bool:
+        """Whether the row before an update is written, as formats of changes do."""
+        return writes_changes(self.table)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -145,7 +162,7 @@ class KafkaSink:
         spark = batch.spark
         names = SlotNames.of(self.settings.prefix, batch.query_id, f"{batch.sink}/{self.name}")
         folder = f"{batch.checkpoint}/{FOLDER}/{names.scope}"
-        ledger = self._ledger(spark, f"{folder}/began", batch.batch_id)
+        ledger = self._ledger(spark, f"{folder}/{BEGAN}", batch.batch_id)
         shared = Transactions(
             names=names,
             timeout_ms=self._transaction_timeout_ms(self._admin()),
@@ -153,7 +170,10 @@ class KafkaSink:
             batch_id=batch.batch_id,
             first_batch=ledger.first_batch,
             digest=batch.digest(),
+            sparse=self.sparse,
         )
+        if self.sparse:
+            self._check_remembered(spark, f"{folder}/attempts", shared)
         follows = self._written.get(names.scope) == batch.batch_id - 1
         if not follows and not self._is_open(shared, ledger.slots):
             evaluate(frame)
@@ -164,10 +184,26 @@ class KafkaSink:
             self._write_slots(records, ledger.slots, shared)
         self._written[names.scope] = batch.batch_id
 
+    def _check_remembered(self, spark: SparkSession, folder: str, shared: Transactions) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        first_ms = first_attempt_ms(spark, folder, shared.batch_id, now_ms)
+        if first_ms == now_ms:
+            return
+        claim, admin = shared.claim(0), self._admin()
+        check_remembered(
+            f"slot '{claim.slot}', batch {claim.batch_id}",
+            read_marker(admin, claim.slot, shared.place),
+            first_ms=first_ms,
+            now_ms=now_ms,
+            lasts_ms=marker_lasts_ms(admin),
+        )
+
     def _ledger(self, spark: SparkSession, path: str, batch_id: int) -> SinkLedger:
         ledger = read_ledger(spark, path)
         if ledger is None:
-            slots = self.settings.parallelism or spark.sparkContext.defaultParallelism
+            slots = self.settings.parallelism or 1
+            if self.settings.parallelism is None and not self._keyless:
+                slots = spark.sparkContext.defaultParallelism
             topic = marker_place(self._admin(), self.table.settings.subscription)
             began = SinkLedger(
                 prefix=self.settings.prefix, slots=slots, first_batch=batch_id, topic=topic
@@ -204,6 +240,10 @@ class KafkaSink:
 
     def _stages(self, frame: DataFrame) -> bool:
         """Tell whether batches are to be kept before they are published. Raises UnsupportedError."""
+        if (
+            self.sparse
+        ):  # one slot: the batch is there whole or not at all, whatever a replay would give
+            return False
         if self.settings.staging is Staging.ALWAYS:
             return True
         reasons = differences(frame)
@@ -233,6 +273,11 @@ class KafkaSink:
                 records = slotted(records, tasks, by_key=by_key)
             records.mapInArrow(partial(write_plainly, writing=writing), REPORT).collect()
 
+    @property
+    def _keyless(self) -> bool:
+        """Whether only their order tells which changes are of one row: a task then writes into one partition."""
+        return writes_changes(self.table) and self.table.formats.key is None
+
     def _by_key(self, records: DataFrame) -> bool:
         """Tell whether rows of a key have to come together: to know which of its changes is the last."""
         return self.settings.buffers or ROW_KIND in records.columns
@@ -243,7 +288,7 @@ class KafkaSink:
         return Writing(
             connection=self._connection(),
             topic=single_topic(self.table) if "topic" not in written else None,
-            fixed=self.settings.partitioner is Partitioner.FIXED,
+            fixed=self._keyless or self.settings.partitioner is Partitioner.FIXED,
             by_key=by_key,
             only_last=self.settings.buffers,
         )

@@ -58,6 +58,7 @@ class Transactions:
     batch_id: int
     first_batch: int
     digest: str
+    sparse: bool = False
 
     def claim(self, slot: int) -> Claim:
         """Give what a slot claims to write."""
@@ -66,6 +67,7 @@ class Transactions:
             batch_id=self.batch_id,
             first_batch=self.first_batch,
             digest=self.digest,
+            sparse=self.sparse,
         )
 
 

@@ -20,8 +20,10 @@ from penstock.connector.kafka.sink.lingering import held_back
 from penstock.connector.kafka.sink.marker import Claim
 from penstock.connector.kafka.sink.names import SlotNames
 from penstock.connector.kafka.sink.protocol import SlotWriter
+from penstock.connector.kafka.sink.repair import next_batch, read_slots, set_marker
 from penstock.connector.kafka.sink.sending import Destination
 from penstock.connector.kafka.split import TopicPartition
+from penstock.connector.kafka.tuning import admin_connection
 from penstock.sql.cli.app import app
 from tests.connector.kafka.sink.writing import (
     KEYED,
@@ -171,6 +173,35 @@ def test_a_lost_marker_stops_the_pipeline(
     failure = decode_failure(str(caught.value))
     assert isinstance(failure, StateMismatchError)
     assert "offsets.retention.minutes" in (failure.hint or "")
+
+
+def test_a_lost_marker_is_set_again_from_the_checkpoint(
+    spark: SparkSession, kafka: KafkaServer, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """After somebody has looked whether the batch that was begun is there; slots that have a marker keep it."""
+    name = topic(partitions=2)
+    sink = once(kafka, name)
+    sink.write_batch(rows(spark, 0), batch_of(spark, tmp_path, 0))
+    done = tmp_path / "commits" / "0"
+    done.parent.mkdir()
+    done.touch()
+    begun = batch_of(spark, tmp_path, 1)
+    for future in kafka.admin.delete_consumer_groups(
+        [SlotNames.of("tests", "q", f"/{sink.name}").slot(0)]
+    ).values():
+        future.result()
+    connection = admin_connection({"bootstrap.servers": kafka.bootstrap})
+    admin = SinkAdmin(connection)
+    (known,) = read_slots(str(tmp_path), "tests", [name])
+    following = next_batch(known, not_written=True)
+    assert following == 1
+    markers = [set_marker(connection, admin, slot, following) for slot in known.slots()]
+    again = [set_marker(connection, admin, slot, 7) for slot in known.slots()]
+    once(kafka, name).write_batch(rows(spark, 20), begun)
+
+    assert [marker.digest is None for marker in markers] == [True, False, False]
+    assert {marker.next_batch for marker in again} == {1}
+    assert ids(kafka, name) == list(range(40))
 
 
 def test_a_transaction_timeout_above_the_brokers_limit_is_refused(

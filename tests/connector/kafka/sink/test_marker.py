@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.catalog.errors import StateMismatchError
@@ -86,3 +88,14 @@ def test_names_hold_the_query_and_the_sink() -> None:
     assert len(names.scope) == 16
     assert names not in others
     assert SlotNames.of("p", "query", "sink") == names
+
+
+def test_a_sink_that_is_not_given_every_batch_writes_behind_its_last_one() -> None:
+    """Where there is no marker, and behind any gap; a batch that is there is passed over all the same."""
+    sparse = replace(claim(7, first=3), sparse=True)
+
+    assert may_write(sparse, None)
+    assert may_write(sparse, Marker(next_batch=4, digest="zz"))
+    assert not may_write(sparse, Marker(next_batch=8, digest="aa"))
+    assert "another batch of this number" in refusal(sparse, Marker(next_batch=8)).message
+    assert "another runner is ahead" in refusal(sparse, Marker(next_batch=9)).message

@@ -53,6 +53,18 @@ def test_an_upsert_table_takes_all_changes() -> None:
     assert "must be set together" in error.message
 
 
+@pytest.mark.parametrize("name", ["debezium-json", "canal-json", "maxwell-json", "ogg-json"])
+def test_a_table_of_changes_takes_all_changes_with_the_rows_before(name: str) -> None:
+    """Without a key nothing but their order tells which belong together, so they are not spread."""
+    sink = made_sink({"format": name})
+    spread = {"format": None, "value.format": name, "sink.parallelism": "3"}
+
+    assert sink.accepts is ChangelogMode.ALL
+    assert sink.wants_rows_before
+    assert "in several places at once" in refusal(dict(spread)).message
+    assert made_sink({**spread, **KEYED}).settings.parallelism == 3
+
+
 def test_exactly_once_needs_a_prefix() -> None:
     """Of at most 64000 bytes."""
     once = {"sink.delivery-guarantee": "exactly-once"}

@@ -119,6 +119,26 @@ def test_upserts_write_tombstones_and_keep_the_order_of_a_key(
     }
 
 
+def test_changes_without_a_key_stay_together_in_their_order(
+    spark: SparkSession, kafka: KafkaServer, topic: Callable[..., str]
+) -> None:
+    """Nothing else tells which of them are of one row."""
+    name = topic(partitions=2)
+    sink = sink_into(kafka, name, {"format": "debezium-json"})
+    sink.write(
+        changes(spark, (1, "a", INSERT), (1, "a", BEFORE), (1, "b", AFTER), (2, "x", DELETE))
+    )
+    found = committed(kafka, name, 2)
+
+    assert {message.partition() for message in found} == {0}
+    assert [bytes(message.value() or b"")[-4:] for message in found] == [
+        b'"c"}',
+        b'"d"}',
+        b'"c"}',
+        b'"d"}',
+    ]
+
+
 def test_a_fixed_partitioner_gives_each_task_a_partition(
     spark: SparkSession, kafka: KafkaServer, topic: Callable[..., str]
 ) -> None:

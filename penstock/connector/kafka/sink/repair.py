@@ -1,0 +1,126 @@
+"""Markers that brokers have forgotten, set again from what the checkpoint says. Needs no Spark.
+
+A marker that is there is never touched, and one is set in a transaction of the slot's own id, after the fence: so it is
+of no use to run this beside the pipeline, and does no harm. The checkpoint tells the batch that is next where its last
+batch is done; where one was begun and not ended, only the topic tells, and a person who has looked into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from penstock.catalog.errors import StateMismatchError, UnknownObjectError
+from penstock.connector.kafka.connection import Connection
+from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin
+from penstock.connector.kafka.sink.connections import transactional
+from penstock.connector.kafka.sink.ledger import BEGAN, FOLDER, SinkLedger, parse_ledger
+from penstock.connector.kafka.sink.marker import Marker
+from penstock.connector.kafka.sink.names import SlotNames
+from penstock.connector.kafka.sink.protocol import read_marker
+from penstock.connector.kafka.split import TopicPartition
+from penstock.connector.storage import open_folder
+
+__all__ = ["KnownSlot", "KnownSlots", "next_batch", "read_slots", "set_marker"]
+
+TIMEOUT_MS = 60_000
+"""Of the transaction that carries the marker; nothing else is written in it."""
+
+BY_HAND = "penstock kafka transactions repair"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSlots:
+    """A sink's slots, as the checkpoint knows them. `planned` is its last batch, `committed` the last that is done."""
+
+    names: SlotNames
+    ledger: SinkLedger
+    planned: int | None
+    committed: int | None
+
+    def slots(self) -> Iterator[KnownSlot]:
+        """Give the slots."""
+        place = TopicPartition(self.ledger.topic, 0)
+        for slot in range(self.ledger.slots):
+            yield KnownSlot(name=self.names.slot(slot), place=place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSlot:
+    """A slot: its transactional id, which is also its marker's group, and where the marker is kept."""
+
+    name: str
+    place: TopicPartition
+
+
+def read_slots(checkpoint: str, prefix: str, topics: Collection[str]) -> tuple[KnownSlots, ...]:
+    """Find the sinks in a checkpoint (a path or URL) whose ids begin with `prefix`; `topics` leaves others out.
+
+    Raises UnknownObjectError where there is none, StateMismatchError where the checkpoint is damaged.
+    """
+    root = open_folder(checkpoint)
+    planned, committed = (_newest(root.below(log).names()) for log in ("offsets", "commits"))
+    found = []
+    for scope in root.below(FOLDER).folders():
+        text = root.below(FOLDER).below(scope).text(BEGAN)
+        ledger = (
+            None if text is None else parse_ledger(text, f"{root.shown}/{FOLDER}/{scope}/{BEGAN}")
+        )
+        if (
+            ledger is not None
+            and ledger.prefix == prefix
+            and (not topics or ledger.topic in topics)
+        ):
+            names = SlotNames(prefix=prefix, scope=scope)
+            found.append(
+                KnownSlots(names=names, ledger=ledger, planned=planned, committed=committed)
+            )
+    if not found:
+        raise UnknownObjectError(
+            f"the checkpoint {root.shown} knows no exactly-once sink of this table",
+            hint="a checkpoint is <execution.checkpointing.dir>/<pipeline>/<sink>",
+        )
+    return tuple(found)
+
+
+def next_batch(known: KnownSlots, *, not_written: bool) -> int | None:
+    """Tell the batch that a slot without a marker writes next; None where it needs none yet.
+
+    `not_written`: somebody has looked and the batch that was begun is not in the topic. Raises StateMismatchError.
+    """
+    committed = -1 if known.committed is None else known.committed
+    following = committed + 1
+    if following <= known.ledger.first_batch:
+        return None  # the first batch of a sink finds no marker
+    begun = known.planned is not None and known.planned > committed
+    if begun and not not_written:
+        raise StateMismatchError(
+            f"batch {known.planned} was begun and not ended: nobody knows whether slots without a marker have it",
+            hint=f"look into topic '{known.ledger.topic}': if its rows are not there, add --not-written; if they are, "
+            "see docs/exactly-once.md, Repair of lost markers",
+        )
+    return following
+
+
+def set_marker(connection: Connection, admin: SinkAdmin, slot: KnownSlot, following: int) -> Marker:
+    """Say that batch `following` is next in a slot, unless it has a marker. Gives the one that is there then.
+
+    Raises SinkError, BrokerUnavailableError.
+    """
+    producer = RecordProducer(
+        transactional(connection, slot.name, TIMEOUT_MS), who=f"'{slot.name}'"
+    )
+    try:
+        producer.fence()
+        found = read_marker(admin, slot.name, slot.place)
+        if found is None:
+            found = Marker(next_batch=following)
+            producer.begin()
+            producer.commit(slot.name, slot.place, (following, BY_HAND))
+        return found
+    finally:
+        producer.drop()
+
+
+def _newest(names: Iterable[str]) -> int | None:
+    return max((int(name) for name in names if name.isdigit()), default=None)
