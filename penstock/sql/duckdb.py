@@ -9,7 +9,6 @@ each operation that can fail: DuckDB moves what occurs twice out of a TRY around
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from sqlglot import exp
@@ -22,6 +21,8 @@ from penstock.sql.dialect.functions import (
 )
 from penstock.sql.dialect.intervals import interval_value
 from penstock.sql.dialect.problems import NodeError
+from penstock.sql.dialect.spark_types import precision_of
+from penstock.sql.duckdb_patterns import strptime_form
 
 __all__ = ["write_duckdb"]
 
@@ -50,18 +51,8 @@ OPERATORS: dict[type[exp.Expr], str] = {
     exp.DPipe: "||",
 }
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
-# Letters of Java's date patterns: what strptime and strftime call them, and the digits they take.
-PATTERN_LETTERS = {
-    "yyyy": ("%Y", "[0-9]{4}"),
-    "MM": ("%m", "[0-9]{2}"),
-    "dd": ("%d", "[0-9]{2}"),
-    "HH": ("%H", "[0-9]{2}"),
-    "mm": ("%M", "[0-9]{2}"),
-    "ss": ("%S", "[0-9]{2}"),
-    "SSS": ("%g", "[0-9]{3}"),
-    "SSSSSS": ("%f", "[0-9]{6}"),
-}
-PATTERN_PARTS = re.compile(r"'((?:[^']|'')*)'|((?:([A-Za-z])\3*)|[^A-Za-z'])")
+CUT_UNITS = {0: "second", 3: "milliseconds"}
+MICROS = 6
 
 
 def write_duckdb(tree: exp.Expr) -> str:
@@ -227,9 +218,26 @@ def _cast(node: exp.Expr) -> str:
         )
     if to == exp.DType.DATE:
         return _timed(value, kind, f"^{DATE_SHAPE}$", "DATE")
-    if to == exp.DType.TIMESTAMPNTZ:
-        return _timed(value, kind, LOCAL_SHAPE, "TIMESTAMP")
-    return _instant(value, kind)
+    local = to == exp.DType.TIMESTAMPNTZ
+    cast = _timed(value, kind, LOCAL_SHAPE, "TIMESTAMP") if local else _instant(value, kind)
+    return _cut(cast, node)
+
+
+def _cut(cast: str, node: exp.Expr) -> str:
+    """A TIMESTAMP(p) without what is finer than p digits, as write_casts.py has it."""
+    digits, known = precision_of(node.args["to"], MICROS), node.this.type
+    timed = known is not None and known.is_type(exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ)
+    had = precision_of(known, MICROS) if known is not None and timed else MICROS
+    if digits >= had or _kind(node.this) == exp.DType.DATE:
+        return cast
+    unit = CUT_UNITS.get(digits)
+    if unit is None:
+        raise NodeError(
+            f"{node.sql('flink')} cannot be evaluated while a batch is planned",
+            node,
+            "write TIMESTAMP(0), TIMESTAMP(3) or TIMESTAMP(6)",
+        )
+    return f"date_trunc('{unit}', {cast})"
 
 
 def _timed(value: str, kind: exp.DType, shape: str, target: str) -> str:
@@ -275,12 +283,19 @@ def _instant(value: str, kind: exp.DType) -> str:
 
 def _to_timestamp(node: exp.Expr) -> str:
     arguments = node.expressions
-    if len(arguments) == 1:
-        return _timed(_write(arguments[0]), exp.DType.TEXT, FLINK_SHAPE, "TIMESTAMP")
-    pattern, shape = _pattern(node)
     value = _write(arguments[0])
+    if len(arguments) == 1:
+        return _milliseconds(_timed(value, exp.DType.TEXT, FLINK_SHAPE, "TIMESTAMP"))
+    pattern, shape = strptime_form(node)
     read = f"try_strptime({value}, {_string(pattern)})"
-    return f"CASE WHEN regexp_matches({value}, {_string(shape)}) THEN {read} END"
+    plain = _timed(f"trim({value})", exp.DType.TEXT, FLINK_SHAPE, "TIMESTAMP")
+    fits = f"CASE WHEN regexp_matches({value}, {_string(shape)}) THEN {read} END"
+    return _milliseconds(f"coalesce({fits}, {plain})")
+
+
+def _milliseconds(value: str) -> str:
+    """What is finer than a millisecond is dropped; left in, it would make a time too late."""
+    return f"date_trunc('milliseconds', {value})"
 
 
 def _to_timestamp_ltz(node: exp.Expr) -> str:
@@ -305,31 +320,9 @@ def _to_timestamp_ltz(node: exp.Expr) -> str:
 def _from_unixtime(node: exp.Expr) -> str:
     pattern = "%Y-%m-%d %H:%M:%S"
     if len(node.expressions) == 2:
-        pattern, _ = _pattern(node)
+        pattern, _ = strptime_form(node)
     value = f"CAST(trunc({_write(node.expressions[0])}) AS BIGINT)"
     return f"TRY(strftime(make_timestamptz({value} * 1000000), {_string(pattern)}))"
-
-
-def _pattern(node: exp.Expr) -> tuple[str, str]:
-    """The strptime form of a Java pattern, and the shape of the texts that it reads in Java."""
-    literal = node.expressions[1]
-    if not literal.is_string:
-        raise NodeError(f"the pattern of {node.name} in a time column must be a text", literal)
-    form, shape = "", ""
-    for quoted, letters, letter in PATTERN_PARTS.findall(literal.name):
-        if letters in PATTERN_LETTERS:
-            one, digits = PATTERN_LETTERS[letters]
-            form, shape = form + one, shape + digits
-        elif letter:
-            raise NodeError(
-                f"the letters '{letters}' of a pattern are not supported in a time column",
-                literal,
-                f"supported are {', '.join(PATTERN_LETTERS)} and quoted text",
-            )
-        else:
-            text = quoted.replace("''", "'") or letters or "'"
-            form, shape = form + text.replace("%", "%%"), shape + re.escape(text)
-    return form, f"^{shape}$"
 
 
 def _replace(node: exp.Expr) -> str:

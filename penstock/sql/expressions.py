@@ -25,7 +25,7 @@ from penstock.catalog.types import (
 from penstock.sql.bind import schema_columns, type_expression
 from penstock.sql.dialect.access import to_text
 from penstock.sql.dialect.flink import Flink
-from penstock.sql.dialect.functions import FUNCTIONS, result_argument
+from penstock.sql.dialect.functions import FIRST, FUNCTIONS, LAST, result_argument
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.write import write_spark
 from penstock.sql.duckdb import write_duckdb
@@ -49,7 +49,8 @@ INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 def parse_expression(text: str) -> exp.Expr:
     """The tree of an expression that is known to be right. Raises FlinkParseError if it is not."""
-    tree = Flink().parse(text)[0]
+    # as a condition: REPLACE and TRUNCATE begin a statement, too
+    tree = Flink().parse_into(exp.Condition, text)[0]
     assert tree is not None, "an expression is not empty"
     return tree
 
@@ -155,7 +156,9 @@ def _infer_function(node: exp.Expr) -> LogicalType | None:
     row = FUNCTIONS.get(node.name.upper())
     if (argument := result_argument(row, node.expressions)) is not None:
         return _infer(argument)
-    return parse_type(row.returns) if row and row.returns else None
+    if row is None or row.returns is None or row.returns in (FIRST, LAST):
+        return None
+    return parse_type(row.returns)
 
 
 def _infer_product(node: exp.Expr) -> LogicalType | None:

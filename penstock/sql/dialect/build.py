@@ -10,6 +10,8 @@ from types import ModuleType
 
 from sqlglot import generator, parser, tokenizer_core
 
+from penstock.catalog.errors import ConfigError
+
 __all__ = ["CompiledSqlglotError", "refuse_compiled_build"]
 
 REMEDY = (
@@ -18,8 +20,11 @@ REMEDY = (
 )
 
 
-class CompiledSqlglotError(ImportError):
-    """The compiled sqlglot is installed; `pip uninstall sqlglotc` mends it."""
+class CompiledSqlglotError(ConfigError, ImportError):
+    """The compiled sqlglot is installed; `pip uninstall sqlglotc` mends it.
+
+    A ConfigError for the commands, an ImportError for whoever imports the dialect.
+    """
 
 
 def refuse_compiled_build(

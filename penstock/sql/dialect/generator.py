@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.generator import Generator
 
-from penstock.sql.dialect.query import PARTITION_ARGUMENT
+from penstock.sql.dialect.ddl_write import DefinitionGenerator
+from penstock.sql.dialect.relations import RelationGenerator
+from penstock.sql.dialect.statement_writer import StatementWriter
 
 __all__ = ["FlinkGenerator"]
 
@@ -17,7 +19,7 @@ DEFAULT_PRECISION = 2
 """Digits that an interval's first field has unless its unit says more (Calcite)."""
 
 
-class FlinkGenerator(Generator):
+class FlinkGenerator(RelationGenerator, DefinitionGenerator, StatementWriter):
     """The generator of the dialect `flink`."""
 
     TYPE_MAPPING: ClassVar[dict[Any, str]] = {
@@ -29,22 +31,23 @@ class FlinkGenerator(Generator):
         exp.DType.INT: "INT",
     }
     TRANSFORMS: ClassVar[dict[Any, Callable[..., str]]] = {
-        **Generator.TRANSFORMS,
+        **StatementWriter.TRANSFORMS,
+        **DefinitionGenerator.TRANSFORMS,
         exp.CurrentTimestamp: lambda *_: "CURRENT_TIMESTAMP",
         exp.CurrentTime: lambda *_: "CURRENT_TIME",
         exp.Localtime: lambda *_: "LOCALTIME",
         exp.Localtimestamp: lambda *_: "LOCALTIMESTAMP",
-        exp.GroupConcat: lambda self, e: self.func("LISTAGG", e.this, e.args.get("separator")),
         exp.If: lambda self, e: self.func("IF", e.this, e.args.get("true"), e.args.get("false")),
         exp.Stddev: lambda self, e: self.func("STDDEV_SAMP", e.this),
         exp.Variance: lambda self, e: self.func("VAR_SAMP", e.this),
         exp.VariancePop: lambda self, e: self.func("VAR_POP", e.this),
         exp.TryCast: lambda self, e: self.trycast_sql(e),
         exp.Kwarg: lambda self, e: f"{e.name} => {self.sql(e, 'expression')}",
-        exp.Array: lambda self, e: f"ARRAY[{self.expressions(e, flat=True)}]",
     }
     TABLE_HINTS = True
     SUPPORTS_MEDIAN = False
+    SUPPORTS_BETWEEN_FLAGS = True
+    SUPPORTS_WINDOW_EXCLUDE = True
 
     # --- types and literals ---
 
@@ -54,11 +57,22 @@ class FlinkGenerator(Generator):
         kind = expression.this
         if expression.text("kind") == "MULTISET":
             return f"MULTISET<{self.sql(expression.expressions[0])}>{null}"
+        if kind == exp.DType.USERDEFINED:
+            return self._opaque_type(expression) + null
+        if kind == exp.DType.TIMESTAMPTZ:
+            size = self.expressions(expression, flat=True)
+            return f"TIMESTAMP{f'({size})' if size else ''} WITH TIME ZONE{null}"
         if kind == exp.DType.VARBINARY and not expression.expressions:
             return f"BYTES{null}"
         if kind in (exp.DType.VARCHAR, exp.DType.CHAR) and not expression.expressions:
             return f"STRING{null}"  # sqlglot's own inference gives a bare VARCHAR for any text
         return super().datatype_sql(expression) + null
+
+    def _opaque_type(self, kind: exp.DataType) -> str:
+        name, inner = kind.text("kind"), self.expressions(kind, flat=True)
+        if not inner:
+            return name
+        return f"{name}({inner})" if name == "RAW" else f"{name}<{inner}>"
 
     def columndef_sql(self, expression: exp.ColumnDef, sep: str = " ") -> str:
         """A column of a table, or a field of a ROW (whose comment is a bare string)."""
@@ -75,6 +89,7 @@ class FlinkGenerator(Generator):
                 parts.append(f"METADATA FROM {key}" if key else "METADATA")
             else:
                 parts.append(self.sql(kind))
+        parts.append(self.sql(expression, "position"))
         return sep.join(part for part in parts if part)
 
     def computedcolumnconstraint_sql(self, expression: exp.ComputedColumnConstraint) -> str:
@@ -102,57 +117,18 @@ class FlinkGenerator(Generator):
         """Access as it was written (`offset` tells other dialects that arrays count from 1)."""
         return f"{self.sql(expression, 'this')}[{self.expressions(expression, flat=True)}]"
 
-    # --- tables and table functions ---
+    # --- functions ---
 
-    def table_sql(self, expression: exp.Table, sep: str = " AS ") -> str:
-        """A table; a table function in TABLE(...), hints behind the name."""
-        if isinstance(expression.this, exp.Anonymous):
-            alias = self.sql(expression, "alias")
-            joins = self.expressions(expression, key="joins", sep="", flat=True)
-            return f"TABLE({self.sql(expression, 'this')})" + (sep + alias if alias else "") + joins
-        hints = self.expressions(expression, key="hints", sep=" ", flat=True)
-        if not hints:
-            return super().table_sql(expression, sep)
-        bare = expression.copy()
-        bare.set("hints", None)
-        name = self.table_parts(bare)
-        rest = super().table_sql(bare, sep)[len(name) :]
-        return f"{name} {hints}{rest}"
+    def array_sql(self, expression: exp.Array) -> str:
+        """ARRAY[a, b], or ARRAY(query)."""
+        items = expression.expressions
+        query = len(items) == 1 and isinstance(items[0], exp.Query)
+        text = self.expressions(expression, flat=True)
+        return f"ARRAY({text})" if query else f"ARRAY[{text}]"
 
-    def hint_sql(self, expression: exp.Hint) -> str:
-        """/*+ NAME('k'='v') */"""
-        return f"/*+ {self.expressions(expression, flat=True).strip()} */"
-
-    def propertyeq_sql(self, expression: exp.PropertyEQ) -> str:
-        """'k'='v' of a hint."""
-        return f"{self.sql(expression, 'this')}={self.sql(expression, 'expression')}"
-
-    def version_sql(self, expression: exp.Version) -> str:
-        """FOR SYSTEM_TIME AS OF of a temporal join."""
-        return f"FOR SYSTEM_TIME AS OF {self.sql(expression, 'expression')}"
-
-    def anonymous_sql(self, expression: exp.Anonymous) -> str:
-        """A function by its own name; MAP[...] and the arguments of a table function."""
-        name = expression.name.upper()
-        if name == "MAP":
-            return f"MAP[{self.expressions(expression, flat=True)}]"
-        if not isinstance(expression.parent, exp.Table):
-            return super().anonymous_sql(expression)
-        text = ""
-        for argument in expression.expressions:
-            data = argument.expression if isinstance(argument, exp.Kwarg) else argument
-            sql = self._named_table(data) if isinstance(data, exp.Table) else self.sql(data)
-            if isinstance(argument, exp.Kwarg):
-                if argument.name == PARTITION_ARGUMENT:
-                    text += f" PARTITION BY {sql}"
-                    continue
-                sql = f"{argument.name} => {sql}"
-            text += f", {sql}" if text else sql
-        return f"{name}({text})"
-
-    def _named_table(self, table: exp.Table) -> str:
-        hints = self.expressions(table, key="hints", sep=" ", flat=True)
-        return f"TABLE {self.table_parts(table)}" + (f" {hints}" if hints else "")
+    def groupconcat_sql(self, expression: exp.GroupConcat) -> str:
+        """LISTAGG(x, ',')."""
+        return self.func("LISTAGG", expression.this, expression.args.get("separator"))
 
     def extract_sql(self, expression: exp.Extract) -> str:
         """EXTRACT(unit FROM x)."""
@@ -172,43 +148,7 @@ class FlinkGenerator(Generator):
 
     # --- statements ---
 
-    def create_sql(self, expression: exp.Create) -> str:
-        """CREATE TABLE or CREATE VIEW."""
-        found = expression.args.get("properties")
-        properties: list[exp.Expr] = found.expressions if found else []
-        temporary = any(isinstance(p, exp.TemporaryProperty) for p in properties)
-        parts = ["CREATE", "TEMPORARY" if temporary else "", expression.args["kind"]]
-        parts.append("IF NOT EXISTS" if expression.args.get("exists") else "")
-        parts.append(self.sql(expression, "this"))
-        options = []
-        for item in properties:
-            if isinstance(item, exp.SchemaCommentProperty):
-                parts.append(f"COMMENT {self.sql(item, 'this')}")
-            elif isinstance(item, exp.PartitionedByProperty):
-                parts.append(f"PARTITIONED BY {self.sql(item, 'this')}")
-            elif isinstance(item, exp.Property) and not isinstance(item, exp.TemporaryProperty):
-                options.append(f"{self.sql(item, 'this')} = {self.sql(item, 'value')}")
-        if options:
-            parts.append(f"WITH ({', '.join(options)})")
-        if expression.expression:
-            parts.append(f"AS {self.sql(expression, 'expression')}")
-        return " ".join(part for part in parts if part)
-
-    def schema_sql(self, expression: exp.Schema) -> str:
-        """A name and what stands in parentheses behind it."""
-        elements = self.expressions(expression, flat=True)
-        return self.sql(expression, "this") + (f" ({elements})" if elements else "")
-
     def set_sql(self, expression: exp.Set) -> str:
         """SET 'k' = 'v', SET, RESET 'k', RESET."""
         verb = "RESET" if expression.args.get("unset") else "SET"
         return f"{verb} {self.expressions(expression, flat=True)}".strip()
-
-    def show_sql(self, expression: exp.Show) -> str:
-        """SHOW in the forms that the parser knows."""
-        parts = ["SHOW", expression.name, self.sql(expression, "target")]
-        if expression.args.get("db"):
-            parts.append(f"FROM {self.sql(expression, 'db')}")
-        if expression.args.get("like"):
-            parts.append(f"{expression.text('scope_kind')} {self.sql(expression, 'like')}")
-        return " ".join(part for part in parts if part)

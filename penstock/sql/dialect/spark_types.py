@@ -1,6 +1,8 @@
-"""The part of the writer for Spark that writes types and literals, and refuses what Spark cannot say."""
+"""The part of the writer for Spark that writes types, literals and patterns, and refuses what Spark cannot say."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 from sqlglot.generator import Generator
@@ -8,7 +10,27 @@ from sqlglot.generators.spark import SparkGenerator
 
 from penstock.sql.dialect.problems import NodeError
 
-__all__ = ["TYPES", "SparkTypeWriter", "kind_of"]
+__all__ = [
+    "FRACTIONS",
+    "INTEGERS",
+    "TEXTS",
+    "TYPES",
+    "SparkTypeWriter",
+    "decimal_of",
+    "kind_of",
+    "number_kind",
+    "precision_of",
+    "type_of",
+]
+
+INTEGERS = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+FRACTIONS = (exp.DType.FLOAT, exp.DType.DOUBLE)
+TEXTS = (exp.DType.TEXT, exp.DType.CHAR, exp.DType.VARCHAR)
+ATOMS = (exp.Column, exp.Literal, exp.Func, exp.Paren, exp.Null, exp.Boolean, exp.Bracket, exp.Dot)
+ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
+
+LONG = 150
+"""Characters from which an argument that a form repeats is given a name: texts would grow by powers."""
 
 QUERY_HINTS = {
     "BROADCAST": "BROADCAST",
@@ -37,13 +59,61 @@ TYPES = {
 }
 
 
+def type_of(node: exp.Expr | None) -> exp.DataType | None:
+    """The type of a node as far as it is known. What is cut to a unit keeps its type (sqlglot: INT)."""
+    while isinstance(node, exp.Floor | exp.Ceil | exp.Paren):
+        node = node.this
+    return node.type if node is not None else None
+
+
 def kind_of(node: exp.Expr | None) -> exp.DType:
-    """The type of a node as far as it is known."""
-    found = node.type if node is not None else None
+    """The kind of a node's type as far as it is known."""
+    if isinstance(node, exp.Interval):
+        return exp.DType.INTERVAL
+    found = type_of(node)
     return found.this if found and isinstance(found.this, exp.DType) else exp.DType.UNKNOWN
 
 
-def _precision(kind: exp.DataType, default: int) -> int:
+def number_kind(node: exp.Expr | None) -> exp.DType:
+    """The kind of a number as Spark will see it; UNKNOWN if it is not sure.
+
+    sqlglot takes a literal with a point for a DOUBLE, and what is computed of it too; in Flink and in
+    Spark it is a DECIMAL.
+    """
+    if isinstance(node, exp.Paren | exp.Neg | exp.Floor | exp.Ceil):
+        return number_kind(node.this)
+    if isinstance(node, exp.Literal) and not node.is_string and not node.is_int:
+        return exp.DType.DOUBLE if "e" in node.name.lower() else exp.DType.DECIMAL
+    if isinstance(node, ARITHMETIC):
+        return _wider(number_kind(node.this), number_kind(node.expression))
+    kind = kind_of(node)
+    if node is None or kind not in FRACTIONS or isinstance(node, exp.Cast | exp.Column):
+        return kind
+    points = any(number_kind(e) == exp.DType.DECIMAL for e in node.find_all(exp.Literal))
+    return exp.DType.UNKNOWN if points else kind
+
+
+def _wider(left: exp.DType, right: exp.DType) -> exp.DType:
+    kinds = (left, right)
+    if any(kind in FRACTIONS for kind in kinds):
+        return exp.DType.DOUBLE
+    if all(kind in INTEGERS for kind in kinds):
+        return max(kinds, key=INTEGERS.index)
+    known = all(kind in (*INTEGERS, exp.DType.DECIMAL) for kind in kinds)
+    return exp.DType.DECIMAL if known else exp.DType.UNKNOWN
+
+
+def decimal_of(node: exp.Expr) -> tuple[int, int] | None:
+    """Precision and scale where they are declared; None for what is computed, and for other types."""
+    found = node.type if isinstance(node, exp.Column | exp.Cast | exp.Dot) else None
+    if found is None or found.this != exp.DType.DECIMAL:
+        return None
+    sizes = [int(size.name) for size in found.expressions]
+    return (sizes[0], sizes[1] if len(sizes) > 1 else 0) if sizes else (10, 0)
+
+
+def precision_of(kind: exp.DataType, default: int) -> int:
+    """The one number of a type, such as the 3 of TIMESTAMP(3)."""
     return int(kind.expressions[0].name) if kind.expressions else default
 
 
@@ -61,10 +131,6 @@ class SparkTypeWriter(SparkGenerator):
     def matchrecognize_sql(self, expression: exp.MatchRecognize) -> str:
         """MATCH_RECOGNIZE."""
         raise NodeError("MATCH_RECOGNIZE is not supported", expression)
-
-    def similarto_sql(self, expression: exp.SimilarTo) -> str:
-        """SIMILAR TO."""
-        raise NodeError("SIMILAR TO is not supported", expression, "use REGEXP(value, pattern)")
 
     def lateral_sql(self, expression: exp.Lateral) -> str:
         """LATERAL (query) is Spark's too; LATERAL TABLE(function) is not."""
@@ -103,7 +169,7 @@ class SparkTypeWriter(SparkGenerator):
         if kind == exp.DType.DECIMAL:
             return f"DECIMAL({', '.join(inner) or '10, 0'})"
         if kind == exp.DType.TIME:
-            return f"TIME({min(_precision(expression, 0), 6)})"
+            return f"TIME({min(precision_of(expression, 0), 6)})"
         if kind == exp.DType.INTERVAL:
             return f"INTERVAL {inner[0]}" if inner else "INTERVAL DAY TO SECOND"
         if kind not in TYPES:
@@ -123,30 +189,27 @@ class SparkTypeWriter(SparkGenerator):
     def like_sql(self, expression: exp.Like) -> str:
         r"""LIKE; Flink has no escape unless one is named, Spark has \."""
         pattern = expression.expression
-        if isinstance(pattern, exp.Literal) and "\\" in pattern.name:
+        word = "NOT LIKE" if expression.args.get("negate") else "LIKE"
+        if isinstance(expression.parent, exp.Escape):
+            return self.binary(expression, word)
+        if isinstance(pattern, exp.Literal):
             doubled = exp.Literal.string(pattern.name.replace("\\", "\\\\"))
-            return f"{self.sql(expression, 'this')} LIKE {self.sql(doubled)}"
-        return self.binary(expression, "LIKE")
+            return f"{self.sql(expression, 'this')} {word} {self.sql(doubled)}"
+        return f"{self.binary(expression, word)} ESCAPE '\\0'"
 
-    def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
-        """CAST and TRY_CAST; lengths of CHAR and VARCHAR cut and pad, as in Flink."""
-        to: exp.DataType = expression.args["to"]
-        plain = f"{safe_prefix or ''}CAST({self.sql(expression, 'this')} AS {self.sql(to)})"
-        if to.this not in (exp.DType.TEXT, exp.DType.CHAR, exp.DType.VARCHAR):
-            return plain
-        text = self._to_string(expression.this) or plain
-        if to.this == exp.DType.CHAR:
-            return f"rpad({text}, {_precision(to, 1)}, ' ')"
-        return f"left({text}, {_precision(to, 1)})" if to.expressions else text
+    # --- what other parts of the writer are made of ---
 
-    def _to_string(self, value: exp.Expr) -> str | None:
-        """Flink's text of a value where Spark's differs; None where they agree or nothing is known."""
-        kind = kind_of(value)
-        if kind == exp.DType.BOOLEAN:
-            return f"upper(CAST({self.sql(value)} AS STRING))"
-        if kind in (exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ):
-            assert value.type is not None
-            digits = min(_precision(value.type, 6), 6)
-            fraction = "." + "S" * digits if digits else ""
-            return f"date_format({self.sql(value)}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
-        return None
+    def _operand(self, node: exp.Expr) -> str:
+        """A node's text, safe to stand beside an operator."""
+        atom = isinstance(node, ATOMS) and not isinstance(node, exp.Binary)
+        return self.sql(node) if atom else f"({self.sql(node)})"
+
+    def _let(self, texts: Sequence[str], build: Callable[[Sequence[str]], str]) -> str:
+        """What `build` makes of the texts, of which it may repeat each; long ones stand for themselves once."""
+        depth = max((text.count(" -> ") for text in texts), default=0)
+        names = [f"__v{depth}_{n}" if len(t) > LONG else t for n, t in enumerate(texts)]
+        sql = build(names)
+        for name, text in zip(names, texts, strict=True):
+            if name != text:
+                sql = f"transform(array({text}), {name} -> {sql})[0]"
+        return sql

@@ -10,7 +10,7 @@ from sqlglot.tokens import Tokenizer
 __all__ = ["FlinkTokenizer"]
 
 # The words that Flink's grammar treats as keywords, out of the many of sqlglot's base: a word that
-# is a keyword elsewhere only (ENUM, PIVOT, QUALIFY, ...) can name a column here.
+# is a keyword elsewhere only (ENUM, PIVOT, ...) can name a column here.
 WORDS = (
     "ALL", "ALTER", "ANALYZE", "AND", "ANY", "ARRAY", "AS", "ASC", "BEGIN", "BETWEEN", "BIGINT",
     "BINARY", "BOOLEAN", "CASE", "CHAR", "COLLATE", "COLUMN", "CONSTRAINT", "CREATE", "CROSS",
@@ -21,9 +21,9 @@ WORDS = (
     "INTERSECT", "INTERVAL", "INTO", "IS", "JOIN", "LATERAL", "LEFT", "LIKE", "LIMIT", "LOAD",
     "LOCALTIME", "LOCALTIMESTAMP", "MAP", "MERGE", "NATURAL", "NEXT", "NOT", "NULL", "NUMERIC",
     "OFFSET", "ON", "OR", "ORDINALITY", "OUTER", "OVER", "OVERLAPS", "OVERWRITE", "PARTITION",
-    "PERCENT", "PROCEDURE", "RANGE", "RECURSIVE", "RENAME", "REPLACE", "RIGHT", "ROLLUP", "ROW",
+    "PERCENT", "PROCEDURE", "QUALIFY", "RANGE", "RECURSIVE", "RENAME", "REPLACE", "RIGHT", "ROLLUP", "ROW",
     "ROWS", "SELECT", "SET", "SHOW", "SMALLINT", "SOME", "STRING", "TABLE", "TABLESAMPLE",
-    "TEMPORARY", "THEN", "TIME", "TINYINT", "TRUE", "TRUNCATE", "UNION", "UNIQUE", "UNKNOWN",
+    "TEMPORARY", "THEN", "TIME", "TINYINT", "TRUE", "TRUNCATE", "UNION", "UNIQUE",
     "UNNEST", "UPDATE", "USE", "USING", "VALUES", "VARBINARY", "VARCHAR", "VARIANT", "VIEW",
     "WHEN", "WHERE", "WINDOW", "WITH",
 )  # fmt: skip
@@ -32,6 +32,8 @@ PHRASES = (
     "SIMILAR TO",
 )  # fmt: skip
 SIGNS = ("||", ">=", "<=", "<>", "!=", "=>", Tokenizer.HINT_START)
+STRANGE = ("&", "^", "~", "@", "#", "!", "\\")
+"""Signs that Flink's grammar has no use for; sqlglot's base has, for operators of other dialects."""
 
 
 class FlinkTokenizer(Tokenizer):
@@ -49,6 +51,10 @@ class FlinkTokenizer(Tokenizer):
     HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("x'", "'"), ("X'", "'")]
     UNICODE_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("U&'", "'"), ("u&'", "'")]
     COMMANDS: ClassVar[set[TokenType]] = set()
+    SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {
+        **{sign: kind for sign, kind in Tokenizer.SINGLE_TOKENS.items() if sign != "$"},
+        **dict.fromkeys(STRANGE, TokenType.UNKNOWN),
+    }
     TOKENS_PRECEDING_HINT: ClassVar[set[TokenType]] = set(TokenType)
 
     KEYWORDS: ClassVar[dict[str, TokenType]] = {

@@ -1,14 +1,14 @@
 """Writes Flink's trees as Spark SQL 4.2, with Flink's meaning where the two differ.
 
-Functions come from the table in functions.py; here are the nodes whose form depends on types or has
-a syntax of its own. Types are those that sqlglot inferred (`node.type`, put there by bind.py): where
-a form hangs on a type that is not known, the query is refused rather than guessed at.
+Functions come from the table in functions.py; nodes whose form depends on types or has a syntax of its own
+are methods of the writer's parts (write_*.py, each on top of the one before). Types are those that sqlglot
+inferred (`node.type`, put there by bind.py): where a form hangs on a type that is not known, the query is
+refused rather than guessed at.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -19,34 +19,23 @@ from sqlglot.errors import UnsupportedError as SqlglotUnsupportedError
 from sqlglot.generators.spark import SparkGenerator
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.sql.dialect.functions import (
-    FUNCTIONS,
-    MAX_MILLIS,
-    MAX_SECONDS,
-    MIN_MILLIS,
-    MIN_SECONDS,
-)
+from penstock.sql.dialect.functions import FUNCTIONS
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.query import WINDOW_FUNCTIONS
-from penstock.sql.dialect.spark_types import TYPES, SparkTypeWriter, kind_of
+from penstock.sql.dialect.spark_types import kind_of
+from penstock.sql.dialect.write_aggregates import AggregateWriter
 from penstock.sql.positions import span_of
 
 __all__ = ["to_spark_query", "write_spark"]
 
-INTEGERS = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
-WHOLE_NAMES = "'tinyint', 'smallint', 'int', 'bigint'"
-ATOMS = (exp.Column, exp.Literal, exp.Func, exp.Paren, exp.Null, exp.Boolean, exp.Bracket, exp.Dot)
-EXTRACTED = (
-    "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "HOUR", "MINUTE", "SECOND",
-)  # fmt: skip
-
-FIXED_UNITS = {
-    "SECOND": "1' SECOND", "MINUTE": "1' MINUTE", "HOUR": "1' HOUR", "DAY": "1' DAY", "WEEK": "7' DAY",
-}  # fmt: skip
 REPLACED = (
     exp.Select, exp.Table, exp.Unnest, exp.If, exp.TryCast, exp.GroupConcat, exp.With, exp.Array,
-    exp.Map, exp.Floor, exp.Ceil, exp.StrPosition,
+    exp.Map, exp.Floor, exp.Ceil, exp.StrPosition, exp.Avg, exp.Stddev, exp.StddevPop, exp.StddevSamp,
+    exp.Variance, exp.VariancePop, exp.FirstValue, exp.LastValue, exp.JSONExtract, exp.JSONObject,
+    exp.JSONArray, exp.JSONObjectAgg, exp.JSONArrayAgg, exp.JSONExists, exp.JSONValue, exp.Overlaps,
+    exp.SimilarTo, exp.Escape, exp.Grouping, exp.Substring, exp.Overlay, exp.Mod, exp.Is,
 )  # fmt: skip
+"""Nodes for which sqlglot's writer has a function of its own, in front of its methods."""
 
 
 def write_spark(tree: exp.Expr) -> str:
@@ -68,7 +57,7 @@ def to_spark_query(query: exp.Expr) -> str:
         raise UnsupportedError(error.message, hint=error.hint, span=span) from None
 
 
-class SparkWriter(SparkTypeWriter):
+class SparkWriter(AggregateWriter):
     """sqlglot's writer for Spark, corrected to Flink's meaning."""
 
     TRANSFORMS: ClassVar[dict[Any, Callable[..., str]]] = {
@@ -97,25 +86,6 @@ class SparkWriter(SparkTypeWriter):
 
     # --- operators ---
 
-    def div_sql(self, expression: exp.Div) -> str:
-        """A / b; of two whole numbers the quotient is whole, rounded towards zero."""
-        left, right = expression.left, expression.right
-        kinds = (kind_of(left), kind_of(right))
-        if all(kind in INTEGERS for kind in kinds):
-            result = TYPES[max(kinds, key=INTEGERS.index)]
-            return f"CAST({self.sql(left)} DIV {self.sql(right)} AS {result})"
-        fractions = (exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL)
-        if exp.DType.UNKNOWN not in kinds or any(kind in fractions for kind in kinds):
-            return f"{self.sql(left)} / {self.sql(right)}"
-        # Left to Spark, which knows the types: the value is Flink's, its type DOUBLE.
-        a, b = self._operand(left), self._operand(right)
-        whole = " AND ".join(
-            f"typeof({x}) IN ({WHOLE_NAMES})"
-            for x, kind in ((a, kinds[0]), (b, kinds[1]))
-            if kind == exp.DType.UNKNOWN
-        )
-        return f"CASE WHEN {whole} THEN round(({a} - {a} % {b}) / {b}) ELSE {a} / {b} END"
-
     def bracket_sql(self, expression: exp.Bracket) -> str:
         """array[i] counted from 1 and map[key]; NULL where there is none."""
         this, index = expression.this, expression.expressions[0]
@@ -139,126 +109,47 @@ class SparkWriter(SparkTypeWriter):
     def anonymous_sql(self, expression: exp.Anonymous) -> str:
         """A function by the table; one that is not there may be the user's own."""
         name = expression.name.upper()
-        special = getattr(self, f"_{name.lower()}", None) if name in SPECIAL else None
-        if special:
-            return str(special(expression))
         if name in WINDOW_FUNCTIONS and isinstance(expression.parent, exp.Table):
             raise NodeError(f"{name} stands where no window is planned", expression)
-        row = FUNCTIONS.get(name)
-        if row is None:
+        if name not in FUNCTIONS:
             return super().anonymous_sql(expression)
-        if row.refusal is not None:
-            raise NodeError(f"{name} is not supported", expression, row.refusal)
-        return self._filled(name, expression)
+        return self._by_table(name, expression)
 
     def anonymousaggfunc_sql(self, expression: exp.AnonymousAggFunc) -> str:
         """An aggregate by the table, or one of Spark's own that the planner wrote."""
         name = expression.name.upper()
         if name not in FUNCTIONS:
             return self.func(expression.name, *expression.expressions)
-        return self._filled(name, expression)
+        return self._by_table(name, expression)
 
-    def _filled(self, name: str, call: exp.Expr) -> str:
+    def _by_table(self, name: str, call: exp.Expr) -> str:
         row, arguments = FUNCTIONS[name], call.expressions
-        form = row.form(len(arguments))
-        if form is None:
-            raise NodeError(f"{name} takes {row.arities} arguments, not {len(arguments)}", call)
-        texts = [self._operand(argument) for argument in arguments]
-        return form.format(*texts, **{"*": ", ".join(self.sql(a) for a in arguments)})
-
-    def _operand(self, node: exp.Expr) -> str:
-        """A node's text, safe to stand beside an operator."""
-        atom = isinstance(node, ATOMS) and not isinstance(node, exp.Binary)
-        return self.sql(node) if atom else f"({self.sql(node)})"
-
-    def _to_timestamp_ltz(self, call: exp.Anonymous) -> str:
-        arguments = call.expressions
-        precision = arguments[1] if len(arguments) == 2 else None
-        numeric = kind_of(arguments[0]) in exp.DataType.NUMERIC_TYPES if arguments else False
-        if len(arguments) == 1 and numeric:
-            precision = exp.Literal.number(3)
-        if precision is None or not precision.is_int or precision.name not in ("0", "3"):
+        if row.refusal is not None:
+            raise NodeError(f"{name} is not supported", call, row.refusal)
+        if not row.takes(len(arguments)):
+            count = len(arguments) or "none"
             raise NodeError(
-                "TO_TIMESTAMP_LTZ of anything but an epoch number is not supported",
+                f"{name} takes {row.arities}, not {count}",
                 call,
-                "write TO_TIMESTAMP_LTZ(epoch, 0) for seconds, (epoch, 3) for milliseconds",
+                f"write for instance {row.example}",
             )
-        value = self._operand(arguments[0])
-        low, high, millis = MIN_MILLIS, MAX_MILLIS, f"CAST({value} AS BIGINT)"
-        if precision.name == "0":
-            low, high, millis = MIN_SECONDS, MAX_SECONDS, f"CAST({value} * 1000L AS BIGINT)"
-        return f"timestamp_millis(CASE WHEN {value} BETWEEN {low}L AND {high}L THEN {millis} END)"
+        if row.aggregate:
+            return self._call(call)
+        if row.method:
+            return str(getattr(self, f"_{name.lower()}")(call))
+        form = row.form(len(arguments))
+        assert form is not None, "a function that takes these arguments has a form"
+        return self._filled(form, arguments)
 
-    def _timestampadd(self, call: exp.Anonymous) -> str:
-        unit, amount, value = self._unit_call(call)
-        sql = f"timestampadd({unit.name}, {self.sql(amount)}, {self.sql(value)})"
-        day = unit.name in ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
-        return f"CAST({sql} AS DATE)" if day and kind_of(value) == exp.DType.DATE else sql
-
-    def _timestampdiff(self, call: exp.Anonymous) -> str:
-        unit, first, last = self._unit_call(call)
-        local = kind_of(first) == kind_of(last) == exp.DType.TIMESTAMPNTZ
-        if local and unit.name in FIXED_UNITS:
-            # timestampdiff would go through the session's zone, where an hour may be missing
-            since = f"({self._operand(last)} - {self._operand(first)})"
-            return f"CAST({since} DIV INTERVAL '{FIXED_UNITS[unit.name]} AS INT)"
-        return f"CAST(timestampdiff({unit.name}, {self.sql(first)}, {self.sql(last)}) AS INT)"
-
-    @staticmethod
-    def _unit_call(call: exp.Anonymous) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
-        if len(call.expressions) != 3:
-            raise NodeError(f"{call.name} takes a unit and two arguments", call)
-        unit, first, second = call.expressions
-        return unit, first, second
-
-    def extract_sql(self, expression: exp.Extract) -> str:
-        """EXTRACT gives a BIGINT; seconds are whole."""
-        if expression.name not in EXTRACTED:
-            raise NodeError(f"EXTRACT({expression.name} ...) is not supported", expression)
-        value = self.sql(expression, "expression")
-        return f"CAST(extract({expression.name} FROM {value}) AS BIGINT)"
-
-    def floor_sql(self, expression: exp.Floor) -> str:
-        """FLOOR(x) and FLOOR(time TO unit)."""
-        value, unit = expression.this, expression.args.get("to")
-        if unit is None:
-            return self.func("FLOOR", value)
-        kind = kind_of(value)
-        cut = f"date_trunc('{unit.name.upper()}', {self.sql(value)})"
-        if kind in (exp.DType.TIMESTAMPNTZ, exp.DType.DATE):
-            return f"CAST({cut} AS {TYPES[kind]})"
-        if kind != exp.DType.TIMESTAMPLTZ:
-            raise NodeError(
-                "FLOOR(... TO ...) of a value whose type could not be told",
-                expression,
-                "cast it first",
-            )
-        return cut
-
-    def ceil_sql(self, expression: exp.Ceil) -> str:
-        """CEIL(x)."""
-        if expression.args.get("to"):
-            raise NodeError("CEIL(... TO ...) is not supported", expression)
-        return self.func("CEIL", expression.this)
-
-    def strposition_sql(self, expression: exp.StrPosition) -> str:
-        """POSITION(x IN y)."""
-        return self.func("LOCATE", expression.args["substr"], expression.this)
-
-    def jsonvalue_sql(self, expression: exp.JSONValue) -> str:
-        """JSON_VALUE of a scalar, NULL where there is none or it is malformed."""
-        condition = expression.args.get("on_condition")
-        if condition and {str(v) for v in condition.args.values() if v} - {
-            "NULL ON EMPTY",
-            "NULL ON ERROR",
-        }:
-            raise NodeError("only NULL ON EMPTY and NULL ON ERROR are supported", expression)
-        path = expression.args["path"]
-        if path.is_string:
-            path = exp.Literal.string(re.sub(r"^(lax|strict)\s+", "", path.name))
-        found = self.func("get_json_object", expression.this, path)
-        returning = expression.args.get("returning")
-        return f"TRY_CAST({found} AS {self.sql(returning)})" if returning else found
+    def _filled(self, form: str, arguments: Sequence[exp.Expr]) -> str:
+        if "{*}" in form or "{rest}" in form:
+            texts = [self.sql(argument) for argument in arguments]
+            words = {"*": ", ".join(texts), "rest": ", ".join(texts[1:])}
+            return form.format(*(self._operand(a) for a in arguments), **words)
+        texts = [self._operand(argument) for argument in arguments]
+        repeated = any(form.count(f"{{{n}}}") > 1 for n in range(len(texts)))
+        fill = form.format
+        return self._let(texts, lambda v: fill(*v)) if repeated else fill(*texts)
 
     def unnest_sql(self, expression: exp.Unnest) -> str:
         """UNNEST in FROM: a row becomes columns, a map key and value."""
@@ -272,43 +163,6 @@ class SparkWriter(SparkTypeWriter):
         alias = self.sql(expression, "alias")
         call = self.func("inline" if rows else "explode", value)
         return f"LATERAL {call}" + (f" AS {alias}" if alias else "")
-
-    # --- aggregates ---
-
-    def groupconcat_sql(self, expression: exp.GroupConcat) -> str:
-        """LISTAGG joins by a comma unless told otherwise."""
-        separator = self.sql(expression, "separator") or "','"
-        return f"listagg({self.sql(expression, 'this')}, {separator})"
-
-    def avg_sql(self, expression: exp.Avg) -> str:
-        """AVG of whole numbers is whole."""
-        return self._whole_average(expression, self.func("AVG", expression.this))
-
-    def filter_sql(self, expression: exp.Filter) -> str:
-        """FILTER (WHERE ...), in front of RESPECT NULLS."""
-        call, nulls, _ = self.sql(expression, "this").partition(" RESPECT NULLS")
-        where = self.sql(expression, "expression").strip()
-        return self._whole_average(expression, f"{call} FILTER ({where}){nulls}")
-
-    def window_sql(self, expression: exp.Window) -> str:
-        """OVER (...)."""
-        return self._whole_average(expression, super().window_sql(expression))
-
-    def _whole_average(self, node: exp.Expr, sql: str) -> str:
-        core = node
-        while isinstance(core, exp.Filter | exp.Window):
-            core = core.this
-        outermost = (
-            not isinstance(node.parent, exp.Filter | exp.Window) or node.parent.this is not node
-        )
-        if not (isinstance(core, exp.Avg) and outermost):
-            return sql
-        value = core.this.expressions[0] if isinstance(core.this, exp.Distinct) else core.this
-        kind = kind_of(value)
-        return f"CAST({sql} AS {TYPES[kind]})" if kind in INTEGERS else sql
-
-
-SPECIAL = ("TO_TIMESTAMP_LTZ", "TIMESTAMPADD", "TIMESTAMPDIFF")
 
 
 class PenstockSpark(Spark):

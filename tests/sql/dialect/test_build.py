@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 
+from penstock.catalog.errors import ConfigError
 from penstock.sql.dialect.build import CompiledSqlglotError, refuse_compiled_build
 
 
@@ -14,8 +15,10 @@ def test_a_compiled_module_is_refused_with_the_remedy() -> None:
     compiled = ModuleType("sqlglot.parser")
     compiled.__file__ = "site-packages/sqlglot/parser.cpython-311-x86_64-linux-gnu.so"
 
-    with pytest.raises(CompiledSqlglotError, match="pip uninstall -y sqlglotc"):
+    with pytest.raises(CompiledSqlglotError, match="pip uninstall -y sqlglotc") as caught:
         refuse_compiled_build((compiled,))
+
+    assert isinstance(caught.value, ConfigError), "the commands say it without a traceback"
 
 
 def test_the_plain_build_passes() -> None:

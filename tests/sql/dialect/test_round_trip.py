@@ -45,7 +45,7 @@ SELECT * FROM t, LATERAL TABLE(f(x)) AS u (x)
 SELECT U&'\0041' || U&'!0041' UESCAPE '!' || 'it''s \n', X'1F', 1.5, 1e3
 SELECT a FROM t GROUP BY GROUPING SETS ((a), (b)) HAVING COUNT(*) > 1 ORDER BY a LIMIT 10
 SELECT a FROM t GROUP BY CUBE (a, b)
-SELECT enum, pivot, qualify, file, format FROM t
+SELECT enum, pivot, unknown, file, format, type, value, `end` FROM t
 VALUES (1, 'a'), (2, 'b')
 SELECT t.* FROM t MATCH_RECOGNIZE (PARTITION BY a ORDER BY ts MEASURES A.x AS y ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (A B+) DEFINE A AS A.x > 1) AS m
 """

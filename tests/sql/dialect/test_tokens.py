@@ -45,4 +45,14 @@ def test_offsets_are_those_of_the_text() -> None:
 
 def test_words_that_are_keywords_elsewhere_are_names() -> None:
     """ENUM, PIVOT and the like mean nothing in Flink."""
-    assert {kind for kind, _ in kinds("enum pivot qualify file semi")} == {TokenType.VAR}
+    assert {kind for kind, _ in kinds("enum pivot unknown file semi")} == {TokenType.VAR}
+
+
+def test_signs_that_flink_does_not_know_are_no_operators() -> None:
+    """They are an error at their place, not another dialect's operator."""
+    assert {kind for kind, _ in kinds("& ^ ~ @ # ! \\")} == {TokenType.UNKNOWN}
+
+
+def test_a_dollar_is_a_letter() -> None:
+    """As in Calcite's identifiers."""
+    assert kinds("a$b") == [(TokenType.VAR, "a$b")]

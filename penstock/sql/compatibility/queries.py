@@ -1,0 +1,217 @@
+"""The forms of a query: clauses, windows, joins, set operations; what streams do with each is in the notes."""
+
+from __future__ import annotations
+
+from penstock.sql.compatibility.row import Kind, Row, Status
+
+__all__ = ["HINTS", "QUERIES"]
+
+UPDATING = "on a stream it keeps its results up to date: the sink has to take updates"
+BOUNDED = "for tables that have an end"
+MAINTAINED = "state is kept beside the checkpoint; the sink has to take updates"
+CLOSED = "rows come when the watermark closes the window, and never change"
+
+
+def _row(name: str, example: str, status: Status, note: str = "") -> Row:
+    return Row(Kind.QUERY, name, example, status, note)
+
+
+def _hint(name: str, example: str, status: Status, note: str = "") -> Row:
+    return Row(Kind.HINT, name, example, status, note)
+
+
+BLOCKS: tuple[Row, ...] = (
+    _row("SELECT ... FROM ... WHERE", "SELECT auction, price FROM bids WHERE price > 100", Status.NATIVE),
+    _row("SELECT without FROM", "SELECT 1 AS one, 'a' AS letter", Status.NATIVE),
+    _row("SELECT ALL", "SELECT ALL auction FROM bids", Status.NATIVE),
+    _row("SELECT *", "SELECT *, price * 2 AS twice FROM people CROSS JOIN (VALUES (1)) AS v (price)", Status.NATIVE),
+    _row("aliases", "SELECT b.auction AS a, b.price p FROM bids AS b", Status.NATIVE),
+    _row("quoted names", "SELECT `auction` AS `the auction` FROM `bids`", Status.NATIVE),
+    _row("fields of rows", "SELECT b.item.id, item.name FROM bids AS b", Status.NATIVE),
+    _row("elements of arrays and maps", "SELECT tags[1], attributes['x'] FROM bids", Status.TRANSLATE,
+         "arrays count from 1; NULL where there is none, as in Flink"),
+    _row("VALUES", "VALUES (1, 'a'), (2, 'b')", Status.NATIVE),
+    _row("VALUES in FROM", "SELECT v.id FROM (VALUES (1, 'a'), ROW(2, 'b')) AS v (id, name)", Status.NATIVE),
+    _row("TABLE name", "TABLE people", Status.TRANSLATE, "as SELECT * FROM people"),
+    _row("subquery in FROM", "SELECT a FROM (SELECT auction AS a FROM bids) AS s", Status.NATIVE),
+    _row("scalar subquery", "SELECT (SELECT MAX(id) FROM people) AS m", Status.NATIVE, BOUNDED),
+    _row("view", "SELECT auction FROM expensive", Status.OWN),
+    _row("WITH", "WITH a (x) AS (SELECT auction FROM bids), b AS (SELECT x FROM a) SELECT x FROM b", Status.NATIVE),
+    _row("WITH RECURSIVE", "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT n FROM r",
+         Status.REFUSE, "WITH RECURSIVE is not supported"),
+    _row("SELECT DISTINCT", "SELECT DISTINCT category FROM auctions", Status.OWN, UPDATING),
+    _row("ORDER BY", "SELECT id, name FROM people ORDER BY name DESC NULLS LAST, id", Status.NATIVE,
+         f"{BOUNDED}; NULL is the smallest value, as in Flink"),
+    _row("LIMIT", "SELECT id FROM people LIMIT 5", Status.NATIVE, BOUNDED),
+    _row("LIMIT ALL", "SELECT id FROM people LIMIT ALL", Status.NATIVE),
+    _row("OFFSET", "SELECT id FROM people ORDER BY id LIMIT 5 OFFSET 2", Status.NATIVE, BOUNDED),
+    _row("FETCH", "SELECT id FROM people ORDER BY id OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY", Status.NATIVE, BOUNDED),
+    _row("UNION ALL", "SELECT auction FROM bids UNION ALL SELECT id FROM auctions", Status.NATIVE),
+    _row("UNION", "SELECT id FROM people UNION SELECT 1", Status.NATIVE, BOUNDED),
+    _row("INTERSECT", "SELECT id FROM people INTERSECT SELECT 1", Status.NATIVE, BOUNDED),
+    _row("INTERSECT ALL", "SELECT id FROM people INTERSECT ALL SELECT 1", Status.NATIVE, BOUNDED),
+    _row("EXCEPT", "SELECT id FROM people EXCEPT SELECT 1", Status.NATIVE, BOUNDED),
+    _row("EXCEPT ALL", "SELECT id FROM people EXCEPT ALL SELECT 1", Status.NATIVE, BOUNDED),
+    _row("IN (list)", "SELECT auction FROM bids WHERE channel IN ('a', 'b')", Status.NATIVE),
+    _row("IN (query)", "SELECT name FROM people WHERE id IN (SELECT 1)", Status.NATIVE, BOUNDED),
+    _row("EXISTS", "SELECT name FROM people AS p WHERE EXISTS (SELECT 1 FROM people AS q WHERE q.id = p.id)",
+         Status.NATIVE, BOUNDED),
+    _row("QUALIFY",
+         "SELECT id, name FROM people QUALIFY ROW_NUMBER() OVER (PARTITION BY name ORDER BY id) = 1",
+         Status.NATIVE, BOUNDED),
+)  # fmt: skip
+
+GROUPS: tuple[Row, ...] = (
+    _row("GROUP BY", "SELECT auction, COUNT(*) AS bids, MAX(price) AS best FROM bids GROUP BY auction",
+         Status.OWN, UPDATING),
+    _row("aggregate without GROUP BY", "SELECT COUNT(*) AS n FROM people", Status.NATIVE, BOUNDED),
+    _row("HAVING", "SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction HAVING COUNT(*) > 2",
+         Status.OWN, UPDATING),
+    _row("FILTER", "SELECT auction, COUNT(*) FILTER (WHERE price > 9) AS n FROM bids GROUP BY auction",
+         Status.OWN, UPDATING),
+    _row("DISTINCT aggregate", "SELECT COUNT(DISTINCT name) AS names FROM people", Status.NATIVE, BOUNDED),
+    _row("GROUPING SETS", "SELECT name, since, COUNT(*) AS n FROM people GROUP BY GROUPING SETS ((name), (since), ())",
+         Status.NATIVE, BOUNDED),
+    _row("ROLLUP", "SELECT name, since, COUNT(*) AS n FROM people GROUP BY ROLLUP (name, since)",
+         Status.NATIVE, BOUNDED),
+    _row("CUBE", "SELECT name, since, COUNT(*) AS n FROM people GROUP BY CUBE (name, since)", Status.NATIVE, BOUNDED),
+    _row("OVER", "SELECT id, SUM(id) OVER (PARTITION BY name ORDER BY since ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) "
+         "AS s FROM people", Status.NATIVE, BOUNDED),
+    _row("OVER on a stream",
+         "SELECT auction, SUM(price) OVER (PARTITION BY auction ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING "
+         "AND CURRENT ROW) AS s FROM bids", Status.REFUSE, "not supported"),
+    _row("WINDOW", "SELECT id, COUNT(*) OVER w AS n FROM people WINDOW w AS (PARTITION BY name ORDER BY id)",
+         Status.NATIVE, BOUNDED),
+    _row("Top-N",
+         "SELECT auction, price, rn FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY "
+         "price DESC) AS rn FROM bids) WHERE rn <= 3", Status.OWN, UPDATING),
+    _row("deduplication, first row",
+         "SELECT auction, price FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts) AS "
+         "rn FROM bids) WHERE rn = 1", Status.OWN, UPDATING),
+    _row("deduplication, last row",
+         "SELECT auction, price FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts DESC) "
+         "AS rn FROM bids) WHERE rn = 1", Status.OWN, UPDATING),
+    _row("aggregate of an aggregate",
+         "SELECT n, COUNT(*) AS auctions FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction) GROUP BY n",
+         Status.OWN, MAINTAINED),
+)  # fmt: skip
+
+WINDOWS: tuple[Row, ...] = (
+    _row("TUMBLE", "SELECT window_start, window_end, SUM(price) AS total FROM TABLE(TUMBLE(TABLE bids, "
+         "DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end", Status.TRANSLATE, CLOSED),
+    _row("TUMBLE with an offset",
+         "SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR, "
+         "INTERVAL '5' MINUTE)) GROUP BY window_start, window_end", Status.TRANSLATE, CLOSED),
+    _row("TUMBLE by names",
+         "SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), "
+         "SIZE => INTERVAL '10' MINUTES)) GROUP BY window_start, window_end", Status.TRANSLATE, CLOSED),
+    _row("TUMBLE without TABLE(...)",
+         "SELECT window_end, COUNT(*) AS n FROM TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE) "
+         "GROUP BY window_start, window_end", Status.TRANSLATE, CLOSED),
+    _row("HOP", "SELECT window_end, COUNT(*) AS n FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, "
+         "INTERVAL '10' MINUTE)) GROUP BY window_start, window_end", Status.TRANSLATE, CLOSED),
+    _row("CUMULATE",
+         "SELECT window_end, COUNT(*) AS n FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, "
+         "INTERVAL '10' MINUTE)) GROUP BY window_start, window_end", Status.OWN, CLOSED),
+    _row("SESSION",
+         "SELECT auction, window_end, COUNT(*) AS n FROM TABLE(SESSION(TABLE bids PARTITION BY auction, "
+         "DESCRIPTOR(ts), INTERVAL '5' MINUTE)) GROUP BY auction, window_start, window_end", Status.TRANSLATE, CLOSED),
+    _row("window over a window",
+         "SELECT w.window_start, SUM(n) AS total FROM TABLE(TUMBLE((SELECT window_time, COUNT(*) AS n FROM "
+         "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end, "
+         "window_time), DESCRIPTOR(window_time), INTERVAL '1' HOUR)) AS w GROUP BY w.window_start, w.window_end",
+         Status.TRANSLATE, CLOSED),
+    _row("window join",
+         "SELECT l.auction, r.seller FROM (SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), "
+         "INTERVAL '10' MINUTE))) AS l JOIN (SELECT * FROM TABLE(TUMBLE(TABLE "
+         "auctions, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS r ON l.auction = r.id AND "
+         "l.window_start = r.window_start AND l.window_end = r.window_end", Status.TRANSLATE),
+    _row("window Top-N",
+         "SELECT auction, price, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end "
+         "ORDER BY price DESC) AS rn FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) "
+         "WHERE rn <= 3", Status.OWN, CLOSED),
+    _row("legacy group window",
+         "SELECT TUMBLE_START(ts, INTERVAL '1' HOUR) AS s, COUNT(*) AS n FROM bids GROUP BY "
+         "TUMBLE(ts, INTERVAL '1' HOUR)", Status.REFUSE, "write a windowing table function"),
+)  # fmt: skip
+
+JOINS: tuple[Row, ...] = (
+    _row("INNER JOIN", "SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id",
+         Status.NATIVE, "of two streams: rows are kept for ever, unless the times are bounded (interval join)"),
+    _row("LEFT JOIN", "SELECT p.name, q.since FROM people AS p LEFT OUTER JOIN people AS q ON p.id = q.id",
+         Status.NATIVE, BOUNDED),
+    _row("RIGHT JOIN", "SELECT p.name, q.since FROM people AS p RIGHT JOIN people AS q ON p.id = q.id",
+         Status.NATIVE, BOUNDED),
+    _row("FULL JOIN", "SELECT p.name, q.since FROM people AS p FULL JOIN people AS q ON p.id = q.id",
+         Status.NATIVE, BOUNDED),
+    _row("CROSS JOIN", "SELECT p.name, v.x FROM people AS p CROSS JOIN (VALUES (1), (2)) AS v (x)", Status.NATIVE,
+         BOUNDED),
+    _row("NATURAL JOIN", "SELECT id FROM people NATURAL JOIN (SELECT 1 AS id) AS one", Status.NATIVE, BOUNDED),
+    _row("JOIN ... USING", "SELECT p.name FROM people AS p JOIN people AS q USING (id)", Status.NATIVE, BOUNDED),
+    _row("interval join",
+         "SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id AND b.ts BETWEEN a.ts AND "
+         "a.ts + INTERVAL '1' HOUR", Status.NATIVE, "rows are kept as long as the watermark says that they may match"),
+    _row("stream with a table at rest",
+         "SELECT b.auction, p.name FROM bids AS b JOIN people AS p ON b.bidder = p.id", Status.NATIVE),
+    _row("temporal join",
+         "SELECT b.auction, t.total FROM bids AS b JOIN totals FOR SYSTEM_TIME AS OF b.ts AS t "
+         "ON b.auction = t.auction", Status.REFUSE, "a temporal join is not supported"),
+    _row("lookup join",
+         "SELECT b.auction, p.name FROM bids AS b JOIN people FOR SYSTEM_TIME AS OF b.pt AS p "
+         "ON b.bidder = p.id", Status.REFUSE, "a temporal join is not supported"),
+    _row("UNNEST an array", "SELECT b.auction, t.tag FROM bids AS b CROSS JOIN UNNEST(b.tags) AS t (tag)",
+         Status.TRANSLATE),
+    _row("UNNEST a map", "SELECT b.auction, m.k, m.v FROM bids AS b CROSS JOIN UNNEST(b.attributes) AS m (k, v)",
+         Status.TRANSLATE),
+    _row("UNNEST WITH ORDINALITY",
+         "SELECT b.auction, t.tag, t.n FROM bids AS b CROSS JOIN UNNEST(b.tags) WITH ORDINALITY AS t (tag, n)",
+         Status.REFUSE, "UNNEST WITH ORDINALITY is not supported"),
+    _row("LATERAL (query)",
+         "SELECT p.name, l.x FROM people AS p, LATERAL (SELECT p.id + 1 AS x) AS l", Status.NATIVE, BOUNDED),
+    _row("LATERAL TABLE(function)", "SELECT p.name, l.x FROM people AS p, LATERAL TABLE(f(p.name)) AS l (x)",
+         Status.REFUSE, "UNNEST an array"),
+    _row("LATERAL SNAPSHOT",
+         "SELECT b.auction FROM bids AS b JOIN LATERAL SNAPSHOT(input => TABLE people, on_time => DESCRIPTOR(since)) "
+         "AS s ON b.bidder = s.id", Status.REFUSE, "LATERAL SNAPSHOT is not supported"),
+    _row("table function", "SELECT x FROM TABLE(f(1, 'a')) AS t (x)", Status.REFUSE, "UNNEST an array"),
+    _row("process table function",
+         "SELECT * FROM f(input => TABLE bids PARTITION BY auction ORDER BY ts, on_time => DESCRIPTOR(ts), uid => 'a')",
+         Status.REFUSE, "the table function F is not supported"),
+    _row("TO_CHANGELOG", "SELECT * FROM TO_CHANGELOG(input => TABLE totals, op => DESCRIPTOR(op))", Status.REFUSE,
+         "write into one"),
+    _row("ML_PREDICT", "SELECT * FROM ML_PREDICT(TABLE bids, MODEL m, DESCRIPTOR(price))", Status.REFUSE,
+         "Penstock runs no models"),
+    _row("VECTOR_SEARCH",
+         "SELECT * FROM people AS p, LATERAL TABLE(VECTOR_SEARCH(TABLE bids, DESCRIPTOR(price), p.id, 10))",
+         Status.REFUSE, "Penstock runs no models"),
+    _row("MATCH_RECOGNIZE",
+         "SELECT m.* FROM bids MATCH_RECOGNIZE (PARTITION BY auction ORDER BY ts MEASURES LAST(B.price) AS p "
+         "ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (A B{2,}) WITHIN INTERVAL '1' HOUR "
+         "DEFINE B AS B.price > A.price) AS m", Status.REFUSE, "MATCH_RECOGNIZE is not supported"),
+)  # fmt: skip
+
+QUERIES: tuple[Row, ...] = (*BLOCKS, *GROUPS, *WINDOWS, *JOINS)
+"""Every form of a query in Flink 2.2's pages of queries."""
+
+HINTS: tuple[Row, ...] = (
+    _hint("OPTIONS of a table", "SELECT auction FROM bids /*+ OPTIONS('scan.parallelism' = '2') */",
+          Status.OWN, "over the options of the definition; of several hints the first that has a key counts"),
+    _hint("OPTIONS in a windowing function",
+          "SELECT window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids /*+ OPTIONS('scan.parallelism' = "
+          "'2') */, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end", Status.OWN),
+    _hint("BROADCAST", "SELECT /*+ BROADCAST(p) */ b.auction, p.name FROM bids AS b JOIN people AS p "
+          "ON b.bidder = p.id", Status.NATIVE),
+    _hint("SHUFFLE_HASH", "SELECT /*+ SHUFFLE_HASH(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id",
+          Status.NATIVE),
+    _hint("SHUFFLE_MERGE", "SELECT /*+ SHUFFLE_MERGE(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id",
+          Status.TRANSLATE, "MERGE in Spark"),
+    _hint("NEST_LOOP", "SELECT /*+ NEST_LOOP(p) */ p.name FROM people AS p JOIN people AS q ON p.id > q.id",
+          Status.TRANSLATE, "SHUFFLE_REPLICATE_NL in Spark"),
+    _hint("STATE_TTL", "SELECT /*+ STATE_TTL('b' = '1d') */ auction, COUNT(*) AS n FROM bids AS b GROUP BY auction",
+          Status.REFUSE, "the hint STATE_TTL is not supported"),
+    _hint("LOOKUP", "SELECT /*+ LOOKUP('table' = 'people', 'async' = 'true') */ id FROM people", Status.REFUSE,
+          "the hint LOOKUP is not supported"),
+    _hint("MULTI_JOIN", "SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = q.id",
+          Status.REFUSE, "the hint MULTI_JOIN is not supported"),
+)  # fmt: skip
+"""Every hint of Flink 2.2."""

@@ -1,0 +1,200 @@
+"""Parses CREATE, ALTER and DROP FUNCTION, and the same for materialized tables.
+
+These share their first words with other statements: `_parse_other_...` look ahead and give None where the statement
+is not one of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from penstock.sql.dialect.ddl_dml import ChangeParser
+from penstock.sql.dialect.nodes import (
+    AlterFunction,
+    AlterMaterializedTable,
+    CreateFunction,
+    CreateMaterializedTable,
+    DropFunction,
+    DropMaterializedTable,
+    RefusedStatement,
+    ResourceProperty,
+)
+from penstock.sql.positions import mark
+
+__all__ = ["FunctionParser"]
+
+LANGUAGES = ("JAVA", "SCALA", "PYTHON")
+RESOURCES = ("JAR", "ARTIFACT")
+REFRESH_MODES = ("FULL", "CONTINUOUS")
+REFUSED_OBJECTS = (("TEMPORARY", "MODEL"), ("MODEL",), ("TEMPORARY", "CONNECTION"), ("CONNECTION",))
+ACTIONS = (("SUSPEND",), ("RESUME",), ("REFRESH",), ("SET",), ("RESET",))
+
+
+class FunctionParser(ChangeParser):
+    """The part of the parser that reads statements about functions and materialized tables."""
+
+    STATEMENT_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = (
+        ChangeParser.STATEMENT_PARSERS
+    )
+
+    def _parse_other_create(self) -> exp.Expr | None:
+        if (scope := self._match_function_words()) is not None:
+            return self._parse_create_function(**scope)
+        if self._match_text_seq("OR", "ALTER", "MATERIALIZED", "TABLE"):
+            return self._parse_create_materialized(alter=True)
+        if self._match_text_seq("MATERIALIZED", "TABLE"):
+            return self._parse_create_materialized(alter=False)
+        return self._parse_refused_object("CREATE")
+
+    def _parse_other_alter(self) -> exp.Expr | None:
+        if (scope := self._match_function_words()) is not None:
+            exists, name = bool(self._parse_exists()), self._parse_target()
+            body, language = self._parse_body()
+            return AlterFunction(
+                this=name, expression=body, language=language, exists=exists or None, **scope
+            )
+        if self._match_text_seq("MATERIALIZED", "TABLE"):
+            return self._parse_alter_materialized()
+        return self._parse_refused_object("ALTER")
+
+    def _parse_other_drop(self) -> exp.Expr | None:
+        if (scope := self._match_function_words()) is not None:
+            exists = bool(self._parse_exists())
+            return DropFunction(this=self._parse_target(), exists=exists or None, **scope)
+        if self._match_text_seq("MATERIALIZED", "TABLE"):
+            exists = bool(self._parse_exists())
+            return DropMaterializedTable(this=self._parse_target(), exists=exists or None)
+        return self._parse_refused_object("DROP")
+
+    def _parse_refused_object(self, verb: str) -> RefusedStatement | None:
+        """What follows `verb` where it is about a model or a connection."""
+        for words in REFUSED_OBJECTS:
+            if self._match_text_seq(*words):
+                return self._parse_rest(f"{verb} {' '.join(words)}")
+        return None
+
+    def _parse_rest(self, words: str) -> RefusedStatement:
+        """Pass over the rest of the statement, and keep it as text."""
+        first = last = self._curr
+        while self._curr:
+            last = self._curr
+            self._advance()
+        rest = self.sql[first.start : last.end + 1] if first else ""
+        return RefusedStatement(this=words, expression=rest or None)
+
+    def _match_function_words(self) -> dict[str, Any] | None:
+        """Pass over [TEMPORARY [SYSTEM]] FUNCTION; None, and nothing is passed over, where it is not there."""
+        for words in (("TEMPORARY", "SYSTEM"), ("TEMPORARY",), ()):
+            if self._match_text_seq(*words, "FUNCTION"):
+                return {
+                    "temporary": "TEMPORARY" in words or None,
+                    "system": "SYSTEM" in words or None,
+                }
+        return None
+
+    # --- functions ---
+
+    def _parse_create_function(self, **scope: Any) -> CreateFunction:
+        exists = bool(self._parse_exists(not_=True))
+        name = self._parse_target()
+        body, language = self._parse_body()
+        node = CreateFunction(
+            this=name, expression=body, language=language, exists=exists or None, **scope
+        )
+        if self._match(TokenType.USING):
+            node.set("resources", self._parse_csv(self._parse_resource))
+        if self._match(TokenType.WITH):
+            node.set("options", self._parse_options())
+        return node
+
+    def _parse_body(self) -> tuple[exp.Expr, exp.Var | None]:
+        """AS 'text' [LANGUAGE word]"""
+        if not self._match(TokenType.ALIAS):
+            self.raise_error("Expected AS")
+        body = self._require_string("AS 'module.attribute' LANGUAGE PYTHON, or AS 'java.Class'")
+        if not self._match_text_seq("LANGUAGE"):
+            return body, None
+        if not self._match_texts(LANGUAGES):
+            self.raise_error(f"Expected {', '.join(LANGUAGES)}")
+        return body, mark(exp.var(self._prev.text.upper()), self._prev, self._prev)
+
+    def _parse_resource(self) -> ResourceProperty:
+        first = self._curr
+        if not self._match_texts(RESOURCES):
+            self.raise_error("Expected JAR")
+        kind = exp.var(self._prev.text.upper())
+        node = ResourceProperty(this=self._require_string(), kind=kind)
+        return mark(node, first, self._prev)
+
+    # --- materialized tables ---
+
+    def _parse_create_materialized(self, *, alter: bool) -> CreateMaterializedTable:
+        table: exp.Expr = self._parse_target()
+        if self._match(TokenType.L_PAREN):
+            elements = self._parse_csv(self._parse_table_element)
+            self._match_r_paren()
+            table = exp.Schema(this=table, expressions=elements)
+        node = CreateMaterializedTable(this=table, alter=alter or None)
+        if self._match_text_seq("COMMENT"):
+            node.set("comment", self._require_string())
+        if self._match_text_seq("DISTRIBUTED"):
+            self.refuse("DISTRIBUTED of a materialized table", token=self._prev)
+        if self._match(TokenType.PARTITION_BY):
+            node.set("partitions", self._parse_name_list())
+        if self._match(TokenType.WITH):
+            node.set("options", self._parse_options())
+        if self._match_text_seq("FRESHNESS"):
+            if not self._match(TokenType.EQ):
+                self.raise_error("Expected =")
+            node.set("freshness", self._parse_freshness())
+        if self._match_text_seq("REFRESH_MODE"):
+            if not self._match(TokenType.EQ):
+                self.raise_error("Expected =")
+            node.set("mode", self._parse_refresh_mode())
+        if not self._match(TokenType.ALIAS):
+            self.raise_error("Expected AS")
+        node.set("expression", self._require_query())
+        return node
+
+    def _parse_freshness(self) -> exp.Expr:
+        if self._curr.token_type != TokenType.INTERVAL:
+            self.raise_error("Expected INTERVAL", hint="FRESHNESS = INTERVAL '3' MINUTE")
+        interval = self._parse_interval()
+        assert interval is not None, "the word was looked at"
+        return interval
+
+    def _parse_refresh_mode(self) -> exp.Var:
+        if not self._match_texts(REFRESH_MODES):
+            self.raise_error(f"Expected {' or '.join(REFRESH_MODES)}")
+        return mark(exp.var(self._prev.text.upper()), self._prev, self._prev)
+
+    def _parse_alter_materialized(self) -> AlterMaterializedTable:
+        node = AlterMaterializedTable(this=self._parse_target())
+        if self._match(TokenType.ALIAS):
+            node.set("action", "AS")
+            node.set("expression", self._require_query())
+            return node
+        action = self._match_one_of(ACTIONS)
+        if action is None:
+            self.raise_error(
+                f"Expected AS, {', '.join(words[0] for words in ACTIONS)}",
+                hint="drop the materialized table and create it again for other changes",
+            )
+        node.set("action", action)
+        if action == "REFRESH" and self._match(TokenType.PARTITION):
+            node.set("partition", self._parse_partition_spec())
+        elif action == "SET" or (action == "RESUME" and self._match(TokenType.WITH)):
+            node.set("options", self._parse_options())
+        elif action == "RESET":
+            self._match_l_paren()
+            node.set("options", self._parse_csv(self._require_string))
+            self._match_r_paren()
+        return node
+
+    def _parse_table_element(self) -> exp.Expr:
+        """One element of a table's declaration, which the parser of tables reads."""
+        raise NotImplementedError

@@ -1,0 +1,47 @@
+"""Finds calls of functions that are nobody's but nearly Flink's: most likely misspelt.
+
+A name that is none of Flink's may be the user's own, registered in the catalog or with Spark, or one of
+Spark's; so nothing is said of a name that resembles none of Flink's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+
+from penstock.catalog.errors import InputError, UnknownObjectError
+from penstock.sql.checking import Checking
+from penstock.sql.dialect.functions import FUNCTIONS
+from penstock.sql.misspelling import nearest_word
+
+__all__ = ["misspelt_functions"]
+
+PLANNED = ("DESCRIPTOR", "TABLE")
+"""What is written like a call and is none."""
+
+
+def misspelt_functions(stand_in: exp.Expr, checking: Checking) -> Iterator[InputError]:
+    """An error for each misspelt function of a query's copy, at its place in the original."""
+    own = _registered(checking)
+    for call in stand_in.find_all(exp.Anonymous):
+        name = call.name.upper()
+        span = checking.span(call)
+        if name in FUNCTIONS or name in PLANNED or name.lower() in own or span is None:
+            continue
+        if name in Spark.Parser.FUNCTIONS or isinstance(call.parent, exp.Table | exp.Lateral):
+            continue
+        near = nearest_word(name, tuple(FUNCTIONS))
+        # MD5_HEX and SHA3 are somebody's own sooner than a slip
+        if near and not near.startswith(name.rstrip("0123456789")) and not name.startswith(near):
+            yield UnknownObjectError(
+                f"there is no function {name}", hint=f"did you mean {near}?", span=span
+            )
+
+
+def _registered(checking: Checking) -> frozenset[str]:
+    space = checking.namespace
+    if space is None:
+        return frozenset()
+    return frozenset(space.functions.visible(space.current_catalog, space.current_database))

@@ -1,0 +1,113 @@
+"""JSON and VARIANT: JsonFunctionsITCase, and the function page."""
+
+from __future__ import annotations
+
+from tests.sql.dialect.answers import Answers
+
+__all__ = ["ANSWERS"]
+
+NOTHING = "CAST(NULL AS STRING)"
+VALUE = """'{"type": "account", "activated": true, "age": 42, "balance": 13.37,
+"longBalance": 123456789.987654321, "contains blank": "right", "nothing": null, "o": {"b": 1}}'"""
+QUERY = """'{"a1": [], "o1": {}, "s1": "Test", "n1": 1}'"""
+ITEMS = """'{"items": [{"itemId":1234, "count":10}, null, {"itemId":4567, "count":11}]}'"""
+ANSWERS: Answers = [
+    ("'1' IS JSON", True),
+    ("'abc' IS JSON", False),
+    (f"{NOTHING} IS JSON", False),
+    ("'\"a\"' IS JSON SCALAR", True),
+    ("'{}' IS JSON SCALAR", False),
+    ("'[]' IS JSON ARRAY", True),
+    ("'{}' IS JSON OBJECT", True),
+    ("'1' IS NOT JSON OBJECT", True),
+    ("JSON_EXISTS('{\"a\": true}', '$.a')", True),
+    ("JSON_EXISTS('{\"a\": true}', '$.b')", False),
+    ("JSON_EXISTS('{\"a\": [{ \"b\": 1 }]}', '$.a[0].b')", True),
+    ("JSON_EXISTS('{\"a\": true}', 'strict $.b' TRUE ON ERROR)", True),
+    ("JSON_EXISTS('{\"a\": true}', 'strict $.b' UNKNOWN ON ERROR)", None),
+    ("JSON_EXISTS('{\"a\": true}', 'lax $.b' TRUE ON ERROR)", False),
+    (f"JSON_EXISTS({NOTHING}, 'lax $')", None),
+    (f"JSON_VALUE({VALUE}, '$.type')", "account"),
+    (f"JSON_VALUE({VALUE}, '$.longBalance')", "123456789.987654321"),
+    (f"JSON_VALUE({VALUE}, '$.activated' RETURNING BOOLEAN)", True),
+    (f"JSON_VALUE({VALUE}, '$.age' RETURNING INT)", 42),
+    (f"JSON_VALUE({VALUE}, '$.balance' RETURNING DOUBLE)", 13.37),
+    (f"JSON_VALUE({VALUE}, 'lax $.invalid' NULL ON EMPTY ERROR ON ERROR)", None),
+    (
+        f"JSON_VALUE({VALUE}, 'lax $.invalid' RETURNING INTEGER DEFAULT 42 ON EMPTY ERROR ON ERROR)",
+        42,
+    ),
+    (f"JSON_VALUE({VALUE}, 'strict $.invalid' ERROR ON EMPTY NULL ON ERROR)", None),
+    (
+        f"JSON_VALUE({VALUE}, 'strict $.invalid' RETURNING INTEGER NULL ON EMPTY DEFAULT 42 ON ERROR)",
+        42,
+    ),
+    (
+        f"JSON_VALUE({VALUE}, 'strict $.[''contains blank'']' NULL ON EMPTY DEFAULT 'wrong' ON ERROR)",
+        "right",
+    ),
+    (f"JSON_VALUE({VALUE}, '$.o')", None),
+    (f"JSON_VALUE({VALUE}, 'strict $.nothing' DEFAULT 'none' ON ERROR)", "none"),
+    ("JSON_VALUE('{\"a\": true}', 'lax $.b' DEFAULT FALSE ON EMPTY)", "false"),
+    ("JSON_VALUE('{\"a.b\": [0.998,0.996]}', '$.[\"a.b\"][0]' RETURNING DOUBLE)", 0.998),
+    ("JSON_VALUE('{\"a\": \"{\"}', '$.a')", "{"),
+    ("JSON_VALUE('{''a'': 1}', '$.a')", None),
+    ("JSON_VALUE('{', '$.a')", None),
+    (f"JSON_VALUE({NOTHING}, 'lax $.a' DEFAULT 'x' ON EMPTY)", None),
+    ("JSON_QUERY('{ \"a\": { \"b\": 1 } }', '$.a')", '{"b":1}'),
+    ("JSON_QUERY('[1, 2]', '$')", "[1,2]"),
+    (f"JSON_QUERY({NOTHING}, '$')", None),
+    ('JSON_QUERY(\'{"a":[{"c":"c1"},{"c":"c2"}]}\', \'lax $.a[*].c\')', '["c1","c2"]'),
+    (
+        'JSON_QUERY(\'{"a":[{"c":null},{"c":"c2"}]}\', \'lax $.a[*].c\' RETURNING ARRAY<STRING>)',
+        [None, "c2"],
+    ),
+    (
+        f"JSON_QUERY({ITEMS}, '$.items' RETURNING ARRAY<STRING>)",
+        ['{"count":10,"itemId":1234}', None, '{"count":11,"itemId":4567}'],
+    ),
+    ("JSON_QUERY('{}', '$' WITH CONDITIONAL ARRAY WRAPPER)", "[{}]"),
+    ("JSON_QUERY('[1, 2]', '$' WITH CONDITIONAL ARRAY WRAPPER)", "[1,2]"),
+    ("JSON_QUERY('[1, 2]', '$' WITH UNCONDITIONAL ARRAY WRAPPER)", "[[1,2]]"),
+    ("JSON_QUERY(1, '$')", None),
+    ("JSON_QUERY(1, '$' WITH CONDITIONAL ARRAY WRAPPER)", "[1]"),
+    (f"JSON_QUERY({QUERY}, '$.s1' WITH CONDITIONAL WRAPPER)", '["Test"]'),
+    (f"JSON_QUERY({QUERY}, '$.s1' RETURNING ARRAY<STRING> WITH CONDITIONAL WRAPPER)", ["Test"]),
+    (f"JSON_QUERY({QUERY}, 'lax $.err2' EMPTY ARRAY ON EMPTY)", "[]"),
+    (f"JSON_QUERY({QUERY}, 'lax $.err3' EMPTY OBJECT ON EMPTY)", "{}"),
+    (f"JSON_QUERY({QUERY}, 'strict $.err7' EMPTY ARRAY ON ERROR)", "[]"),
+    (
+        f"JSON_QUERY({QUERY}, '$.s1' RETURNING ARRAY<STRING> WITHOUT WRAPPER EMPTY ARRAY ON ERROR)",
+        [],
+    ),
+    ("JSON_STRING(CAST(NULL AS INT))", None),
+    ("JSON_STRING(1)", "1"),
+    ("JSON_STRING(TRUE)", "true"),
+    ("JSON_STRING('Hello, World!')", '"Hello, World!"'),
+    ("JSON_STRING(ARRAY[1, 2])", "[1,2]"),
+    ("JSON_STRING(CAST('1990-06-02 13:37:42.001' AS TIMESTAMP(3)))", '"1990-06-02T13:37:42.001"'),
+    (
+        "JSON_STRING(CAST(CAST('1990-06-02 13:37:42' AS TIMESTAMP(3)) AS TIMESTAMP_LTZ(3)))",
+        '"1990-06-02T13:37:42Z"',
+    ),
+    ("JSON_STRING(CAST('Test' AS BYTES))", '"VGVzdA=="'),
+    ("JSON_STRING(CAST(1.23 AS DECIMAL(3, 2)))", "1.23"),
+    ("JSON_STRING(CAST(ROW(2, 'x') AS ROW<b INT, a STRING>))", '{"a":"x","b":2}'),
+    ("JSON_OBJECT()", "{}"),
+    ("JSON_OBJECT('K1' VALUE 'V1', 'K2' VALUE 'V2')", '{"K1":"V1","K2":"V2"}'),
+    (f"JSON_OBJECT(KEY 'K1' VALUE {NOTHING} NULL ON NULL)", '{"K1":null}'),
+    (f"JSON_OBJECT(KEY 'K1' VALUE {NOTHING} ABSENT ON NULL)", "{}"),
+    ("JSON_OBJECT('b' VALUE 1, 'a' VALUE 2)", '{"a":2,"b":1}'),
+    ("JSON_OBJECT(KEY 'K1' VALUE JSON_OBJECT(KEY 'K2' VALUE 'V'))", '{"K1":{"K2":"V"}}'),
+    ("JSON_OBJECT('K' VALUE JSON('{\"K2\": 42}'))", '{"K":{"K2":42}}'),
+    ("JSON_OBJECT('K' VALUE JSON(''))", '{"K":null}'),
+    ("JSON_OBJECT('K' VALUE JSON('\"x\"'))", '{"K":"x"}'),
+    ("JSON_ARRAY()", "[]"),
+    ("JSON_ARRAY(1, '2')", '[1,"2"]'),
+    (f"JSON_ARRAY({NOTHING} NULL ON NULL)", "[null]"),
+    (f"JSON_ARRAY({NOTHING})", "[]"),
+    ("JSON_ARRAY(JSON_ARRAY(1))", "[[1]]"),
+    ('JSON_ARRAY(JSON(\'{"K":{"K1":42}}\'), \'a"b\')', '[{"K":{"K1":42}},"a\\"b"]'),
+    ("JSON_STRING(PARSE_JSON('{\"a\": 1}'))", '{"a":1}'),
+    ("TRY_PARSE_JSON('{')", None),
+]

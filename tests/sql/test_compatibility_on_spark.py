@@ -1,0 +1,126 @@
+"""Every row of the compatibility tables that is not refused runs on Spark, over a few rows in memory, in two jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock.catalog.errors import PenstockError
+from penstock.sql.compatibility import Kind, Row, Status
+from penstock.sql.compatibility.rows import ROWS
+from penstock.sql.compatibility.tables import define_tables
+from penstock.sql.expressions import to_spark
+from penstock.sql.lower import parse_statement
+from penstock.sql.plan.analysis import AnalysedLeaf
+from penstock.sql.plan.planner import Planner
+from penstock.sql.script import split
+from penstock.sql.statements import Select
+from tests.sql.sql_objects import new_namespace
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BOUNDED = "'connector' = 'filesystem', 'path' = '{0}', 'format' = 'json'"
+BID = {
+    "auction": 1, "bidder": 2, "price": 150.5, "channel": "a", "tags": ["x", "y"], "attributes": {"x": 1},
+    "item": {"id": 7, "name": "seven"}, "ts": "2026-01-31 10:00:00",
+}  # fmt: skip
+CONTENTS = {
+    "bids": [BID, {**BID, "price": 99, "ts": "2026-01-31 10:01:00"}],
+    "auctions": [{"id": 1, "seller": 3, "category": "c", "ts": "2026-01-31 09:59:00"}],
+    "people": [
+        {"id": 2, "name": "Ann", "since": "2020-02-29"},
+        {"id": 1, "name": "Ben", "since": None},
+    ],
+    "totals": [{"auction": 1, "total": 249.5}],
+}
+SCHEMAS = {
+    "bids": "auction BIGINT, bidder BIGINT, price DECIMAL(10, 2), channel STRING, tags ARRAY<STRING>, "
+    "attributes MAP<STRING, INT>, item STRUCT<id: BIGINT, name: STRING>, ts TIMESTAMP_NTZ",
+    "auctions": "id BIGINT, seller BIGINT, category STRING, ts TIMESTAMP_NTZ",
+    "people": "id BIGINT, name STRING, since DATE",
+    "totals": "auction BIGINT, total DECIMAL(38, 2)",
+}
+QUICK = {  # a hundred small plans: compiling each would take longer than running it
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.timeType.enabled": "true",  # as in a session that Penstock starts
+}
+RUN = [row for row in ROWS if row.status != Status.REFUSE]
+QUERIES = [row for row in RUN if row.kind in (Kind.QUERY, Kind.HINT)]
+VALUES = [row for row in RUN if row.kind in (Kind.EXPRESSION, Kind.TYPE)]
+
+
+def rows_in_memory(spark: SparkSession, leaf: AnalysedLeaf) -> DataFrame:
+    """What a table's source would give: the columns that a query uses, and those computed of them."""
+    name = leaf.table.identifier.name
+    text, schema = json.dumps(CONTENTS[name]), SCHEMAS[name]
+    read = spark.sql(f"SELECT inline(from_json('{text}', 'ARRAY<STRUCT<{schema}>>'))")
+    computed = [f"{to_spark(sql, leaf.table.schema)} AS `{n}`" for n, sql in leaf.computed.items()]
+    return read.selectExpr(*(f"`{column}`" for column in leaf.columns), *computed)
+
+
+@pytest.fixture
+def planner(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Planner]:
+    """Plans over the tables of the examples, whose rows are in memory."""
+
+    def leaf_frame(
+        _: Any, leaf: AnalysedLeaf, *_args: Any, **_named: Any
+    ) -> tuple[DataFrame, bool]:
+        return rows_in_memory(spark, leaf), False
+
+    monkeypatch.setattr("penstock.sql.plan.build.FrameBuilder._leaf_frame", leaf_frame)
+    before = {key: spark.conf.get(key, None) for key in QUICK}
+    for key, value in QUICK.items():
+        spark.conf.set(key, value)
+    tables = define_tables(stream=BOUNDED.format, rest=BOUNDED.format)
+    yield Planner(namespace=new_namespace(tables), project=tmp_path)
+    for key, old in before.items():
+        spark.conf.unset(key) if old is None else spark.conf.set(key, old)
+
+
+def plan(sql: str, planner: Planner, spark: SparkSession) -> DataFrame:
+    """The frame of a query."""
+    (text,) = split(sql, "row.sql")
+    statement = parse_statement(text, planner.namespace)
+    assert isinstance(statement, Select)
+    return planner.select(statement, spark)
+
+
+def plan_query(row: Row, planner: Planner, spark: SparkSession) -> DataFrame:
+    """One row of text for each row of an example's result, with all its columns in it."""
+    try:
+        frame = plan(row.example, planner, spark)
+        return frame.selectExpr(f"'{row.name}' AS name", "to_json(struct(*)) AS result")
+    except PenstockError as error:
+        pytest.fail(f"{row.name}: {error.message}")
+
+
+def test_every_query_runs(planner: Planner, spark: SparkSession) -> None:
+    """In one job: the results of all, side by side; what has no rows among our few has none."""
+    frames = [plan_query(row, planner, spark) for row in QUERIES]
+    found = reduce(lambda one, other: one.unionAll(other), frames).collect()
+    results = {row["name"] for row in found}
+
+    assert len(results) > len(QUERIES) * 0.8
+
+
+def test_every_literal_operator_and_type_runs(planner: Planner, spark: SparkSession) -> None:
+    """In one SELECT; a type is what a NULL is cast to."""
+    items = [
+        f"CAST(NULL AS {row.example})" if row.kind == Kind.TYPE else row.example for row in VALUES
+    ]
+    sql = "SELECT " + ", ".join(f"{item} AS `c{n}`" for n, item in enumerate(items))
+    frame = plan(sql, planner, spark)
+    frame.write.format("noop").mode("overwrite").save()  # Python has no INTERVAL YEAR TO MONTH
+
+    assert len(frame.columns) == len(VALUES)
