@@ -70,12 +70,19 @@ class Keeps(StrEnum):
     ROWS = "rows"
     """All of them."""
     RESULT = "result"
-    """Those that the query gives: whole rows; what it left out never comes back (Top-N of inserts)."""
+    """Those that the query gives: whole rows; what it left out never comes back (Top-N of inserts).
+
+    The stage has this input alone, and its query gives all columns of it by name, `arrival` too, and perhaps others.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """A signed sum over the rows of a key: SUM(`value` * multiplicity). NULLs of `value` add nothing."""
+    """A signed sum over the rows of a key: SUM(`value` * multiplicity). NULLs of `value` add nothing.
+
+    Never NULL: 0 where nothing was added. Of whole numbers a BIGINT, of DECIMAL(p, s) as Spark's SUM; no FLOAT or
+    DOUBLE, from which what was added cannot be subtracted again exactly. `value` names columns of the relation alone.
+    """
 
     name: str
     value: exp.Expr
@@ -89,7 +96,8 @@ class Input:
     keys of a stage's inputs agree by position. Empty: everything depends on everything.
     With `measures` the table has one row a key (those with rows left): the key columns, the measures, and
     `__n` (BIGINT), the number of rows; rows themselves are not kept.
-    `arrival`: name of a BIGINT column to add, which numbers rows in the order of their arrival (PROCTIME order).
+    `arrival`: name of a BIGINT column to add, which numbers rows in the order of their arrival (PROCTIME order); for
+    relations of inserts alone. Where the query gives it, it is no column of the stage's result.
     """
 
     name: str
@@ -106,6 +114,8 @@ class Recompute:
     `query` is SQL over the inputs as plain tables, in Flink's dialect. `key`: columns of which a result has one row
     each (None: not known); a key that is there before and after gives -U and +U, else +I, -D. `joins`: TTL is by
     row of an input; else by its key as a whole. `mechanism` says in words what the stage is, for EXPLAIN.
+    Without a row in any input there is no result: an aggregation without keys begins with its first row, as Flink's.
+    The query gives the same for the same rows: functions that depend on the order of rows sort by columns (or arrival).
     """
 
     name: str

@@ -23,7 +23,7 @@ from penstock.sql.plan.row_kinds import (
 )
 from penstock.sql.positions import span_of
 
-__all__ = ["aggregate", "own_aggregates"]
+__all__ = ["aggregate", "check_group", "is_same", "own_aggregates"]
 
 WHOLE = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
 FRACTIONS = (exp.DType.FLOAT, exp.DType.DOUBLE)
@@ -42,7 +42,7 @@ def aggregate(select: exp.Select, relations: list[Relation], source: Flow) -> Fl
     """Rewrite an aggregation over `source` for update mode. Raises UnsupportedError for what cannot be updated."""
     group = select.args.get("group")
     span = span_of(group or select)
-    _check_group(group)
+    check_group(group)
     keys = _keys(select, group)
     kept = _kept(select)
     retracting = source.changes is ChangelogMode.ALL
@@ -68,7 +68,8 @@ def aggregate(select: exp.Select, relations: list[Relation], source: Flow) -> Fl
     )
 
 
-def _check_group(group: exp.Expr | None) -> None:
+def check_group(group: exp.Expr | None) -> None:
+    """Raise UnsupportedError for grouping by several sets of columns."""
     if group is None:
         return
     wide = group.find(exp.Rollup, exp.Cube, exp.GroupingSets)
@@ -86,7 +87,9 @@ def _keys(select: exp.Select, group: exp.Expr | None) -> tuple[str, ...]:
     for key in group.expressions if group is not None else ():
         if isinstance(key, exp.Literal):
             continue
-        name = next((i.alias_or_name for i in select.expressions if _same(i.unalias(), key)), None)
+        name = next(
+            (i.alias_or_name for i in select.expressions if is_same(i.unalias(), key)), None
+        )
         if name is None:
             raise UnsupportedError(
                 f"the grouping column {to_text(key)} is not selected, so that updates of a group cannot find its row",
@@ -97,7 +100,8 @@ def _keys(select: exp.Select, group: exp.Expr | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _same(value: exp.Expr, key: exp.Expr) -> bool:
+def is_same(value: exp.Expr, key: exp.Expr) -> bool:
+    """Tell whether an expression is that of a grouping column; one of two names may leave the table out."""
     if isinstance(value, exp.Column) and isinstance(key, exp.Column):
         qualified = {value.table, key.table} - {""}
         return value.name == key.name and len(qualified) < 2

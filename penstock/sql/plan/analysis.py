@@ -8,7 +8,9 @@ from pathlib import Path
 
 from sqlglot import exp
 
+from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.names import Namespace
+from penstock.catalog.schema import ComputedColumn
 from penstock.catalog.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import EngineSource, OutputMode, SplitSource, is_split_source
@@ -16,7 +18,9 @@ from penstock.connector.registry import connector_of
 from penstock.connector.rowtime import Rowtime
 from penstock.sql.bind import annotate
 from penstock.sql.dialect import window_tables
-from penstock.sql.plan.append_only import check_append_only, is_stateful
+from penstock.sql.maintain.describe import describe_maintained
+from penstock.sql.maintain.planning import plan_maintained
+from penstock.sql.maintain.stages import Maintained
 from penstock.sql.plan.changelog import LEAF, ChangePlan, plan_changes
 from penstock.sql.plan.columns import delivered_columns, mentioned_names
 from penstock.sql.plan.flow import Flow, TableInput
@@ -24,6 +28,7 @@ from penstock.sql.plan.mechanism import describe_changes, describe_mechanism
 from penstock.sql.plan.relations import Leaf, find_relations
 from penstock.sql.plan.rowtime import rowtime_of
 from penstock.sql.plan.sink_changes import SinkTable, check_sink
+from penstock.sql.plan.stateful import is_stateful
 
 __all__ = ["LEAF", "WINDOWED", "AnalysedLeaf", "AnalysedQuery", "analyse", "mechanism_lines"]
 
@@ -56,11 +61,13 @@ class AnalysedQuery:
     """A query without views, its table nodes labelled with their leaf. `bounded`: every table it reads has an end.
 
     `flow` says how its rows change; `query` is rewritten accordingly, with ROW_KIND as last column if `flow.kinds`.
+    Of a query that is `maintained` it gives the feeds, and `flow` is that of the last stage.
     """
 
     query: exp.Expr
     leaves: tuple[AnalysedLeaf, ...]
     flow: Flow = Flow(columns=None)  # noqa: RUF009 - a frozen value
+    maintained: Maintained | None = None
 
     @property
     def bounded(self) -> bool:
@@ -80,7 +87,8 @@ class AnalysedQuery:
     @property
     def output(self) -> OutputMode:
         """The output mode that Spark runs the query in."""
-        return OutputMode.APPEND if self.flow.mechanism is None else OutputMode.UPDATE
+        in_update_mode = self.maintained is None and self.flow.mechanism is not None
+        return OutputMode.UPDATE if in_update_mode else OutputMode.APPEND
 
     @property
     def changes(self) -> ChangelogMode:
@@ -91,13 +99,13 @@ class AnalysedQuery:
 def mechanism_lines(query: AnalysedQuery, *, state_ttl_ms: int = 0) -> tuple[str, ...]:
     """Say how the changes of a query are made: mechanism, key and state; empty where every row stays."""
     flow = query.flow
-    if not flow.is_changing:
+    lines: list[str] = []
+    if query.maintained is not None:
+        lines += describe_maintained(query.maintained, state_ttl_ms=state_ttl_ms)
+    elif not flow.is_changing:
         return ()
-    lines = (
-        []
-        if flow.mechanism is None
-        else list(describe_mechanism(flow.mechanism, state_ttl_ms=state_ttl_ms))
-    )
+    elif flow.mechanism is not None:
+        lines += describe_mechanism(flow.mechanism)
     lines += [
         f"lookup: {leaf.table.identifier} is read anew in each batch; no state"
         for leaf in query.leaves
@@ -113,8 +121,11 @@ def analyse(
     *,
     appends: bool,
     sink: SinkTable | None = None,
+    state_ttl_ms: int = 0,
 ) -> AnalysedQuery:
     """Analyse a query; `appends` says that it feeds a sink, which without a `sink` only takes rows that stay.
+
+    An updating query is maintained where Spark cannot stream it, and where its state has a time to live.
 
     Raises InputError subclasses: unknown tables, wrong options, updating queries that the sink cannot take.
     """
@@ -123,9 +134,6 @@ def analyse(
     annotate(relations.query, namespace)
     sources = [_source(leaf, project) for leaf in relations.leaves]
     inserts = all(source.changes is ChangelogMode.INSERT_ONLY for source in sources)
-    takes = ChangelogMode.INSERT_ONLY if sink is None else sink.accepts
-    if appends and inserts and takes is ChangelogMode.INSERT_ONLY:
-        check_append_only(relations.query)
     wanted = mentioned_names(relations.query)
     windows = window_tables(relations.query)
     if wanted is not None:
@@ -135,25 +143,93 @@ def analyse(
     for index, leaf in enumerate(relations.leaves):
         for node in leaf.nodes:
             node.meta[LEAF] = index
-    plan = ChangePlan(query=relations.query, flow=Flow(columns=None))
-    if relations.leaves and (appends or not inserts):
-        plan = plan_changes(relations.query, list(map(_table_input, relations.leaves, sources)))
-    if sink is not None:
-        check_sink(plan.flow, sink)
-    elif appends:
-        check_sink(plan.flow, _APPENDS)
-    # results that are updated wait for no watermark, and drop no row that is late
-    waits = plan.flow.mechanism is None
-    stateful = waits and (is_stateful(plan.query) or bool(windows))
-    leaves = tuple(
-        replace(
-            _analyse_leaf(leaf, source, wanted, stateful=stateful),
-            looked_up=index in plan.looked_up,
-            marked=waits,
-        )
-        for index, (leaf, source) in enumerate(zip(relations.leaves, sources, strict=True))
+    read = _Read(
+        query=relations.query,
+        leaves=relations.leaves,
+        sources=tuple(sources),
+        wanted=wanted,
+        inputs=tuple(map(_table_input, relations.leaves, sources)),
     )
-    return AnalysedQuery(query=plan.query, leaves=leaves, flow=plan.flow)
+    target = sink or _APPENDS
+    if not relations.leaves or not (appends or not inserts):
+        return read.analysed(ChangePlan(query=relations.query, flow=Flow(columns=None)))
+    try:
+        plan = plan_changes(relations.query, read.inputs)
+        if plan.flow.mechanism is None or state_ttl_ms == 0:
+            if appends:
+                check_sink(plan.flow, target)
+            return read.analysed(plan)
+    except UnsupportedError:
+        maintained = read.maintained()
+    else:
+        maintained = read.maintained()
+    if appends:
+        check_sink(maintained.flow, target)
+    return maintained
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """A query without views, and its tables; `wanted` are the names that it mentions."""
+
+    query: exp.Expr
+    leaves: tuple[Leaf, ...]
+    sources: tuple[SplitSource | EngineSource, ...]
+    inputs: tuple[TableInput, ...]
+    wanted: frozenset[str] | None
+
+    def analysed(self, plan: ChangePlan) -> AnalysedQuery:
+        """Give the query as Spark runs it."""
+        # results that are updated wait for no watermark, and drop no row that is late
+        waits = plan.flow.mechanism is None
+        stateful = waits and (is_stateful(plan.query) or bool(window_tables(plan.query)))
+        leaves = tuple(
+            replace(
+                _analyse_leaf(leaf, source, self.wanted, stateful=stateful),
+                looked_up=index in plan.looked_up,
+                marked=waits,
+            )
+            for index, (leaf, source) in enumerate(zip(self.leaves, self.sources, strict=True))
+        )
+        return AnalysedQuery(query=plan.query, leaves=leaves, flow=plan.flow)
+
+    def maintained(self) -> AnalysedQuery:
+        """Give the query as its feeds and stages. Raises UnsupportedError for what cannot be maintained."""
+        wanted = self.wanted
+        if wanted is not None:
+            upserts = [t for t in self.inputs if t.changes is ChangelogMode.UPSERT]
+            wanted |= {name for table in upserts for name in table.key or ()}
+        tables = [
+            replace(t, columns=tuple(c for c in t.columns if wanted is None or c in wanted))
+            for t in self.inputs
+        ]
+        plan = plan_maintained(self.query, tables)
+        leaves = tuple(
+            replace(
+                _analyse_leaf(leaf, source, wanted, stateful=index in plan.waiting),
+                marked=index in plan.waiting,
+            )
+            for index, (leaf, source) in enumerate(zip(self.leaves, self.sources, strict=True))
+        )
+        order = _relabelled(plan.query)
+        return AnalysedQuery(
+            query=plan.query,
+            leaves=tuple(leaves[index] for index in order),
+            flow=plan.flow,
+            maintained=plan.maintained,
+        )
+
+
+def _relabelled(query: exp.Expr) -> list[int]:
+    """Number the leaves of a query anew, in the order in which Spark finds them; gives the numbers that they had."""
+    order: list[int] = []
+    for node in query.find_all(exp.Table, bfs=False):
+        index = node.meta.get(LEAF)
+        if index is not None:
+            if index not in order:
+                order.append(index)
+            node.meta[LEAF] = order.index(index)
+    return order
 
 
 _APPENDS = SinkTable(name="the sink", accepts=ChangelogMode.INSERT_ONLY, columns=())
@@ -173,6 +249,11 @@ def _table_input(leaf: Leaf, source: SplitSource | EngineSource) -> TableInput:
         changes=source.changes,
         key=schema.primary_key.columns if schema.primary_key is not None else None,
         static=not is_split_source(source) and len(leaf.nodes) == 1,
+        proctimes=frozenset(
+            column.name
+            for column in schema.columns
+            if isinstance(column, ComputedColumn) and column.expression.upper() == "PROCTIME()"
+        ),
     )
 
 

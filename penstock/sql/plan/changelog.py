@@ -23,9 +23,10 @@ from penstock.sql.plan.inlining import inline_ctes
 from penstock.sql.plan.joined_changes import Joined, join_changes
 from penstock.sql.plan.ranking import find_numbered, rank
 from penstock.sql.plan.row_kinds import Relation, add_kind, project_changes, project_rows
+from penstock.sql.plan.stream_joins import updates
 from penstock.sql.positions import span_of
 
-__all__ = ["LEAF", "ChangePlan", "plan_changes"]
+__all__ = ["LEAF", "ChangePlan", "plan_changes", "refuse_over"]
 
 LEAF = "penstock.leaf"  # label of a table node: index of its leaf
 
@@ -76,6 +77,12 @@ class _Walk:
     def _relation(self, node: exp.Expr, reader: exp.Select) -> Flow:
         match node:
             case exp.Subquery() if numbered := find_numbered(reader, node):
+                if numbered.is_by_arrival(frozenset().union(*(t.proctimes for t in self._tables))):
+                    raise UnsupportedError(
+                        "the order in which rows come is not known in Spark's update mode",
+                        hint="order by a column of the rows",
+                        span=span_of(numbered.item),
+                    )
                 relations, joined = self._from(numbered.select)
                 self._refuse_chain(joined.flow, numbered.item, "ROW_NUMBER")
                 return self._aliased(node, rank(numbered, relations, joined.flow))
@@ -148,7 +155,7 @@ class _Walk:
     def _select(self, select: exp.Select) -> Flow:
         relations, joined = self._from(select)
         source = joined.flow
-        _refuse_over(select)
+        refuse_over(select)
         group, distinct = select.args.get("group"), select.args.get("distinct")
         if group is not None or own_aggregates(select):
             if not source.is_changing and _is_windowed(group.expressions if group else []):
@@ -162,6 +169,7 @@ class _Walk:
             return aggregate(select, relations, source)
         if source.is_changing:
             return project_changes(select, relations, source, joined.conditions)
+        _refuse_keeping_all(select)
         stateful = source.stateful or (select if distinct is not None else None)
         return project_rows(select, relations, stateful)
 
@@ -197,9 +205,14 @@ class _Walk:
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")
         stateful = next((flow.stateful for _, flow in branches if flow.stateful is not None), None)
         if not changing:
-            return Flow(
-                columns=branches[0][1].columns, stateful=stateful if plain else (stateful or node)
-            )
+            if not plain:
+                raise UnsupportedError(
+                    f"{node.key.upper()} of streams keeps every row it has seen and is not supported in Spark's "
+                    "append mode",
+                    hint="UNION ALL is",
+                    span=span_of(node),
+                )
+            return Flow(columns=branches[0][1].columns, stateful=stateful)
         _check_union(node, [flow for _, flow in branches], plain=plain, stateful=stateful)
         names = list(branches[0][1].columns or ())
         flows = [renamed(flow, names) for _, flow in branches]
@@ -224,19 +237,38 @@ class _Walk:
         )
 
 
-def _refuse_over(select: exp.Select) -> None:
+def refuse_over(select: exp.Select) -> None:
+    """Raise UnsupportedError at an OVER of the SELECT itself."""
     for window in select.find_all(exp.Window):
-        if window.find_ancestor(exp.Select) is select:
+        call = window.this.find(exp.Func)  # none in a WINDOW clause: what is OVER it comes, too
+        if call is not None and window.find_ancestor(exp.Select) is select:
             raise UnsupportedError(
-                f"{window.this.sql_name()} OVER a stream is not supported here",
+                f"{call.sql_name()} OVER a stream is not supported here",
                 hint="what is: ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n in a query in FROM, and "
                 "WHERE n <= 10 in the query around it",
                 span=span_of(window),
             )
 
 
+def _refuse_keeping_all(select: exp.Select) -> None:
+    """Refuse what would keep every row in Spark for ever, or what Spark's append mode cannot do."""
+    join = updates(select)
+    if join is not None:
+        raise UnsupportedError(
+            "this join of streams has no bound in time, and its results may change",
+            hint="compare event times: b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR",
+            span=span_of(join) or span_of(select),
+        )
+    if select.args.get("distinct") is not None and not _is_windowed(select.expressions):
+        raise UnsupportedError(
+            "SELECT DISTINCT over a stream keeps every row it has seen and is not supported without a window",
+            hint="add window_start and window_end of a windowing function to the selected columns",
+            span=span_of(select),
+        )
+
+
 def _is_windowed(keys: Sequence[exp.Expr]) -> bool:
-    return {key.name for key in keys} >= {"window_start", "window_end"}
+    return {key.alias_or_name for key in keys} >= {"window_start", "window_end"}
 
 
 def _check_union(

@@ -17,6 +17,7 @@ class TableInput:
     """A table that a query reads: all its columns, what its rows are, its PRIMARY KEY (None: it has none).
 
     `static`: Spark reads it by itself, so that a query may also look into it once a batch instead of following it.
+    `proctimes` are its columns that say when a row came (PROCTIME()).
     """
 
     name: str
@@ -24,6 +25,7 @@ class TableInput:
     changes: ChangelogMode = ChangelogMode.INSERT_ONLY
     key: tuple[str, ...] | None = None
     static: bool = False
+    proctimes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

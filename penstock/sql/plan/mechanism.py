@@ -14,13 +14,19 @@ __all__ = ["Mechanism", "Way", "describe_changes", "describe_mechanism"]
 
 
 class Way(StrEnum):
-    """The mechanisms; all of them run in Spark's update mode, in which a key's newest row replaces the one before."""
+    """Updating operators. Spark's update mode runs the first five: a key's newest row replaces the one before.
+
+    The others, and those again, are stages of maintained queries.
+    """
 
     AGGREGATE = "aggregate"
     RETRACTING_AGGREGATE = "retracting aggregate"
     FIRST_ROW = "first row"
     LAST_ROW = "last row"
     TOP_N = "Top-N"
+    DISTINCT = "distinct rows"
+    JOIN = "join"
+    SET = "set operation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +52,12 @@ class Mechanism:
                 return "deduplication"
             case Way.TOP_N:
                 return "Top-N"
+            case Way.DISTINCT:
+                return "DISTINCT"
+            case Way.JOIN:
+                return "join"
+            case Way.SET:
+                return "set operation"
             case _:
                 assert_never(self.way)
 
@@ -55,20 +67,14 @@ class Mechanism:
         return f"{'an' if self.operator.startswith('a') else 'a'} {self.operator}"
 
 
-def describe_mechanism(mechanism: Mechanism, *, state_ttl_ms: int) -> tuple[str, ...]:
-    """Give the lines that EXPLAIN and `penstock plan` show. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
+def describe_mechanism(mechanism: Mechanism) -> tuple[str, ...]:
+    """Give the lines that EXPLAIN and `penstock plan` show for an operator in Spark's update mode."""
     key = ", ".join(mechanism.key) or "none: one row for the whole table"
-    lines = [
+    return (
         f"updating: {_WORDS[mechanism.way]} (Spark's update mode; a key's newest row replaces the one before)",
         f"  key: {key}",
         f"  state: {mechanism.state}, for each key that was ever seen",
-    ]
-    if state_ttl_ms > 0:
-        lines.append(
-            "  table.exec.state.ttl is not applied: this state has no expiry in Spark, so results stay exact and "
-            "state grows with the number of keys"
-        )
-    return tuple(lines)
+    )
 
 
 _WORDS = {

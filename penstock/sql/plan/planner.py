@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.catalog.errors import InputError, UnsupportedError
+from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.names import Namespace
 from penstock.catalog.options import Resolved, resolve
 from penstock.catalog.schema import MetadataColumn, PhysicalColumn
 from penstock.catalog.table import Table
-from penstock.connector.changelog import ROW_KIND, ChangelogMode
-from penstock.connector.contract import Sink, SinkSettings, Trigger
+from penstock.connector.changelog import ROW_KIND
+from penstock.connector.contract import (
+    Connector,
+    Sink,
+    WantsRowsBefore,
+)
 from penstock.connector.registry import connector_of
-from penstock.connector.spark.configured import configured
-from penstock.connector.spark.dead_letters import BadRecordDesk, bad_record_desk
 from penstock.connector.spark.types import spark_type
 from penstock.sql.dialect import to_text
-from penstock.sql.plan.analysis import AnalysedLeaf, AnalysedQuery, analyse
+from penstock.sql.maintain.describe import is_settled, state_of, text_of
+from penstock.sql.plan.analysis import AnalysedQuery, analyse
 from penstock.sql.plan.build import FrameBuilder
-from penstock.sql.plan.checkpoint import check_checkpoint, checkpoint_location, record_shape
+from penstock.sql.plan.checkpoint import checkpoint_location
 from penstock.sql.plan.engine import engine_conf
-from penstock.sql.plan.metrics import BatchMetrics, read_batch_metrics
-from penstock.sql.plan.projection import is_plain_projection
-from penstock.sql.plan.sent_rows import sent_changes, sent_rows, shown_rows
+from penstock.sql.plan.maintained import answer_at_once
+from penstock.sql.plan.overwriting import overwriting
+from penstock.sql.plan.planned_insert import AnalysedInsert, PlannedInsert
+from penstock.sql.plan.refresh_name import refresh_name
+from penstock.sql.plan.sent_rows import shown_rows
 from penstock.sql.plan.settings import (
     CHECKPOINT_DIR,
     CHECKPOINT_INTERVAL,
@@ -40,172 +40,15 @@ from penstock.sql.plan.settings import (
     SETTINGS,
     STATE_TTL,
 )
-from penstock.sql.plan.shape import QueryShape, shape_of
+from penstock.sql.plan.shape import shape_of
 from penstock.sql.plan.sink_changes import SinkTable
 from penstock.sql.plan.spark_errors import as_input_error
+from penstock.sql.positions import span_of
 from penstock.sql.statements import InsertInto, Select
 
-__all__ = ["AnalysedInsert", "PlannedInsert", "Planner"]
-
-log = logging.getLogger(__name__)
+__all__ = ["Planner"]
 
 CONTINUOUS_LIMIT = 1_000_000  # records of a micro-batch, where the table sets no limit
-ROWS_OUT = "penstock_rows_out"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalysedInsert:
-    """An INSERT that passed every check that needs no JVM."""
-
-    statement: InsertInto
-    target: Table
-    query: AnalysedQuery
-    sink: Sink
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedInsert:
-    """An INSERT as a Spark query that may be started, and started again after a failure.
-
-    `pipeline` is the name that one runner at a time may hold; `checkpoint` its directory. `unused` are frames
-    that were built for a check and not started yet. `text` is the query without views.
-    """
-
-    spark: SparkSession
-    sink: str
-    sources: tuple[str, ...]
-    bounded: bool
-    pipeline: str
-    checkpoint: str
-    target: Sink
-    builder: FrameBuilder
-    analysed: AnalysedQuery
-    columns: tuple[tuple[str, str], ...]
-    shape: QueryShape
-    text: str
-    kind: str = "INSERT"
-    unused: list[DataFrame] = field(default_factory=list, compare=False, repr=False)
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the query reads tables; INSERT .. VALUES writes one batch and has no checkpoint."""
-        return bool(self.sources)
-
-    @property
-    def leaves(self) -> tuple[AnalysedLeaf, ...]:
-        """The tables that the query reads, in the order that its checkpoint knows them by."""
-        return self.analysed.followed
-
-    @property
-    def project(self) -> Path:
-        """The folder that relative paths of tables are relative to."""
-        return self.builder.project
-
-    @property
-    def rows_by_sink(self) -> None:
-        """It writes into one table."""
-        return None
-
-    @property
-    def changes(self) -> ChangelogMode:
-        """What the rows for the sink are; unless INSERT_ONLY they have ROW_KIND as last column."""
-        return sent_changes(self.analysed, self.target.accepts)
-
-    @property
-    def bad_records(self) -> BadRecordDesk | None:
-        """Where the bad records of the tables read come together; None where each of those fails the query."""
-        return bad_record_desk(
-            [leaf.table for leaf in self.leaves],
-            checkpoint=self.checkpoint,
-            pipeline=self.pipeline,
-            project=self.project,
-        )
-
-    @property
-    def sends_on_each_row(self) -> bool:
-        """Whether rows out are as many as rows in: counting them would be an operator of its own in each task."""
-        return is_plain_projection(self.analysed.query)
-
-    def check(self) -> None:
-        """Let Spark analyse the query. Raises InputError."""
-        frame = self._frame(checking=True)
-        if all(leaf.by_splits for leaf in self.analysed.leaves):
-            self.unused.append(frame)
-
-    def check_checkpoint(self) -> None:
-        """Check that the checkpoint, where there is one, is whole and of this query. Raises StateMismatchError."""
-        if self.is_stream:
-            check_checkpoint(self.spark, self.checkpoint, self.shape)
-
-    def prepare(self) -> None:
-        """Create or check the sink's target. Raises InputError."""
-        frame = self.unused[-1] if self.unused else self._frame(checking=True)
-        self.target.prepare(self.spark, frame.drop(ROW_KIND).schema)
-        if self.bad_records is not None:
-            self.bad_records.prepare(self.spark)
-
-    def write(self) -> None:
-        """Write the rows of INSERT .. VALUES, all or none."""
-        self.target.write(self._frame())
-
-    def start(self, trigger: Trigger) -> StreamingQuery:
-        """Start the streaming query from its checkpoint."""
-        record_shape(self.spark, self.checkpoint, self.shape)
-        bad_records = self.bad_records
-        if bad_records is not None:
-            bad_records.open(self.spark)
-        # building a frame starts Python processes: the first start takes the one that was checked
-        frame = self.unused.pop() if self.unused else self._frame()
-        if not self.sends_on_each_row:
-            frame = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
-        settings = SinkSettings(
-            checkpoint=self.checkpoint,
-            query_name=self.pipeline,
-            trigger=trigger,
-            plan=self.text,
-            output=self.analysed.output,
-            changes=self.changes,
-            after_batch=None if bad_records is None else bad_records.after_batch,
-        )
-        with configured(self.spark, self.builder.conf):
-            return self.target.start(frame, settings)
-
-    def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
-        """Read what a batch did from its progress event."""
-        metric = None if self.sends_on_each_row else ROWS_OUT
-        return read_batch_metrics(progress, rows_out_metric=metric)
-
-    def shaped(self, frame: DataFrame) -> DataFrame:
-        """Name and type the columns of the query's rows as the target's. Raises InputError."""
-        given = [name for name in frame.columns if name != ROW_KIND]
-        if len(given) != len(self.columns):
-            raise InputError(
-                f"INSERT INTO {self.sink} gives {len(given)} columns "
-                f"({', '.join(given)}), the table takes {len(self.columns)} "
-                f"({', '.join(name for name, _ in self.columns)})",
-                hint="name the columns: INSERT INTO t (a, b) SELECT ...",
-            )
-        kinds = [ROW_KIND] if len(given) < len(frame.columns) else []
-        renamed = frame.toDF(*(name for name, _ in self.columns), *kinds)
-        typed = renamed.select(
-            *(F.col(f"`{name}`").cast(kind).alias(name) for name, kind in self.columns), *kinds
-        )
-        return sent_rows(typed, self.analysed, self.target.accepts) if kinds else typed
-
-    def _frame(self, *, checking: bool = False) -> DataFrame:
-        """Build the frame, its columns named and typed as the target's.
-
-        Anew for each start: a failed query's streaming relations are not used again.
-        """
-        try:
-            frame = self.builder.build(
-                self.analysed,
-                streaming=self.is_stream,
-                engine_streaming=self.is_stream and not checking,
-            )
-            return self.shaped(frame)
-        except AnalysisException as error:
-            raise as_input_error(error) from error
 
 
 @dataclass(slots=True, kw_only=True)
@@ -235,23 +78,44 @@ class Planner:
         connector = connector_of(target, project=self.project)
         connector.check(target)
         sink = connector.sink(target)
+        if statement.overwrite:
+            return self._analyse_overwrite(statement, target, connector, sink)
         key = target.schema.primary_key
         into = SinkTable(
             name=str(target.identifier),
             accepts=sink.accepts,
             columns=tuple(name for name, _ in _target_columns(statement, target)),
             key=key.columns if key is not None else (),
+            wants_rows_before=isinstance(sink, WantsRowsBefore) and sink.wants_rows_before,
         )
-        query = analyse(statement.query, self.namespace, self.project, appends=True, sink=into)
+        query = analyse(
+            statement.query,
+            self.namespace,
+            self.project,
+            appends=True,
+            sink=into,
+            state_ttl_ms=self.state_ttl_ms,
+        )
         return AnalysedInsert(statement=statement, target=target, query=query, sink=sink)
+
+    def _analyse_overwrite(
+        self, statement: InsertInto, target: Table, connector: Connector, sink: Sink
+    ) -> AnalysedInsert:
+        """Check an INSERT OVERWRITE: its query runs once, over all rows. Raises InputError."""
+        query = analyse(statement.query, self.namespace, self.project, appends=False)
+        editor = overwriting(statement, target, query, connector)
+        return AnalysedInsert(
+            statement=statement, target=target, query=query, sink=sink, editor=editor
+        )
 
     def plan_insert(self, analysed: AnalysedInsert, spark: SparkSession) -> PlannedInsert:
         """Plan an analysed INSERT in Spark and check it as a whole. Raises InputError; nothing is started."""
         settings = self._resolved()
         pipeline = settings.get(PIPELINE_NAME) or self.default_pipeline
-        sink = self.sink_name(analysed.target.identifier.name)
+        sink = self.name_of(analysed.target)
         base = settings.get(CHECKPOINT_DIR)
-        columns = _target_columns(analysed.statement, analysed.target)
+        columns, query = _target_columns(analysed.statement, analysed.target), analysed.query
+        key = analysed.target.schema.primary_key
         checkpoint = checkpoint_location(base, self.project, pipeline, sink)
         planned = PlannedInsert(
             spark=spark,
@@ -265,17 +129,20 @@ class Planner:
             analysed=analysed.query,
             columns=columns,
             shape=shape_of(
-                analysed.query.query, analysed.query.source_names, str(analysed.target.identifier)
+                query.query,
+                query.source_names,
+                str(analysed.target.identifier),
+                () if query.maintained is None else state_of(query.maintained),
             ),
-            text=to_text(analysed.query.query),
+            text=_text_of(query),
+            target_key=key.columns if key is not None else (),
+            state_ttl_ms=self.state_ttl_ms,
+            editor=analysed.editor,
+            partition=analysed.statement.partition,
+            # a partition that the query no longer has rows for is not to stay
+            whole=analysed.statement.replaces or analysed.target.materialization is not None,
         )
         planned.check()
-        mechanism = analysed.query.flow.mechanism
-        if mechanism is not None and self.state_ttl_ms > 0:
-            log.warning(
-                "%s is not applied: the %s into %s keeps its state for ever",
-                STATE_TTL.key, mechanism.operator, planned.sink,
-            )  # fmt: skip
         return planned
 
     def select(self, statement: Select, spark: SparkSession) -> DataFrame:
@@ -283,18 +150,42 @@ class Planner:
         analysed = analyse(statement.query, self.namespace, self.project, appends=False)
         try:
             streaming = not analysed.bounded
+            if analysed.maintained is not None:
+                return self._select_maintained(analysed, statement, spark)
             frame = self.builder(spark).build(analysed, streaming=streaming)
             return shown_rows(frame, analysed, streaming=streaming)
         except AnalysisException as error:
             raise as_input_error(error) from error
 
-    def builder(self, spark: SparkSession) -> FrameBuilder:
-        """Make a frame builder with the present settings."""
+    def _select_maintained(
+        self, analysed: AnalysedQuery, statement: Select, spark: SparkSession
+    ) -> DataFrame:
+        """Run the stages of a bounded query once, over all rows. Raises UnsupportedError for one without end."""
+        assert analysed.maintained is not None, "it was asked"
+        if not analysed.bounded:
+            raise UnsupportedError(
+                "this query keeps its results up to date, and reads tables without end: it has to be an INSERT",
+                hint="INSERT INTO a table with connector = 'print' shows its changes as they come",
+                span=span_of(statement.query),
+            )
+        frame = self.builder(spark).build(analysed, streaming=False)
+        rows = answer_at_once(analysed.maintained, frame, self.workdir)
+        if is_settled(analysed.maintained):
+            return rows.drop(ROW_KIND)
+        return shown_rows(rows, analysed, streaming=True)
+
+    @property
+    def workdir(self) -> Path:
+        """The folder for files of this process, made when it is first asked for."""
         if self._workdir is None:
             self._workdir = tempfile.TemporaryDirectory(prefix="penstock-")
+        return Path(self._workdir.name)
+
+    def builder(self, spark: SparkSession) -> FrameBuilder:
+        """Make a frame builder with the present settings."""
         return FrameBuilder(
             spark=spark,
-            workdir=Path(self._workdir.name),
+            workdir=self.workdir,
             project=self.project,
             conf=self.engine_conf,
             default_limit=CONTINUOUS_LIMIT,
@@ -331,10 +222,22 @@ class Planner:
         read = {key: value for key, value in self.settings.items() if key in known}
         return resolve(read, SETTINGS, owner="SET")
 
+    def name_of(self, target: Table) -> str:
+        """Name a query by its target, the next one into it by another name; what keeps a table has one name."""
+        if target.materialization is not None:
+            return refresh_name(target.identifier)
+        return self.sink_name(target.identifier.name)
+
     def sink_name(self, name: str) -> str:
         """Tell several inserts into one table apart: t, t-2, t-3."""
         self._taken[name] = self._taken.get(name, 0) + 1
         return name if self._taken[name] == 1 else f"{name}-{self._taken[name]}"
+
+
+def _text_of(query: AnalysedQuery) -> str:
+    """Write a query as the text that tells it from others."""
+    text = to_text(query.query)
+    return text if query.maintained is None else f"{text}\n{text_of(query.maintained)}"
 
 
 def _target_columns(statement: InsertInto, target: Table) -> tuple[tuple[str, str], ...]:

@@ -20,7 +20,7 @@ from penstock.sql.plan.mechanism import Mechanism, Way
 from penstock.sql.plan.row_kinds import Relation, expand_stars
 from penstock.sql.positions import span_of
 
-__all__ = ["Numbered", "find_numbered", "rank"]
+__all__ = ["Numbered", "check_numbered", "find_numbered", "rank"]
 
 BEST, RANKED, KEY, ROW, ORDER = "__best", "__ranked", "__key", "__row_of_key", "__order"
 NUMBER = "__number"
@@ -35,12 +35,14 @@ NUMBERS = exp.DataType.NUMERIC_TYPES
 class Numbered:
     """A query that numbers rows, and how many its reader wants: `limit` is the highest number that may pass.
 
-    `select` has the projection `item`, an OVER under the name `name`; `subquery` is `select` as the reader names it.
+    `select` has the projection `item`, an OVER under the name `name`; `subquery` is `select` as the reader names it,
+    and the number `shown`.
     """
 
     select: exp.Select
     subquery: exp.Subquery
     item: exp.Alias
+    shown: str
     limit: int
 
     @property
@@ -54,11 +56,24 @@ class Numbered:
         assert isinstance(self.item.this, exp.Window)
         return self.item.this
 
+    @property
+    def ties(self) -> bool:
+        """Whether rows of equal order have one number: RANK and DENSE_RANK."""
+        return isinstance(self.window.this, exp.Rank | exp.DenseRank)
+
+    def is_by_arrival(self, proctimes: frozenset[str]) -> bool:
+        """Whether rows are in the order in which they came: by the column of these that is PROCTIME(), or the call."""
+        order = self.window.args.get("order")
+        first = order.expressions[0].this if order is not None and order.expressions else None
+        if isinstance(first, exp.Anonymous):
+            return first.name.upper() == "PROCTIME"
+        return isinstance(first, exp.Column) and first.name in proctimes
+
 
 def find_numbered(reader: exp.Select, source: exp.Expr) -> Numbered | None:
-    """Find a ROW_NUMBER in a relation that `reader` reads; its bound leaves the WHERE of `reader`.
+    """Find a ROW_NUMBER, RANK or DENSE_RANK in a relation that `reader` reads; its bound leaves the WHERE of `reader`.
 
-    Raises UnsupportedError for a number without a bound, and for RANK and DENSE_RANK.
+    Raises UnsupportedError for a number without a bound.
     """
     if not isinstance(source, exp.Subquery) or not isinstance(source.this, exp.Select):
         return None
@@ -66,14 +81,7 @@ def find_numbered(reader: exp.Select, source: exp.Expr) -> Numbered | None:
     items = [
         i for i in select.expressions if isinstance(i, exp.Alias) and isinstance(i.this, exp.Window)
     ]
-    ranks = [i for i in items if isinstance(i.this.this, exp.Rank | exp.DenseRank)]
-    if ranks:
-        raise UnsupportedError(
-            f"{to_text(ranks[0].this.this)} of a stream is not supported",
-            hint="use ROW_NUMBER()",
-            span=span_of(ranks[0]),
-        )
-    found = [item for item in items if isinstance(item.this.this, exp.RowNumber)]
+    found = [i for i in items if isinstance(i.this.this, exp.RowNumber | exp.Rank | exp.DenseRank)]
     if not found:
         return None
     (item,) = found if len(found) == 1 else (None,)
@@ -87,7 +95,7 @@ def find_numbered(reader: exp.Select, source: exp.Expr) -> Numbered | None:
     limit = _take_bound(reader, shown)
     if limit is None:
         raise UnsupportedError(
-            "ROW_NUMBER over a stream needs a bound, else every row that comes renumbers all others",
+            f"{item.this.this.sql_name()} over a stream needs a bound, else every row that comes renumbers all others",
             hint=f"add WHERE {shown} <= <number> to the query around it",
             span=span_of(item),
         )
@@ -96,7 +104,7 @@ def find_numbered(reader: exp.Select, source: exp.Expr) -> Numbered | None:
             f"the {limit} best rows of each key are more than the {MAX_ROWS} that are kept",
             span=span_of(reader.args["where"]) if reader.args.get("where") else span_of(item),
         )
-    return Numbered(select=select, subquery=source, item=item, limit=limit)
+    return Numbered(select=select, subquery=source, item=item, shown=shown, limit=limit)
 
 
 def rank(numbered: Numbered, relations: list[Relation], source: Flow) -> Flow:
@@ -134,7 +142,12 @@ def rank(numbered: Numbered, relations: list[Relation], source: Flow) -> Flow:
 
 
 def _check(numbered: Numbered, source: Flow) -> None:
-    select = numbered.select
+    if numbered.ties:
+        raise UnsupportedError(
+            f"{to_text(numbered.window.this)} of a stream is not supported in Spark's update mode",
+            hint="use ROW_NUMBER()",
+            span=span_of(numbered.item),
+        )
     if source.is_changing:
         raise UnsupportedError(
             "ROW_NUMBER over rows that are updated or deleted is not supported: when a row goes, the next one is "
@@ -142,6 +155,12 @@ def _check(numbered: Numbered, source: Flow) -> None:
             hint="write the changes into a Delta table with a PRIMARY KEY, and number the rows of that table",
             span=span_of(numbered.item),
         )
+    check_numbered(numbered)
+
+
+def check_numbered(numbered: Numbered) -> None:
+    """Raise UnsupportedError where the query that numbers rows does more than that."""
+    select = numbered.select
     for part in ("group", "having", "distinct", "order", "limit", "qualify"):
         if select.args.get(part) is not None:
             raise UnsupportedError(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.catalog.errors import StateMismatchError
+from penstock.connector.dead_letter_table import STAGING
 from penstock.connector.source.state import SourceState, decode_state
 from penstock.sql.plan.shape import ANEW, QueryShape
 
@@ -20,6 +21,9 @@ __all__ = ["SHAPE_FILE", "CheckpointFiles", "SavedCheckpoint", "damaged", "read_
 
 SHAPE_FILE = "penstock-query.json"
 METADATA, OFFSETS, COMMITS, STATE = "metadata", "offsets", "commits", "state"
+_SINK_FOLDERS = ("kafka-sinks", "maintained")
+"""What sinks (kafka/sink/ledger.py) and maintained queries (maintain/run.py) keep from their first batch on."""
+
 LOG_VERSION = "v1"
 """First line of Spark's offset and commit logs (OffsetSeqLog, CommitLog) as this Spark writes them."""
 
@@ -81,6 +85,8 @@ def read_saved(files: CheckpointFiles) -> SavedCheckpoint | None:
     if not there & {SHAPE_FILE, METADATA, STATE} and planned is None and committed is None:
         return None
     _check_present(files, there, planned, committed)
+    if planned is None:
+        _check_never_ran(files, there)
     shape = _shape(files)
     query_id = _query_id(files) if METADATA in there else None
     if planned is None:
@@ -119,6 +125,27 @@ def _check_present(
         missing = f"{COMMITS}/{planned - 1}"
     if missing is not None:
         raise damaged(files.location, missing, "is missing")
+
+
+def _check_never_ran(files: CheckpointFiles, there: set[str]) -> None:
+    """Refuse a checkpoint that has no batch, and in which something tells of one.
+
+    Spark makes the folders of its logs, empty, before it writes `metadata`; the others come with a batch.
+    """
+    signs = [folder for folder in _SINK_FOLDERS if folder in there]
+    signs += [
+        f"{STAGING}/{table}/{batch}"
+        for table in files.names(STAGING)
+        for batch in files.names(f"{STAGING}/{table}")
+        if batch.isdecimal()
+    ]
+    for folder in (OFFSETS, COMMITS):
+        if METADATA in there and folder not in there:
+            raise damaged(files.location, folder, "is missing")
+    if signs:
+        raise damaged(
+            files.location, f"{OFFSETS}/0", f"is missing, though the query wrote {signs[0]}"
+        )
 
 
 def _shape(files: CheckpointFiles) -> QueryShape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from penstock.sql.plan.analysis import AnalysedQuery
 
-__all__ = ["sent_changes", "sent_rows", "shown_rows"]
+__all__ = ["by_key", "sent_changes", "sent_rows", "shown_rows"]
 
 
 def sent_changes(query: AnalysedQuery, accepts: ChangelogMode) -> ChangelogMode:
@@ -37,6 +38,16 @@ def sent_rows(frame: DataFrame, query: AnalysedQuery, accepts: ChangelogMode) ->
         return frame.filter(~before)
     deleted = F.lit(int(RowKind.DELETE)).cast("tinyint")
     return frame.withColumn(ROW_KIND, F.when(before, deleted).otherwise(kind))
+
+
+def by_key(frame: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Bring the changes of each key together, what goes before what comes.
+
+    For changes that are the difference of two results, in which a key has one row at most.
+    """
+    comes = F.col(ROW_KIND).isin(int(RowKind.INSERT), int(RowKind.UPDATE_AFTER))
+    columns = [F.col(f"`{name}`") for name in key]
+    return frame.repartition(*columns).sortWithinPartitions(*columns, comes)
 
 
 def shown_rows(frame: DataFrame, query: AnalysedQuery, *, streaming: bool) -> DataFrame:

@@ -70,8 +70,8 @@ STATE_TTL = Option(
     key="table.exec.state.ttl",
     type=DURATION,
     default=0,
-    doc="How long state of a key that nothing comes for has to be kept; 0 is for ever. It may be kept longer: "
-    "updating aggregations, deduplication and Top-N keep it for ever, and say so when they are planned.",
+    doc="How long the state of an updating query is kept for a key that nothing comes for (of a join: for a row); 0 is "
+    "for ever. What comes later begins anew.",
 )
 SETTINGS = (
     PIPELINE_NAME,

@@ -12,7 +12,7 @@ from sqlglot import exp
 from penstock.catalog.errors import StateMismatchError
 from penstock.sql.dialect import to_text
 from penstock.sql.plan.aggregation import own_aggregates
-from penstock.sql.plan.append_only import is_stateful
+from penstock.sql.plan.stateful import is_stateful
 
 __all__ = ["ANEW", "KEEP", "QueryShape", "check_fits", "shape_of"]
 
@@ -63,13 +63,18 @@ class QueryShape:
         return cls(sources=tuple(value["sources"]), sink=value["sink"], state=tuple(value["state"]))
 
 
-def shape_of(query: exp.Expr, sources: Sequence[str], sink: str) -> QueryShape:
-    """Describe the state of a query without views. Filters and plain projections may change, state may not."""
+def shape_of(
+    query: exp.Expr, sources: Sequence[str], sink: str, stages: Sequence[str] = ()
+) -> QueryShape:
+    """Describe the state of a query without views. Filters and plain projections may change, state may not.
+
+    `stages` are the texts of what it keeps beside Spark's state (a maintained query's).
+    """
     bare = query.copy()
     for table in bare.find_all(exp.Table):
         table.set("hints", None)  # options change how a table is read, not what is kept of it
     operators = tuple(_operators(bare)) if is_stateful(bare) else ()
-    return QueryShape(sources=tuple(sources), sink=sink, state=operators)
+    return QueryShape(sources=tuple(sources), sink=sink, state=(*operators, *stages))
 
 
 def _operators(query: exp.Expr) -> list[str]:

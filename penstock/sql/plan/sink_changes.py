@@ -21,12 +21,16 @@ WINDOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTable:
-    """What a query is written into: the columns that it fills, in its order, and the PRIMARY KEY (empty: none)."""
+    """What a query is written into: the columns that it fills, in its order, and the PRIMARY KEY (empty: none).
+
+    `wants_rows_before`: it takes changes, and upserts are not enough.
+    """
 
     name: str
     accepts: ChangelogMode
     columns: tuple[str, ...]
     key: tuple[str, ...] = ()
+    wants_rows_before: bool = False
 
 
 def check_sink(flow: Flow, sink: SinkTable) -> None:
@@ -37,6 +41,8 @@ def check_sink(flow: Flow, sink: SinkTable) -> None:
         case ChangelogMode.UPSERT | ChangelogMode.ALL:
             if sink.accepts is ChangelogMode.INSERT_ONLY:
                 raise _append_only(flow, sink)
+            if sink.wants_rows_before and flow.changes is ChangelogMode.UPSERT:
+                raise _upserts(flow, sink)
             if sink.key:
                 _check_key(flow, sink)
         case _:
@@ -56,6 +62,15 @@ def _append_only(flow: Flow, sink: SinkTable) -> UnsupportedError:
         f"this {flow.mechanism.operator} updates its results as rows come, and {sink.name} only takes rows that stay",
         hint=f"{KEYED}; or {WINDOW}" if aggregation else KEYED,
         span=flow.mechanism.span or place,
+    )
+
+
+def _upserts(flow: Flow, sink: SinkTable) -> UnsupportedError:
+    place = span_of(flow.origin) if flow.origin is not None else None
+    return UnsupportedError(
+        f"each row here replaces the one before with its key, and the format of {sink.name} writes that one, too",
+        hint="write into connector = 'upsert-kafka', or a Delta table with a PRIMARY KEY",
+        span=flow.mechanism.span or place if flow.mechanism is not None else place,
     )
 
 

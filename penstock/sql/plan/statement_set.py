@@ -17,6 +17,7 @@ from penstock.connector.registry import connector_of
 from penstock.sql.dialect import window_tables
 from penstock.sql.plan.analysis import LEAF, AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.columns import delivered_columns
+from penstock.sql.plan.varying import varying_in
 
 __all__ = ["SharedRead", "SideBySide", "read_of", "reading", "share"]
 
@@ -24,14 +25,6 @@ _NO_FUNCTION_OF_A_ROW = (
     exp.AggFunc, exp.Distinct, exp.Except, exp.Group, exp.Intersect, exp.Join, exp.Limit, exp.Offset,
     exp.Order, exp.Window,
 )  # fmt: skip
-_CHANGING = (
-    exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtime, exp.Localtimestamp,
-    exp.Rand, exp.Uuid,
-)  # fmt: skip
-_CHANGING_NAMES = frozenset({
-    "CURRENT_ROW_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "PROCTIME", "RAND", "RAND_INTEGER",
-    "UNIX_TIMESTAMP", "UUID",
-})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +56,8 @@ def share(queries: Sequence[AnalysedQuery], project: Path) -> SharedRead | SideB
     if source.changes is not ChangelogMode.INSERT_ONLY:
         return SideBySide(reason="the table that they read gives changes, not only new rows")
     for query in queries:
+        if query.maintained is not None:
+            return SideBySide(reason="an INSERT is maintained: it keeps state of its own")
         reason = _reason(query.query)
         if query.flow.is_changing:
             reason = reason or "an INSERT gives changes, not only new rows"
@@ -105,7 +100,6 @@ def _reason(query: exp.Expr) -> str | None:
         return "an INSERT has a UNION without ALL: it keeps state of its own"
     if any(where.find(exp.Select) is not None for where in query.find_all(exp.Where)):
         return "an INSERT has a query in its WHERE: it is a join"
-    functions = {call.name.upper() for call in query.find_all(exp.Anonymous)}
-    if query.find(*_CHANGING) is not None or functions & _CHANGING_NAMES:
+    if any(True for _ in varying_in(query)):
         return "an INSERT asks for the current time or for chance: a replayed batch would not give the same rows"
     return None

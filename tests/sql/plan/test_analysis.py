@@ -9,8 +9,10 @@ import pytest
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import OutputMode
+from penstock.sql.maintain.describe import state_of, text_of
 from penstock.sql.plan.analysis import mechanism_lines
-from penstock.sql.plan.planner import AnalysedInsert, Planner
+from penstock.sql.plan.planned_insert import AnalysedInsert
+from penstock.sql.plan.planner import Planner
 from penstock.sql.statements import InsertInto
 from tests.sql.sql_objects import new_namespace, run
 
@@ -26,12 +28,14 @@ CREATE TABLE copy (id BIGINT, name STRING, PRIMARY KEY (id) NOT ENFORCED) WITH (
 """
 
 
-def analyse(sql: str, project: Path) -> AnalysedInsert:
+def analyse(sql: str, project: Path, **settings: str) -> AnalysedInsert:
     """Analyse an INSERT over the tables above."""
     namespace = new_namespace(TABLES)
     (statement,) = run(sql, namespace)
     assert isinstance(statement, InsertInto)
-    return Planner(namespace=namespace, project=project).analyse_insert(statement)
+    return Planner(namespace=namespace, project=project, settings=settings).analyse_insert(
+        statement
+    )
 
 
 def test_an_updating_query_runs_in_update_mode_and_waits_for_no_watermark(tmp_path: Path) -> None:
@@ -83,3 +87,64 @@ def test_an_append_only_table_is_refused(query: str, tmp_path: Path) -> None:
         analyse(f"INSERT INTO appended {query}", tmp_path)
 
     assert caught.value.span is not None
+
+
+def test_an_updating_query_with_a_time_to_live_is_maintained(tmp_path: Path) -> None:
+    """Spark's own state has no expiry; its lines say what bounds the state."""
+    insert = "INSERT INTO counts SELECT k, COUNT(*) FROM events GROUP BY k"
+    query = analyse(insert, tmp_path, **{"table.exec.state.ttl": "1 h"}).query
+
+    assert query.maintained is not None
+    assert (query.output, query.changes) == (OutputMode.APPEND, ChangelogMode.ALL)
+    assert mechanism_lines(query, state_ttl_ms=3_600_000) == (
+        "updating: maintained in micro-batches, with state in the checkpoint",
+        "  feed_0: Spark streams k (insert-only)",
+        "  group_0: aggregation over feed_0, of the keys that a batch touches",
+        "    key: k",
+        "    keeps: COUNT(*)",
+        "    bound: table.exec.state.ttl, 3600 s after the last change",
+        "rows to the sink: inserts, updates with the row before and after, deletes",
+    )
+
+
+def test_a_query_that_spark_cannot_stream_is_maintained(tmp_path: Path) -> None:
+    """Its tables are numbered as Spark finds them in the streaming query."""
+    query = analyse(
+        "INSERT INTO copy SELECT c.id, e.k FROM events AS e JOIN cdc AS c ON e.id = c.id", tmp_path
+    ).query
+
+    assert query.maintained is not None
+    names = [name.rpartition(".")[2].strip("`") for name in query.source_names]
+    assert names == ["cdc", "events"]
+    assert query.leaves[0].columns == ("id", ROW_KIND)
+    assert mechanism_lines(query)[-3:-1] == (
+        "    bound: none",
+        "  rows_1: rows of join_0, each by itself; no state",
+    )
+
+
+def test_rows_that_stay_go_into_any_table(tmp_path: Path) -> None:
+    """A DISTINCT over a stream only adds rows."""
+    query = analyse("INSERT INTO appended SELECT DISTINCT k, id FROM events", tmp_path).query
+
+    assert query.maintained is not None
+    assert query.changes is ChangelogMode.INSERT_ONLY
+    assert query.output is OutputMode.APPEND
+
+
+def test_what_a_checkpoint_is_for_names_the_stages(tmp_path: Path) -> None:
+    """But for those behind the last state, which may change over it."""
+    chain = "INSERT INTO appended SELECT k, id{more} FROM (SELECT DISTINCT k, id FROM events) AS d"
+    one = analyse(chain.format(more=""), tmp_path).query.maintained
+    two = analyse(chain.format(more=" + 1"), tmp_path).query.maintained
+    other = analyse(
+        "INSERT INTO appended SELECT DISTINCT k, id FROM events WHERE id > 3", tmp_path
+    ).query.maintained
+    assert one is not None
+    assert two is not None
+    assert other is not None
+
+    assert state_of(one) == state_of(two)
+    assert text_of(one) != text_of(two)
+    assert state_of(one)[0] == "FEED feed_0 (k, id)"
+    assert state_of(other) == state_of(one), "a filter of rows that stay may change"

@@ -12,7 +12,7 @@ def test_the_lines_name_mechanism_key_and_state() -> None:
     flow = plan("SELECT k, COUNT(*) AS n FROM events GROUP BY k").flow
     assert flow.mechanism is not None
 
-    assert describe_mechanism(flow.mechanism, state_ttl_ms=0) == (
+    assert describe_mechanism(flow.mechanism) == (
         "updating: aggregation without a window (Spark's update mode; a key's newest row replaces the one before)",
         "  key: k",
         "  state: COUNT(*), for each key that was ever seen",
@@ -20,15 +20,6 @@ def test_the_lines_name_mechanism_key_and_state() -> None:
     assert (
         describe_changes(flow.changes, flow.key) == "rows to the sink: upserts and deletes by (k)"
     )
-
-
-def test_a_ttl_that_is_not_applied_is_told() -> None:
-    """Keeping state longer never makes a result wrong."""
-    flow = plan("SELECT k, COUNT(*) AS n FROM events GROUP BY k").flow
-    assert flow.mechanism is not None
-    lines = describe_mechanism(flow.mechanism, state_ttl_ms=60_000)
-
-    assert lines[-1].startswith("  table.exec.state.ttl is not applied")
 
 
 def test_rows_that_stay_are_inserts() -> None:

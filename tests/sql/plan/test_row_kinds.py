@@ -11,10 +11,10 @@ from tests.sql.plan.changing import plan, spark_sql
 
 def test_a_projection_carries_the_kind_as_its_last_column() -> None:
     """The names before it are the query's own."""
-    query = "SELECT id AS i, UPPER(region) AS r FROM cdc"
+    query = "SELECT id AS i, upper(region) AS r FROM cdc"
 
     assert (
-        spark_sql(query) == "SELECT id AS i, UPPER(region) AS r, __row_kind AS __row_kind FROM cdc"
+        spark_sql(query) == "SELECT id AS i, upper(region) AS r, __row_kind AS __row_kind FROM cdc"
     )
     assert plan(query).flow.columns == ("i", "r")
     assert plan(query).flow.key == ("i",)

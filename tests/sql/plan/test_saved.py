@@ -89,6 +89,52 @@ def test_a_query_that_never_planned_a_batch_is_known_by_its_shape() -> None:
     assert (saved.planned, saved.next_batch, saved.replays) == (None, 0, False)
 
 
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"metadata": '{"id":"x"}'}, "offsets is missing"),
+        ({"metadata": '{"id":"x"}', "offsets/.lock": ""}, "commits is missing"),
+        (
+            {"offsets/.lock": "", "commits/.lock": "", "kafka-sinks/0a/began": "{}"},
+            "offsets/0 is missing, though the query wrote kafka-sinks",
+        ),
+        (
+            {"dead-letters-staging/0/17/range-x.0-9.9-0.tally": ""},
+            "offsets/0 is missing, though the query wrote dead-letters-staging/0/17",
+        ),
+    ],
+)
+def test_a_checkpoint_that_lost_its_logs_is_no_query_that_never_ran(
+    more: dict[str, str], named: str
+) -> None:
+    """Offsets and commits are both gone, and what else is there tells of batches."""
+    files = Files(files={"penstock-query.json": SHAPE.to_text(), **more})
+
+    with pytest.raises(StateMismatchError, match=named) as caught:
+        read_saved(files)
+
+    assert "--from-scratch" in (caught.value.hint or "")
+
+
+def test_a_query_that_was_stopped_before_its_first_batch_never_ran() -> None:
+    """Spark has made the folders of its logs, perhaps `metadata`, and tasks know where to leave bad records."""
+    files = Files(
+        files={
+            "penstock-query.json": SHAPE.to_text(),
+            "offsets/.lock": "",
+            "commits/.lock": "",
+            "dead-letters-staging/0/_driver": "job/copies",
+        }
+    )
+    earlier = read_saved(files)
+    files.files["metadata"] = '{"id":"x"}'
+    saved = read_saved(files)
+
+    assert earlier is not None
+    assert saved is not None
+    assert (earlier.planned, saved.planned) == (None, None)
+
+
 @pytest.mark.parametrize("name", ["penstock-query.json", "metadata", "offsets/1", "commits/1"])
 @pytest.mark.parametrize("text", ["", "{", "\x00\x00garbage", "v9\n{}\n{}", "v1", "[]"])
 def test_an_empty_cut_or_foreign_file_is_refused_by_name(name: str, text: str) -> None:

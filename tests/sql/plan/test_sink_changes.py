@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.catalog.errors import UnsupportedError
@@ -31,6 +33,18 @@ def test_an_append_only_sink_takes_no_changes(query: str, what: str) -> None:
 
     assert caught.value.span is not None
     assert "PRIMARY KEY" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("query", [GROUPED, "SELECT id, amount FROM latest"])
+def test_upserts_are_not_enough_for_a_format_that_writes_the_row_before(query: str) -> None:
+    """Changes with that row are."""
+    wants = replace(sink(), wants_rows_before=True)
+    check_sink(plan("SELECT id, amount FROM cdc").flow, wants)
+    with pytest.raises(UnsupportedError, match="each row here replaces the one before") as caught:
+        check_sink(plan(query).flow, wants)
+
+    assert caught.value.span is not None
+    assert "upsert-kafka" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(

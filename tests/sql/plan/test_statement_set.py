@@ -66,7 +66,7 @@ def test_filters_and_projections_of_one_table_share_its_read(
         ("SELECT a.id FROM clicks AS a JOIN clicks AS b ON a.id = b.id", "keeps state"),
         ("SELECT id FROM clicks WHERE at < CURRENT_TIMESTAMP", "current time"),
         ("SELECT RAND() FROM clicks", "chance"),
-        ("SELECT id FROM clicks WHERE id IN (SELECT id FROM clicks)", "join"),
+        ("SELECT id FROM clicks WHERE id IN (SELECT id FROM clicks)", "is maintained"),
     ],
 )
 def test_others_are_a_query_per_insert(namespace: Namespace, second: str, reason: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.sql.run.sink_counts import KEPT_BATCHES, SinkCounts
+from penstock.sql.plan.sink_counts import KEPT_BATCHES, SinkCounts
 
 
 def test_a_batch_that_is_run_again_counts_once() -> None:

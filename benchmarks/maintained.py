@@ -1,0 +1,209 @@
+"""`python -m benchmarks.maintained`: what a maintained GROUP BY costs a batch beside Spark's update mode.
+
+Parquet files are the stream, one a batch: the first fills the state with its keys, a second is the warm-up, the
+others count; keys of batches lie all over the state. The same SELECT k, SUM(v), COUNT(*) three times: in update
+mode, maintained as sums, and maintained with all rows kept, as MIN or COUNT DISTINCT over changes need it. Results go
+nowhere. Medians and all batches go to `results/maintained.md` and `maintained.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp, parse_one
+
+from benchmarks.contestants import SPARK_CONF
+from benchmarks.machine import describe_machine, machine
+from penstock.sql.dialect.flink import Flink
+from penstock.sql.maintain.run import FOLDER, MaintainedRun
+from penstock.sql.maintain.stages import (
+    FEED,
+    FEED_TIME,
+    Feed,
+    Input,
+    Maintained,
+    Measure,
+    Recompute,
+    feed_column,
+)
+from penstock.sql.plan.mechanism import Mechanism, Way
+from penstock.sql.run.spark_session import start_spark
+
+RESULTS = Path(__file__).resolve().parent / "results"
+STRIDE = 7_368_787
+"""A prime: multiples of it visit every key once, in no order."""
+WAYS = ("update mode", "maintained, sums", "maintained, rows")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Keys in the state, rows of a batch."""
+
+    keys: int
+    batch: int
+
+
+def main() -> None:
+    """Measure, print and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keys", type=int, nargs="+", default=[10_000, 1_000_000])
+    parser.add_argument("--batch", type=int, nargs="+", default=[100, 10_000, 200_000])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    sizes = [Size(keys=k, batch=b) for k in arguments.keys for b in arguments.batch]
+    spark = start_spark(conf={**SPARK_CONF, "spark.log.level": "OFF"})
+    found: dict[Size, dict[str, list[int]]] = {}
+    try:
+        for size in sizes:
+            with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+                found[size] = measure(spark, Path(folder), size, arguments.rounds)
+    finally:
+        spark.stop()
+    text = report(found, arguments.rounds)
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    (arguments.results / "maintained.md").write_text(text, encoding="utf-8")
+    cases = [
+        {"keys": s.keys, "batch": s.batch, "way": way, "ms": runs}
+        for s, ways in found.items()
+        for way, runs in ways.items()
+    ]
+    document = json.dumps({"cases": cases, "machine": machine()}, indent=2)
+    (arguments.results / "maintained.json").write_text(document + "\n", "utf-8")
+    print(text)
+
+
+def measure(spark: SparkSession, folder: Path, size: Size, rounds: int) -> dict[str, list[int]]:
+    """Milliseconds of the batches that count, by way."""
+    write_stream(spark, folder / "rows", size, rounds)
+    found = {}
+    for number, way in enumerate(WAYS):
+        found[way] = run(spark, folder, number, rounds)
+        median = statistics.median(found[way])
+        print(
+            f"{size.keys:>10,} keys {size.batch:>8,} rows  {way:18} {median:8,.0f} ms",
+            file=sys.stderr,
+        )
+    return found
+
+
+def write_stream(spark: SparkSession, path: Path, size: Size, rounds: int) -> None:
+    """A file for each batch."""
+    rows_of(spark.range(size.keys), "id").coalesce(1).write.mode("append").parquet(str(path))
+    for number in range(rounds + 1):
+        key = f"pmod((id + {number * size.batch}L) * {STRIDE}L, {size.keys}L)"
+        rows = rows_of(spark.range(size.batch), key).coalesce(1)
+        rows.write.mode("append").parquet(str(path))
+
+
+def rows_of(numbers: DataFrame, key: str) -> DataFrame:
+    """Rows of a key and a value."""
+    return numbers.selectExpr(f"{key} AS k", "id * 17 % 100000 AS v")
+
+
+def run(spark: SparkSession, folder: Path, number: int, rounds: int) -> list[int]:
+    """Run a way over the whole stream."""
+    stream = spark.readStream.schema("k BIGINT, v BIGINT").option("maxFilesPerTrigger", 1)
+    rows = stream.parquet(str(folder / "rows"))
+    checkpoint = str(folder / f"checkpoint{number}")
+    if number == 0:
+        frame = rows.groupBy("k").agg({"v": "sum", "*": "count"})
+        writer = frame.writeStream.outputMode("update").foreachBatch(drop)
+    else:
+        query = sums() if number == 1 else kept()
+        tagged = rows.selectExpr(
+            f"0 AS {FEED}",
+            f"current_timestamp() AS {FEED_TIME}",
+            f"struct(*) AS {feed_column(0)}",
+        )
+        writer = tagged.writeStream.foreachBatch(through(query, f"{checkpoint}/{FOLDER}"))
+    started = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    started.awaitTermination()
+    taken = [int(one["durationMs"]["addBatch"]) for one in started.recentProgress]
+    # the first fills the state, the second is the warm-up
+    return taken[2 : 2 + rounds]
+
+
+def drop(frame: DataFrame, _: int) -> None:
+    """Compute a batch's result."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def through(query: Maintained, folder: str) -> Callable[[DataFrame, int], None]:
+    """A function for foreachBatch that maintains `query`."""
+    maintaining = MaintainedRun(query, folder)
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        with maintaining.batch(frame, batch_id) as changes:
+            drop(changes, batch_id)
+
+    return write
+
+
+def sums() -> Maintained:
+    """The sums of each key are kept."""
+    value = parse_one("v", dialect=Flink)
+    measures = (Measure(name="total", value=value),)
+    return maintained(
+        Input(name="rows", key=("k",), measures=measures), "SELECT k, total, __n AS n FROM rows"
+    )
+
+
+def kept() -> Maintained:
+    """All rows are kept."""
+    return maintained(
+        Input(name="rows", key=("k",)),
+        "SELECT k, SUM(v) AS total, COUNT(*) AS n FROM rows GROUP BY k",
+    )
+
+
+def maintained(given: Input, sql: str) -> Maintained:
+    """One aggregation over inserts."""
+    query = parse_one(sql, dialect=Flink)
+    assert isinstance(query, exp.Query)
+    stage = Recompute(
+        name="totals",
+        inputs=(given,),
+        query=query,
+        key=("k",),
+        mechanism=Mechanism(way=Way.AGGREGATE, key=("k",), state="what the benchmark says"),
+    )
+    feed = Feed(name="rows", columns=("k", "v"))
+    return Maintained(feeds=(feed,), stages=(stage,), columns=("k", "total", "n"), key=("k",))
+
+
+def report(found: Mapping[Size, Mapping[str, list[int]]], rounds: int) -> str:
+    """The result as a page."""
+    what = (
+        f"SELECT k, SUM(v), COUNT(*) GROUP BY k: time of a batch without planning its offsets, median of {rounds} "
+        "batches after a warm-up, all in one run of `python -m benchmarks.maintained`."
+    )
+    lines = [
+        "# Maintained queries",
+        "",
+        what,
+        "",
+        "| keys in the state | rows of a batch | | ms a batch | rows/s | batches, ms |",
+        "|---:|---:|---|---:|---:|---|",
+    ]
+    for size, ways in found.items():
+        for way, runs in ways.items():
+            median = statistics.median(runs)
+            shown = ", ".join(str(one) for one in runs)
+            lines.append(
+                f"| {size.keys:,} | {size.batch:,} | {way} | {median:,.0f} | "
+                f"{size.batch / median * 1000:,.0f} | {shown} |"
+            )
+    return "\n".join([*lines, "", describe_machine(), ""])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""A maintained query in words: its stages for EXPLAIN, and what its state was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from penstock.connector.changelog import ChangelogMode
+from penstock.sql.dialect import to_text
+from penstock.sql.maintain.stages import Input, Maintained, Normalize, Recompute, Stage, Stateless
+
+__all__ = ["describe_input", "describe_maintained", "is_settled", "state_of", "text_of"]
+
+
+def describe_maintained(maintained: Maintained, *, state_ttl_ms: int) -> tuple[str, ...]:
+    """Give the lines that EXPLAIN and `penstock plan` show. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
+    bound = "none"
+    if state_ttl_ms > 0:
+        bound = f"table.exec.state.ttl, {state_ttl_ms / 1000:g} s after the last change"
+    lines = ["updating: maintained in micro-batches, with state in the checkpoint"]
+    lines += [
+        f"  {feed.name}: Spark streams {', '.join(feed.columns)} ({feed.changes})"
+        for feed in maintained.feeds
+    ]
+    for stage in maintained.stages:
+        lines += [f"  {line}" for line in _stage(stage, bound)]
+    return tuple(lines)
+
+
+def state_of(maintained: Maintained) -> tuple[str, ...]:
+    """Give what may not change between two starts from one checkpoint: every stage that state is behind or made of.
+
+    The stages behind the last one with state only change what is sent.
+    """
+    stages = maintained.stages
+    kept = [n for n, stage in enumerate(stages) if not isinstance(stage, Stateless)]
+    columns = {feed.name: feed.columns for feed in maintained.feeds}
+    feeds = tuple(f"FEED {name} ({', '.join(names)})" for name, names in columns.items())
+    return (*feeds, *(_shape(stage) for stage in stages[: max(kept, default=-1) + 1]))
+
+
+def text_of(maintained: Maintained) -> str:
+    """Write all stages as text that tells the query from others."""
+    return "\n".join(map(_shape, maintained.stages))
+
+
+def is_settled(maintained: Maintained) -> bool:
+    """Tell whether the first batch of the query only gives inserts: no changes of a table come through as they are."""
+    stages = {stage.name: stage for stage in maintained.stages}
+    changing = {
+        feed.name for feed in maintained.feeds if feed.changes is not ChangelogMode.INSERT_ONLY
+    }
+    pending = [maintained.stages[-1].name if stages else maintained.feeds[-1].name]
+    while pending:
+        name = pending.pop()
+        if name in changing:
+            return False
+        stage = stages.get(name)
+        if isinstance(stage, Stateless):
+            pending += stage.inputs
+    return True
+
+
+def _stage(stage: Stage, bound: str) -> Iterator[str]:
+    match stage:
+        case Stateless(name=name, inputs=inputs):
+            yield f"{name}: rows of {' and '.join(inputs)}, each by itself; no state"
+            return
+        case Normalize(name=name, input=given, key=key):
+            yield f"{name}: rows of {given} before each upsert or delete"
+            yield f"  key: {', '.join(key)}"
+            yield "  keeps: the last row of each key"
+        case Recompute(name=name, mechanism=mechanism, inputs=inputs):
+            over = " and ".join(given.name for given in inputs)
+            yield f"{name}: {mechanism.operator} over {over}, of the keys that a batch touches"
+            none = "none: all rows" if stage.joins else "none: one key for the whole table"
+            yield f"  key: {', '.join(mechanism.key) or none}"
+            yield f"  keeps: {mechanism.state}"
+        case _:
+            assert_never(stage)
+    yield f"  bound: {bound}"
+
+
+def _shape(stage: Stage) -> str:
+    match stage:
+        case Stateless(name=name, query=query):
+            return f"MAINTAINED {name} ROWS {to_text(query)}"
+        case Normalize(name=name, input=given, key=key):
+            return f"MAINTAINED {name} NORMALIZE {given} KEY ({', '.join(key)})"
+        case Recompute(name=name, inputs=inputs, query=query):
+            return f"MAINTAINED {name} KEEP {'; '.join(map(describe_input, inputs))} COMPUTE {to_text(query)}"
+        case _:
+            assert_never(stage)
+
+
+def describe_input(given: Input) -> str:
+    """Write what a stage keeps of an input."""
+    if given.measures:
+        what = ", ".join(f"{m.name} = SUM({to_text(m.value)})" for m in given.measures)
+    else:
+        what = given.keeps.value
+    return f"{given.name} BY ({', '.join(given.key)}) {what}"

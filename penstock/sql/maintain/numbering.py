@@ -1,0 +1,204 @@
+"""Top-N as a stage: ROW_NUMBER, RANK and DENSE_RANK with a bound, over rows of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.sql.dialect import to_text
+from penstock.sql.maintain.relation import Item, Relation, Staged, column, unique_name
+from penstock.sql.maintain.stage_list import StageList
+from penstock.sql.maintain.stages import Input, Keeps
+from penstock.sql.plan.aggregation import is_same
+from penstock.sql.plan.mechanism import Mechanism, Way
+from penstock.sql.plan.ranking import Numbered, check_numbered
+from penstock.sql.positions import span_of
+
+__all__ = ["number_rows", "reads_number"]
+
+ARRIVAL = "__arrival"
+
+
+def reads_number(reader: exp.Select, numbered: Numbered) -> bool:
+    """Tell whether the query around it asks for the number, beside its bound (which was taken out)."""
+    if any(item.find(exp.Star) and not item.find(exp.Count) for item in reader.expressions):
+        return True
+    names = [c.name for c in reader.find_all(exp.Column) if c.find_ancestor(exp.Select) is reader]
+    return numbered.shown in names
+
+
+def number_rows(
+    numbered: Numbered,
+    project: Callable[[Sequence[Item]], Relation],
+    stages: StageList,
+    *,
+    shows_number: bool,
+    by_arrival: bool,
+) -> Staged:
+    """Add the stage; the SELECT that numbers has no star any more. Gives its columns in their order, then others.
+
+    `by_arrival`: it numbers rows in the order in which they came. Raises UnsupportedError for that over changes.
+    Rows of equal order are told apart by their other columns, so that the same ones are taken each time.
+    """
+    check_numbered(numbered)
+    columns = [i for i in numbered.select.expressions if i is not numbered.item]
+    names = [i.alias_or_name for i in columns]
+    if not all(names) or len(set(names)) < len(names):
+        raise UnsupportedError(
+            "a column of a query that numbers rows has no name of its own",
+            hint="name it with AS",
+            span=span_of(numbered.select),
+        )
+    items: list[Item] = [(i.alias_or_name, i.unalias()) for i in columns]
+    spelled = numbered.window.args.get("partition_by") or []
+    partition = tuple(_named(part, items) for part in spelled)
+    parts = _order(numbered)
+    order = [_ordered(part, items) for part in parts[1 if by_arrival else 0 :]]
+    rows = stages.staged(project(items))
+    if by_arrival:
+        order = [_in_order_of_arrival(numbered, parts[0], rows)]
+    ranks = _Ranks(
+        numbered=numbered,
+        rows=rows,
+        names=tuple(names),
+        partition=partition,
+        order=tuple(order),
+        arrival=(ARRIVAL,) if by_arrival else (),
+        shows_number=shows_number,
+    )
+    number = numbered.name
+    return stages.recompute(
+        "ranks",
+        [ranks.given],
+        ranks.query(),
+        columns=ranks.shown,
+        key=ranks.key,
+        constants=frozenset({number}) if shows_number and numbered.limit == 1 else frozenset(),
+        mechanism=Mechanism(
+            way=Way.TOP_N,
+            key=tuple(to_text(part) for part in spelled),
+            state=ranks.kept,
+            span=span_of(numbered.item),
+        ),
+        origin=numbered.item,
+        inserts=ranks.one and by_arrival and not parts[0].args.get("desc"),  # the first one stays
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ranks:
+    """The stage: `rows` with the columns `names`, then those that only partition and order need."""
+
+    numbered: Numbered
+    rows: Staged
+    names: tuple[str, ...]
+    partition: tuple[str, ...]
+    order: tuple[exp.Expr, ...]
+    arrival: tuple[str, ...]
+    shows_number: bool
+
+    @property
+    def one(self) -> bool:
+        """Whether a key has one row in the result."""
+        return self.numbered.limit == 1 and not self.numbered.ties
+
+    @property
+    def keeps(self) -> Keeps:
+        return Keeps.RESULT if self.rows.inserts else Keeps.ROWS
+
+    @property
+    def kept(self) -> str:
+        if self.keeps is Keeps.ROWS:
+            return "its rows"
+        return "the row of the result" if self.one else f"the {self.numbered.limit} best rows"
+
+    @property
+    def given(self) -> Input:
+        arrival = self.arrival[0] if self.arrival else None
+        return Input(name=self.rows.name, key=self.partition, keeps=self.keeps, arrival=arrival)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns of the result; all of the rows where the result is what is kept."""
+        shown = [item.alias_or_name for item in self.numbered.select.expressions]
+        if not self.shows_number:
+            shown.remove(self.numbered.name)
+        if self.keeps is Keeps.RESULT:
+            shown += [name for name in self.rows.columns if name not in self.names]
+        return tuple(shown)
+
+    @property
+    def key(self) -> tuple[str, ...] | None:
+        """The partition where it has one row, with the number, or the key of the rows."""
+        known = set(self.partition) <= set(self.names)
+        if known and self.one:
+            return self.partition
+        if known and not self.numbered.ties and self.shows_number:
+            return (*self.partition, self.numbered.name)
+        if self.rows.key is not None and set(self.rows.key) <= set(self.names):
+            return self.rows.key
+        return None
+
+    def query(self) -> exp.Select:
+        """Number the rows, and keep those within the bound."""
+        columns, number = (*self.rows.columns, *self.arrival), self.numbered.name
+        order = list(self.order)
+        if not self.numbered.ties:
+            known = {part.this.name for part in order}
+            others = [column(name) for name in columns if name not in known]
+            order += [exp.Ordered(this=other, nulls_first=True) for other in others]
+        over = exp.Window(
+            this=self.numbered.window.this.copy(),
+            partition_by=[column(name) for name in self.partition],
+            order=exp.Order(expressions=order),
+            over="OVER",
+        )
+        inner = exp.select(*map(column, columns), exp.alias_(over, number, quoted=True))
+        inner = inner.from_(exp.to_table(self.rows.name, quoted=True), copy=False)
+        bound = exp.LTE(this=column(number), expression=exp.Literal.number(self.numbered.limit))
+        shown = (*self.shown, *self.arrival)
+        query = exp.select(*(exp.alias_(column(name), name, quoted=True) for name in shown))
+        return query.from_(inner.subquery("__numbered"), copy=False).where(bound, copy=False)
+
+
+def _in_order_of_arrival(numbered: Numbered, first: exp.Ordered, rows: Staged) -> exp.Expr:
+    if not rows.inserts:
+        raise UnsupportedError(
+            "rows that are updated or deleted have no order in which they came",
+            hint="order by a column of the rows",
+            span=span_of(numbered.item),
+        )
+    order = first.copy()
+    order.set("this", column(ARRIVAL))
+    return order
+
+
+def _order(numbered: Numbered) -> list[exp.Ordered]:
+    order = numbered.window.args.get("order")
+    if order is None or not order.expressions:
+        raise UnsupportedError(
+            f"{to_text(numbered.window.this)} without ORDER BY is not supported",
+            hint="add ORDER BY to its OVER",
+            span=span_of(numbered.item),
+        )
+    return list(order.expressions)
+
+
+def _ordered(part: exp.Ordered, items: list[Item]) -> exp.Expr:
+    name = _named(part.this, items)
+    ordered = part.copy()
+    ordered.set("this", column(name, like=part.this))
+    return ordered
+
+
+def _named(value: exp.Expr, items: list[Item]) -> str:
+    """Name the column that a value comes in, a new one where no column is that value."""
+    for name, item in items:
+        if is_same(item, value):
+            return name
+    wanted = value.name if isinstance(value, exp.Column) else "__value"
+    items.append((unique_name(wanted, [name for name, _ in items]), value))
+    return items[-1][0]

@@ -1,0 +1,347 @@
+"""Plans a maintained query: a walk from its tables upwards, which leaves to Spark what it streams and makes stages of
+the rest.
+
+Every query that is planned here becomes either rows that Spark streams (Streamed) or the changes of a stage (Staged).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.changelog import ChangelogMode
+from penstock.sql.dialect import window_tables
+from penstock.sql.maintain.clauses import (
+    Named,
+    alias_names,
+    all_of,
+    check_clauses,
+    expand,
+    is_only_of,
+    is_table,
+    name_all,
+    needed_names,
+    own_names,
+    refuse_varying,
+)
+from penstock.sql.maintain.conditions import has_query, kept_by
+from penstock.sql.maintain.feeds import tagged
+from penstock.sql.maintain.grouping import distinct, group_by
+from penstock.sql.maintain.joining import Kind, join, kind_of, spans
+from penstock.sql.maintain.numbering import number_rows, reads_number
+from penstock.sql.maintain.relation import Item, Relation, Staged, Streamed, column
+from penstock.sql.maintain.set_operations import combine
+from penstock.sql.maintain.source import StagedSource, StreamedSource, conjuncts
+from penstock.sql.maintain.stage_list import StageList
+from penstock.sql.maintain.stages import Maintained
+from penstock.sql.plan import row_kinds
+from penstock.sql.plan.aggregation import own_aggregates
+from penstock.sql.plan.changelog import LEAF, plan_changes, refuse_over
+from penstock.sql.plan.flow import Flow, TableInput
+from penstock.sql.plan.inlining import inline_ctes
+from penstock.sql.plan.ranking import find_numbered
+from penstock.sql.plan.stateful import is_stateful
+from penstock.sql.plan.stream_joins import is_regular
+from penstock.sql.positions import span_of
+
+__all__ = ["MaintainedPlan", "plan_maintained"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintainedPlan:
+    """A maintained query: `query` is what Spark streams, `flow` what its result is.
+
+    `waiting` are the leaves that wait for their watermark, as an operator of Spark's drops what is late.
+    """
+
+    maintained: Maintained
+    query: exp.Expr
+    flow: Flow
+    waiting: frozenset[int]
+
+
+def plan_maintained(query: exp.Expr, tables: Sequence[TableInput]) -> MaintainedPlan:
+    """Plan `query`, which has no views and table nodes labelled with the index of their leaf in `tables`.
+
+    `tables` have the columns that are read of them. Raises UnsupportedError, at the operator, for what cannot be kept
+    up to date.
+    """
+    walk = _Walk(tables)
+    tree = inline_ctes(query.copy())
+    rows = walk.stages.staged(walk.query(tree))
+    flow = Flow(
+        columns=rows.columns,
+        changes=ChangelogMode.INSERT_ONLY if rows.inserts else ChangelogMode.ALL,
+        key=rows.key,
+        constants=rows.constants,
+        kinds=not rows.inserts,
+        origin=rows.origin,
+        mechanism=rows.mechanism,
+    )
+    feeds = walk.stages.queries
+    waiting = {
+        node.meta[LEAF]
+        for feed in feeds
+        if is_stateful(feed) or window_tables(feed)
+        for node in feed.find_all(exp.Table)
+        if LEAF in node.meta
+    }
+    maintained = Maintained(
+        feeds=tuple(walk.stages.feeds),
+        stages=tuple(walk.stages.stages),
+        columns=rows.columns,
+        key=rows.key,
+    )
+    return MaintainedPlan(
+        maintained=maintained,
+        query=tagged(feeds, walk.stages.feeds),
+        flow=flow,
+        waiting=frozenset(waiting),
+    )
+
+
+class _Walk:
+    def __init__(self, tables: Sequence[TableInput]) -> None:
+        self._tables = tables
+        self._proctimes = frozenset[str]().union(*(table.proctimes for table in tables))
+        self.stages = StageList()
+
+    def query(self, node: exp.Expr) -> Relation:
+        """Plan a query."""
+        streamed = self._streamed(node)
+        if streamed is not None:
+            return streamed
+        match node:
+            case exp.Select():
+                return self._select(node)
+            case exp.SetOperation():
+                sides = (self.query(node.this), self.query(node.expression))
+                return combine(node, sides[0], sides[1], self.stages)
+            case exp.Subquery():
+                return self.query(node.this)
+            case _:
+                raise UnsupportedError(
+                    "this query cannot be kept up to date as rows come", span=span_of(node)
+                )
+
+    def _streamed(self, node: exp.Expr) -> Streamed | None:
+        """Give a query that Spark streams by itself, as all its rows stay."""
+        if isinstance(node, exp.Subquery):
+            return self._streamed(node.this)
+        if not isinstance(node, exp.Select | exp.SetOperation):
+            return None
+        try:
+            flow = plan_changes(node, self._tables).flow
+        except UnsupportedError:
+            return None
+        if flow.is_changing or any(is_regular(s) for s in node.find_all(exp.Select)):
+            return None
+        if flow.columns is None:
+            return None
+        query = node.copy()
+        return Streamed(query=query, columns=name_all(query, flow.columns))
+
+    # --- FROM ---
+
+    def _from(self, select: exp.Select) -> tuple[list[Named], list[exp.Expr]]:
+        from_ = select.args.get("from_")
+        if from_ is None:
+            raise UnsupportedError("a query over streams needs a FROM", span=span_of(select))
+        joins = [*(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
+        nodes = [from_.this, *(j.this if isinstance(j, exp.Join) else j for j in joins)]
+        return [self._named(node, select) for node in nodes if is_table(node)], joins
+
+    def _named(self, node: exp.Expr, reader: exp.Select) -> Named:
+        rows, shown = self._relation(node, reader)
+        alias = node.args.get("alias")
+        names = [c.name for c in alias.columns] if alias is not None else []
+        if names and len(names) != len(shown):
+            raise UnsupportedError(
+                f"{node.alias} names {len(names)} columns, and the query behind it gives {len(shown)}",
+                span=span_of(node),
+            )
+        return Named(node=node, alias=node.alias_or_name, shown=tuple(names or shown), rows=rows)
+
+    def _relation(self, node: exp.Expr, reader: exp.Select) -> tuple[Relation, Sequence[str]]:
+        match node:
+            case exp.Subquery() if numbered := find_numbered(reader, node):
+                expanded = self._source(numbered.select)
+                shows = reads_number(reader, numbered)
+                arrives = numbered.is_by_arrival(self._proctimes)
+                ranked = number_rows(
+                    numbered,
+                    expanded.project,
+                    self.stages,
+                    shows_number=shows,
+                    by_arrival=arrives,
+                )
+                names = [i.alias_or_name for i in numbered.select.expressions]
+                kept = [n for n in names if shows or n != numbered.name]
+                return ranked, kept
+            case exp.Table() if LEAF in node.meta:
+                table = self.stages.table(node, self._tables[node.meta[LEAF]], needed_names(reader))
+                return table, table.columns
+            case exp.Table():
+                alone = all_of(node)
+                streamed = self._streamed(alone)
+                if streamed is None:
+                    plan_changes(alone, self._tables)  # says what stands against it
+                    raise UnsupportedError(
+                        "the columns of this windowing function cannot be told",
+                        hint="name the columns in the query that it reads",
+                        span=span_of(node),
+                    )
+                return streamed, streamed.columns
+            case _:
+                rows = self.query(node)
+                return rows, rows.columns
+
+    def _source(self, select: exp.Select) -> StreamedSource | StagedSource:
+        """Plan FROM and WHERE of a SELECT; writes its stars out."""
+        whole = self._streamed_source(select)
+        if whole is not None:
+            return whole
+        named, joins = self._from(select)
+        expand(select, named, joins)
+        where = select.args.get("where")
+        tests = conjuncts(where.this if where is not None else None)
+        plain = [test for test in tests if not has_query(test)]
+        source = self._joined(select, named, joins, plain)
+        source = source.filtered(plain)
+        return reduce(
+            lambda kept, test: kept_by(test, kept, self._inner), filter(has_query, tests), source
+        )
+
+    def _streamed_source(self, select: exp.Select) -> StreamedSource | None:
+        skeleton = exp.Select(expressions=[exp.Star()])
+        for part in ("from_", "joins", "laterals", "where", "hint"):
+            if select.args.get(part) is not None:
+                value = select.args[part]
+                copied = [v.copy() for v in value] if isinstance(value, list) else value.copy()
+                skeleton.set(part, copied)
+        names = self._star_names(skeleton)
+        if names is None:
+            return None
+        row_kinds.expand_stars(select, names)
+        return StreamedSource(skeleton=skeleton)
+
+    def _star_names(self, skeleton: exp.Select) -> list[row_kinds.Relation] | None:
+        """Give the relations of a FROM that Spark streams, with their columns; None where it does not."""
+        try:
+            flow = plan_changes(skeleton, self._tables).flow
+        except UnsupportedError:
+            return None
+        if flow.is_changing or any(is_regular(s) for s in skeleton.find_all(exp.Select)):
+            return None
+        joins = [*(skeleton.args.get("joins") or []), *(skeleton.args.get("laterals") or [])]
+        nodes = [
+            skeleton.args["from_"].this,
+            *(j.this if isinstance(j, exp.Join) else j for j in joins),
+        ]
+        return [row_kinds.Relation(alias=n.alias_or_name, flow=self._flow(n)) for n in nodes]
+
+    def _flow(self, node: exp.Expr) -> Flow:
+        if not is_table(node):
+            alias = node.args.get("alias")
+            return Flow(columns=tuple(c.name for c in alias.columns) if alias is not None else None)
+        return plan_changes(all_of(node), self._tables).flow
+
+    def _joined(
+        self,
+        select: exp.Select,
+        named: list[Named],
+        joins: Sequence[exp.Expr],
+        tests: list[exp.Expr],
+    ) -> StagedSource:
+        """Join the relations of FROM from left to right; equalities of WHERE that are used leave `tests`."""
+        needed = needed_names(select)
+        inner_joins = all(
+            not isinstance(join_, exp.Join) or kind_of(join_) is Kind.INNER for join_ in joins
+        )
+        early = tests if inner_joins else []
+        source = self._open(named[0], needed, early)
+        tables = iter(named[1:])
+        for node in joins:
+            inner = node.this if isinstance(node, exp.Join) else node
+            if not is_table(inner):
+                source = source.unnested(node, inner.alias_or_name, alias_names(inner))
+                continue
+            assert isinstance(node, exp.Join), "tables are joined"
+            right = next(tables)
+            source = self._join(node, source, self._open(right, needed, early), right, tests)
+        return source
+
+    def _open(
+        self, named: Named, needed: frozenset[str] | None, tests: list[exp.Expr]
+    ) -> StagedSource:
+        """Give a relation as changes; those of `tests` that name no other are done here, and taken out."""
+        rows, shown = named.rows, named.shown
+        own = [test for test in tests if is_only_of(test, named.alias)]
+        tests[:] = [test for test in tests if test not in own]
+        if isinstance(rows, Streamed) and rows.columns == shown:
+            rows = rows.filtered(named.alias, own).narrowed(needed)
+            shown, own = rows.columns, []
+        staged = self.stages.staged(rows)
+        scope = {
+            (named.alias, name): column(mine, staged.name)
+            for name, mine in zip(shown, staged.columns, strict=False)
+        }
+        return StagedSource(stages=self.stages, rows=staged, scope=scope).filtered(own)
+
+    @staticmethod
+    def _join(
+        node: exp.Join,
+        left: StagedSource,
+        right: StagedSource,
+        named: Named,
+        tests: list[exp.Expr],
+    ) -> StagedSource:
+        kind = kind_of(node)
+        conditions = [c.copy() for c in conjuncts(node.args.get("on"))]
+        using = [c.name for c in node.args.get("using") or []]
+        if using and kind not in (Kind.INNER, Kind.LEFT):
+            raise UnsupportedError(
+                f"USING in a {kind} JOIN of streams is not supported",
+                hint="write ON a.x = b.x, and COALESCE(a.x, b.x) in the SELECT",
+                span=span_of(node),
+            )
+        for name in using:
+            owner = next(alias for alias, shown in left.scope if shown == name)
+            one, two = column(name, owner), column(name, named.alias)
+            conditions.append(exp.EQ(this=one, expression=two))
+        if kind is Kind.INNER:
+            used = [test for test in tests if spans(test, left, right)]
+            conditions += used
+            tests[:] = [test for test in tests if test not in used]
+        if any(has_query(c) for c in conditions):
+            raise UnsupportedError("a query inside ON is not supported", span=span_of(node))
+        conditions = [c for c in conditions if not isinstance(c, exp.Boolean) or not c.this]
+        return join(kind, left, right, conditions, node)
+
+    # --- SELECT ---
+
+    def _inner(self, select: exp.Select) -> Staged:
+        return self.stages.staged(self.query(select))
+
+    def _select(self, select: exp.Select) -> Relation:
+        check_clauses(select)
+        grouped = select.args.get("group") is not None or bool(own_aggregates(select))
+        source = self._source(select)
+        if grouped or not isinstance(source, StreamedSource):
+            refuse_varying(select)
+        refuse_over(select)
+        names = own_names(select)
+        if grouped:
+            rows: Relation = group_by(select, names, source, self.stages)
+        else:
+            items: list[Item] = [
+                (name, item.unalias()) for name, item in zip(names, select.expressions, strict=True)
+            ]
+            rows = source.project(items)
+        if select.args.get("distinct") is not None:
+            rows = distinct(self.stages.staged(rows), self.stages, select)
+        return rows

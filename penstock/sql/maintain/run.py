@@ -1,0 +1,186 @@
+"""Runs a maintained query: each micro-batch of its streaming query goes through the stages.
+
+The arrangements of a batch are written before its result is given to the sink. Spark starts the next batch only when
+this one is committed, and runs this one again, with the same rows and the same time, if it was not: the folders of
+the batch are then written again, from the same state before, and the result is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import assert_never
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as s
+
+from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+from penstock.connector.spark.configured import configured
+from penstock.sql.maintain.arrangement import Arrangement, Layout, columns_of
+from penstock.sql.maintain.changes import Changes, Moment
+from penstock.sql.maintain.held import holding
+from penstock.sql.maintain.normalize import normalize
+from penstock.sql.maintain.recompute import recompute
+from penstock.sql.maintain.schemas import empty, layout_of, schemas_of
+from penstock.sql.maintain.stages import (
+    FEED,
+    FEED_TIME,
+    Input,
+    Maintained,
+    Normalize,
+    Recompute,
+    Stage,
+    Stateless,
+    feed_column,
+)
+from penstock.sql.maintain.tables import over_tables
+
+__all__ = ["FOLDER", "MaintainedRun"]
+
+FOLDER = "maintained"
+"""Name of the folder in the checkpoint."""
+
+_SETTINGS = {
+    # Spark turns it off for queries with state; these are batch jobs all the same
+    "spark.sql.adaptive.enabled": "true",
+    # a time is one number in the files, whatever calendar a default of Spark's may ask for
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+}
+
+
+class MaintainedRun:
+    """A maintained query whose state is in `folder` (any Hadoop path); a time to live of 0 ms is none.
+
+    One for each start of the query. For the thread on which Spark calls for batches.
+    """
+
+    def __init__(self, maintained: Maintained, folder: str, time_to_live_ms: int = 0) -> None:
+        self._maintained = maintained
+        self._folder = folder.rstrip("/")
+        self._time_to_live_ms = time_to_live_ms
+        self._schemas: Mapping[str, s.StructType] | None = None
+        self._arrangements: dict[str, dict[str, Arrangement]] = {}
+
+    def check(self, frame: DataFrame) -> DataFrame:
+        """Give an empty batch frame with the columns of the changes, ROW_KIND last, for the streaming query's `frame`.
+
+        Reads nothing. Raises UnsupportedError for columns whose type cannot be kept, Spark's AnalysisException for SQL
+        that it does not take.
+        """
+        spark = frame.sparkSession
+        schemas = schemas_of(spark, self._maintained, frame.schema)
+        return self._named(empty(spark, schemas[self._last], changes=True))
+
+    @contextmanager
+    def batch(self, frame: DataFrame, batch_id: int) -> Iterator[DataFrame]:
+        """Give the changes of a batch, ROW_KIND last, computed and held for as long as the block runs.
+
+        `frame` is read once. Within a partition the rows of a key come in order. State is written when the block is
+        entered. Raises StateMismatchError where a folder of the state is missing or damaged.
+        """
+        spark = frame.sparkSession
+        if self._schemas is None:
+            self._open(spark, frame.schema)
+        assert self._schemas is not None, "opened"
+        with configured(spark, _SETTINGS), holding() as holder:
+            counts = [
+                F.count_if(F.col(FEED) == F.lit(n)).alias(f"feed{n}")
+                for n in range(len(self._maintained.feeds))
+            ]
+            time = F.unix_millis(F.max(FEED_TIME)).alias("time")
+            rows, figures = holder.hold(frame, time, *counts)
+            now_ms = figures["time"] or 0
+            moment = Moment(
+                spark=spark, batch_id=batch_id, now_ms=now_ms, holder=holder, schemas=self._schemas
+            )
+            found = {
+                feed.name: Changes(frame=self._feed(rows, n), rows=figures[f"feed{n}"])
+                for n, feed in enumerate(self._maintained.feeds)
+            }
+            if figures["rows"]:
+                self._tidy(moment)
+            for stage in self._maintained.stages:
+                found[stage.name] = self._run(stage, found, moment)
+            yield self._named(found[self._last].frame)
+
+    @property
+    def _last(self) -> str:
+        """The relation that is the result."""
+        stages = self._maintained.stages
+        return stages[-1].name if stages else self._maintained.feeds[-1].name
+
+    def _named(self, changes: DataFrame) -> DataFrame:
+        return changes.select(*columns_of((*self._maintained.columns, ROW_KIND)))
+
+    def _open(self, spark: SparkSession, schema: s.StructType) -> None:
+        schemas = schemas_of(spark, self._maintained, schema)
+        for stage in self._maintained.stages:
+            self._arrangements[stage.name] = {
+                name: Arrangement(
+                    spark,
+                    f"{self._folder}/{stage.name}-{name}",
+                    layout,
+                    time_to_live_ms=self._time_to_live_ms,
+                )
+                for name, layout in _layouts(spark, stage, schemas).items()
+            }
+        self._schemas = schemas
+
+    def _feed(self, rows: DataFrame, index: int) -> DataFrame:
+        """Give the changes of a feed."""
+        feed = self._maintained.feeds[index]
+        own = rows.where(F.col(FEED) == F.lit(index)).select(f"{feed_column(index)}.*")
+        if feed.changes is ChangelogMode.INSERT_ONLY:
+            return own.withColumn(ROW_KIND, F.lit(int(RowKind.INSERT)).cast("tinyint"))
+        return own
+
+    def _tidy(self, moment: Moment) -> None:
+        for arrangements in self._arrangements.values():
+            for arrangement in arrangements.values():
+                arrangement.tidy(moment.batch_id, moment.now_ms)
+
+    def _run(self, stage: Stage, found: Mapping[str, Changes], moment: Moment) -> Changes:
+        arrangements = self._arrangements[stage.name]
+        match stage:
+            case Normalize():
+                return normalize(stage, found[stage.input], arrangements[stage.input], moment)
+            case Recompute():
+                return recompute(stage, found, arrangements, moment)
+            case Stateless():
+                return _stateless(stage, found, moment)
+            case _:
+                assert_never(stage)
+
+
+def _stateless(stage: Stateless, found: Mapping[str, Changes], moment: Moment) -> Changes:
+    schema = moment.schemas[stage.name]
+    if not any(found[name].rows for name in stage.inputs):
+        return Changes(frame=empty(moment.spark, schema, changes=True), rows=0)
+    tables = {name: found[name].frame for name in stage.inputs}
+    result = over_tables(moment.spark, stage.query, tables)
+    kind = F.col(ROW_KIND).cast("tinyint").alias(ROW_KIND)
+    # computed once, as what it looks up may change between two scans
+    frame, figures = moment.holder.hold(result.select(*columns_of(schema.names), kind))
+    return Changes(frame=frame, rows=figures["rows"])
+
+
+def _layouts(
+    spark: SparkSession, stage: Stage, schemas: Mapping[str, s.StructType]
+) -> dict[str, Layout]:
+    """Give what a stage keeps, by the names of its inputs."""
+    match stage:
+        case Normalize():
+            kept = Input(name=stage.input, key=stage.key)
+            return {stage.input: layout_of(spark, schemas[stage.input], kept)}
+        case Recompute():
+            return {
+                given.name: layout_of(spark, schemas[given.name], given, by_row=stage.joins)
+                for given in stage.inputs
+            }
+        case Stateless():
+            return {}
+        case _:
+            assert_never(stage)

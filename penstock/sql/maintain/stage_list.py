@@ -1,0 +1,156 @@
+"""The feeds and stages of a query as planning finds them: names them, and gives what each of them gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.sql.dialect import to_text
+from penstock.sql.maintain.describe import describe_input
+from penstock.sql.maintain.relation import ONE, Relation, Staged, Streamed, column, written
+from penstock.sql.maintain.stages import Feed, Input, Normalize, Recompute, Stage, Stateless
+from penstock.sql.plan.flow import TableInput
+from penstock.sql.plan.mechanism import Mechanism
+
+__all__ = ["StageList"]
+
+
+class StageList:
+    """What a query is made of so far. `queries` are the SQL of the feeds, by index."""
+
+    def __init__(self) -> None:
+        self.feeds: list[Feed] = []
+        self.queries: list[exp.Query] = []
+        self.stages: list[Stage] = []
+        self._known: dict[str, Staged] = {}
+
+    def name(self, word: str) -> str:
+        """Give a stage a name that no other has."""
+        return f"{word}_{len(self.stages)}"
+
+    def staged(self, relation: Relation) -> Staged:
+        """Give a relation as changes: rows that Spark streams become a feed, the same ones only once."""
+        if isinstance(relation, Staged):
+            return relation
+        found = self._known.get(to_text(relation.query))
+        if found is None:
+            found = Staged(
+                name=self._feed(relation.query, relation.columns),
+                columns=relation.columns,
+                inserts=True,
+            )
+            self._known[to_text(relation.query)] = found
+        return found
+
+    def table(self, node: exp.Table, table: TableInput, needed: frozenset[str] | None) -> Relation:
+        """Give the columns `needed` (None: all) of a table: rows that stay are left to Spark, changes are a feed."""
+        bare = node.copy()
+        for part in (
+            "alias",
+            "joins",
+            "laterals",
+        ):  # under one name, what is read twice is one feed
+            bare.set(part, None)
+        key = table.key if table.changes is ChangelogMode.UPSERT and table.key is not None else ()
+        names = tuple(n for n in table.columns if needed is None or n in needed or n in key)
+        if table.changes is ChangelogMode.INSERT_ONLY:
+            query = exp.select(*written([(name, column(name)) for name in names]))
+            return Streamed(query=query.from_(bare, copy=False), columns=names or (ONE,))
+        query = exp.select(*(column(name) for name in (*names, ROW_KIND))).from_(bare, copy=False)
+        text = to_text(query)
+        if text not in self._known:
+            self._known[text] = self._changes(query, replace(table, columns=names), node)
+        return self._known[text]
+
+    def stateless(
+        self,
+        query: exp.Query,
+        inputs: Sequence[str],
+        *,
+        columns: tuple[str, ...],
+        key: tuple[str, ...] | None,
+        constants: frozenset[str],
+        like: Staged,
+        inserts: bool,
+    ) -> Staged:
+        """Add SQL over changes, the same only once; what it gives came from `like`."""
+        text = to_text(query)
+        if text not in self._known:
+            name = self.name("rows")
+            self.stages.append(Stateless(name=name, inputs=tuple(inputs), query=query))
+            self._known[text] = Staged(
+                name=name,
+                columns=columns,
+                key=key,
+                constants=constants,
+                inserts=inserts,
+                mechanism=like.mechanism,
+                origin=like.origin,
+            )
+        return self._known[text]
+
+    def recompute(
+        self,
+        word: str,
+        inputs: Sequence[Input],
+        query: exp.Query,
+        *,
+        columns: tuple[str, ...],
+        key: tuple[str, ...] | None,
+        mechanism: Mechanism,
+        origin: exp.Expr,
+        constants: frozenset[str] = frozenset(),
+        joins: bool = False,
+        inserts: bool = False,
+    ) -> Staged:
+        """Add a stage with state, the same only once."""
+        text = f"{'; '.join(map(describe_input, inputs))}: {to_text(query)}"
+        if text not in self._known:
+            name = self.name(word)
+            self.stages.append(
+                Recompute(
+                    name=name,
+                    inputs=tuple(inputs),
+                    query=query,
+                    key=key,
+                    joins=joins,
+                    mechanism=mechanism,
+                )
+            )
+            self._known[text] = Staged(
+                name=name,
+                columns=columns,
+                key=key,
+                constants=constants,
+                inserts=inserts,
+                mechanism=mechanism,
+                origin=origin,
+            )
+        return self._known[text]
+
+    def _changes(self, query: exp.Query, table: TableInput, node: exp.Table) -> Staged:
+        upserts = table.changes is ChangelogMode.UPSERT
+        known = table.key is not None and set(table.key) <= set(table.columns)
+        key = table.key if known else None
+        feed = self._feed(query, table.columns, changes=table.changes, key=key if upserts else None)
+        if not upserts:
+            return Staged(name=feed, columns=table.columns, key=key, origin=node)
+        assert key is not None, "upserts have a key, and it is read"
+        name = self.name("normalize")
+        self.stages.append(Normalize(name=name, input=feed, key=key))
+        return Staged(name=name, columns=table.columns, key=key, origin=node)
+
+    def _feed(
+        self,
+        query: exp.Query,
+        columns: tuple[str, ...],
+        changes: ChangelogMode = ChangelogMode.INSERT_ONLY,
+        key: tuple[str, ...] | None = None,
+    ) -> str:
+        name = f"feed_{len(self.feeds)}"
+        self.feeds.append(Feed(name=name, columns=columns, changes=changes, key=key))
+        self.queries.append(query)
+        return name

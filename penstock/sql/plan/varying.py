@@ -1,0 +1,28 @@
+"""Functions that give another value each time they are asked, such as the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+__all__ = ["varying_in"]
+
+_NODES = (
+    exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtime, exp.Localtimestamp,
+    exp.Rand, exp.Uuid,
+)  # fmt: skip
+_NAMES = frozenset({
+    "CURRENT_ROW_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "PROCTIME", "RAND", "RAND_INTEGER",
+    "UNIX_TIMESTAMP", "UUID",
+})  # fmt: skip
+
+
+def varying_in(query: exp.Expr) -> Iterator[exp.Expr]:
+    """Find such functions in a query, and in those inside it."""
+    yield from query.find_all(*_NODES)
+    for call in query.find_all(exp.Anonymous):
+        name = call.name.upper()
+        # with an argument UNIX_TIMESTAMP reads that
+        if name in _NAMES and not (name == "UNIX_TIMESTAMP" and call.expressions):
+            yield call

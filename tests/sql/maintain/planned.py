@@ -1,0 +1,81 @@
+"""What the tests of planning share: a query over tables of every kind, planned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.catalog.table import Table
+from penstock.connector.changelog import ChangelogMode
+from penstock.sql.bind import annotate
+from penstock.sql.dialect import to_spark_query
+from penstock.sql.maintain.planning import MaintainedPlan, plan_maintained
+from penstock.sql.maintain.stages import Normalize, Recompute, Stateless
+from penstock.sql.plan.changelog import LEAF
+from penstock.sql.plan.columns import mentioned_names
+from penstock.sql.plan.flow import TableInput
+from penstock.sql.plan.relations import find_relations
+from penstock.sql.statements import Select
+from tests.sql.plan.changing import CHANGES, NAMESPACE
+from tests.sql.sql_objects import run
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A planned query, and the names of its tables in the order of their leaves."""
+
+    plan: MaintainedPlan
+    tables: tuple[str, ...]
+
+    @property
+    def stages(self) -> list[str]:
+        """Its stages, each in a line: what it reads by which key, and its SQL."""
+        return [_line(stage) for stage in self.plan.maintained.stages]
+
+
+def plan(sql: str) -> Planned:
+    """Plan a query over the tables of tests/sql/plan/changing.py."""
+    (statement,) = run(sql, NAMESPACE)
+    assert isinstance(statement, Select)
+    relations = find_relations(statement.query, NAMESPACE)
+    annotate(relations.query, NAMESPACE)
+    wanted = mentioned_names(relations.query)
+    for index, leaf in enumerate(relations.leaves):
+        for node in leaf.nodes:
+            node.meta[LEAF] = index
+    inputs = [_input(leaf.table, wanted) for leaf in relations.leaves]
+    planned = plan_maintained(relations.query, inputs)
+    return Planned(plan=planned, tables=tuple(t.name for t in inputs))
+
+
+def _input(table: Table, wanted: frozenset[str] | None) -> TableInput:
+    key = table.schema.primary_key
+    name = table.identifier.name
+    found = TableInput(
+        name=name,
+        columns=table.schema.names,
+        changes=CHANGES.get(name, ChangelogMode.INSERT_ONLY),
+        key=key.columns if key is not None else None,
+    )
+    if wanted is None:
+        return found
+    kept = wanted | set(found.key or ())
+    return replace(found, columns=tuple(c for c in found.columns if c in kept))
+
+
+def _line(stage: Normalize | Stateless | Recompute) -> str:
+    match stage:
+        case Normalize(name=name, input=given, key=key):
+            return f"{name} = {given} by {', '.join(key)}"
+        case Stateless(name=name, query=query):
+            return f"{name} = {_text(query)}"
+        case Recompute(name=name, inputs=inputs, query=query):
+            read = ", ".join(
+                f"{i.name} by ({', '.join(i.key)})"
+                + (f" as {len(i.measures)} sums" if i.measures else f" {i.keeps}")
+                for i in inputs
+            )
+            return f"{name} = {read}: {_text(query)}"
+
+
+def _text(query: object) -> str:
+    return to_spark_query(query).replace("`", "")  # type: ignore[arg-type]
