@@ -17,6 +17,7 @@ from penstock.catalog.errors import (
     DefinitionError,
     InputError,
     UnsupportedError,
+    did_you_mean,
 )
 from penstock.catalog.names import Namespace
 from penstock.catalog.schema import Schema
@@ -29,6 +30,7 @@ from penstock.sql.dialect.flink import Flink
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.windows import WindowTable, window_tables
 from penstock.sql.dialect.write import write_spark
+from penstock.sql.function_names import misspelt_functions
 from penstock.sql.positions import span_of
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "Columns",
     "annotate",
     "bind_query",
+    "check_hints",
     "columns_of_object",
     "data_type",
     "schema_columns",
@@ -125,6 +128,7 @@ def _resolve(table: exp.Table, copied: exp.Table, checking: Checking) -> None:
     try:
         identifier = checking.namespace.resolve(parts)
         found = checking.namespace.lookup(identifier)
+        check_hints(table, found)
         columns = _columns_of(found, checking)
     except InputError as error:
         error.span = error.span or span_of(table)
@@ -135,6 +139,26 @@ def _resolve(table: exp.Table, copied: exp.Table, checking: Checking) -> None:
     copied.set("this", exp.Identifier(this=name, quoted=True))
     for part in ("db", "catalog", "hints"):
         copied.set(part, None)
+
+
+def check_hints(table: exp.Table, found: Table | View) -> None:
+    """Refuse hints that a table, or a view, does not take: they would do nothing. Raises InputError."""
+    for hint in table.args.get("hints") or []:
+        for call in hint.expressions:
+            if call.name.upper() != "OPTIONS":
+                known = did_you_mean(call.name.upper(), ("OPTIONS",))
+                raise UnsupportedError(
+                    f"a table takes no hint {call.name}",
+                    hint=known
+                    or "a table takes OPTIONS('key'='value'); hints of joins stand behind SELECT",
+                    span=span_of(hint),
+                )
+            if isinstance(found, View):
+                raise UnsupportedError(
+                    f"{found.identifier} is a view, which has no options",
+                    hint="write the hint behind a table in the view's query",
+                    span=span_of(hint),
+                )
 
 
 def _columns_of(found: Table | View, checking: Checking) -> Columns | None:
@@ -204,6 +228,7 @@ def _time_error(window: WindowTable, checking: Checking) -> InputError | None:
 
 def _check_forms(stand_in: exp.Expr, checking: Checking) -> None:
     """Whether Spark has a form for everything in the query."""
+    checking.errors += misspelt_functions(stand_in, checking)
     try:
         write_spark(stand_in)
     except NodeError as error:

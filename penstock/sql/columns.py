@@ -16,6 +16,7 @@ from sqlglot.schema import MappingSchema
 from penstock.catalog.errors import DefinitionError, InputError, UnknownObjectError, did_you_mean
 from penstock.sql.checking import ORIGIN, Checking, Output
 from penstock.sql.dialect.flink import Flink
+from penstock.sql.misspelling import LATE, nearest_word
 
 __all__ = ["check_columns"]
 
@@ -121,7 +122,9 @@ def _unknown_column(
     span = checking.span(wrong)
     if span is None:
         return None  # made by the qualifier: there is nothing to point at
-    hint = did_you_mean(wrong.name, names) or f"there are: {', '.join(names)}"
+    keyword = nearest_word(wrong.name, LATE) if not table else None
+    near = did_you_mean(wrong.name, names) or (f"did you mean {keyword}?" if keyword else None)
+    hint = near or f"there are: {', '.join(names)}"
     return UnknownObjectError(message, hint=hint, span=span)
 
 

@@ -34,9 +34,8 @@ class Detail(StrEnum):
 
 
 REFUSED = {
-    Detail.ESTIMATED_COST: "a stream has no cost that could be told before it runs",
-    Detail.JSON_EXECUTION_PLAN: "penstock plan FILE --format json gives the plan of a file as JSON",
-    Detail.PLAN_ADVICE: "EXPLAIN says of each operator what it keeps and what bounds that",
+    Detail.ESTIMATED_COST: "a stream has no cost that could be told before it runs; CHANGELOG_MODE and PLAN_ADVICE "
+    "tell what it keeps",
 }
 
 
@@ -49,9 +48,10 @@ class SetText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainText:
-    """The statement that is to be explained."""
+    """The statement that is to be explained, and what is asked for beside its plan."""
 
     explained: StatementText
+    details: tuple[Detail, ...] = ()
 
 
 def cut(text: StatementText) -> SetText | ExplainText | None:
@@ -72,18 +72,21 @@ def cut(text: StatementText) -> SetText | ExplainText | None:
 
 def _explain(text: StatementText) -> ExplainText:
     tokens: Sequence[Token] = text.tokens[1:]
+    details: list[Detail] = []
     if _words(tokens[:2]) == ("PLAN", "FOR"):
         tokens = tokens[2:]
     else:
-        tokens = _after_details(text, tokens)
+        tokens = _after_details(text, tokens, details)
     if not tokens:
         hint = "EXPLAIN [PLAN FOR] SELECT ..., INSERT ... or STATEMENT SET BEGIN ... END"
         raise _error(text, text.tokens[-1], "EXPLAIN what?", hint)
-    return ExplainText(explained=_part(text, tokens))
+    return ExplainText(explained=_part(text, tokens), details=tuple(dict.fromkeys(details)))
 
 
-def _after_details(text: StatementText, tokens: Sequence[Token]) -> Sequence[Token]:
-    """Pass over the details that EXPLAIN is asked for; refuse those that there are not."""
+def _after_details(
+    text: StatementText, tokens: Sequence[Token], details: list[Detail]
+) -> Sequence[Token]:
+    """Pass over the details that EXPLAIN is asked for, which `details` gets; refuse those that there are not."""
     known = {detail.value for detail in Detail}
     while tokens and (word := tokens[0].text.upper()) in known:
         if (detail := Detail(word)) in REFUSED:
@@ -91,6 +94,7 @@ def _after_details(text: StatementText, tokens: Sequence[Token]) -> Sequence[Tok
             raise UnsupportedError(
                 f"EXPLAIN {detail} is not supported", hint=REFUSED[detail], span=span
             )
+        details.append(detail)
         tokens = tokens[1:]
         if tokens and tokens[0].token_type == TokenType.COMMA:
             if not tokens[1:] or tokens[1].text.upper() not in known:

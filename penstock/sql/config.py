@@ -1,32 +1,48 @@
 """The project file `penstock.toml`: found by walking up from a folder, read into one frozen value.
 
-Owns its sections and their checks; what the values mean is for those who use them. No file is no error.
+Owns what its sections mean together: a target's over the project's own, and `.env` beside the file. Taking the text
+apart is `project_file.py`'s part; what the values do is for those who use them. No file is no error.
 """
 
 from __future__ import annotations
 
-import re
-import tomllib
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from penstock.catalog.errors import ConfigError, Span, did_you_mean
+from penstock.catalog.errors import ConfigError, did_you_mean
+from penstock.sql.dotenv import ENV_FILE, read_dotenv
+from penstock.sql.project_file import Section, read_document
+from penstock.sql.template_folders import TemplateFolders
 
-__all__ = ["PROJECT_FILE", "Project", "find_project", "read_project"]
+__all__ = [
+    "PROJECT_FILE",
+    "TARGET_VARIABLE",
+    "Project",
+    "find_project",
+    "load_dotenv",
+    "read_project",
+]
 
 PROJECT_FILE = "penstock.toml"
+TARGET_VARIABLE = "PENSTOCK_TARGET"
+"""The environment variable that chooses a target where `--target` does not."""
+
 DATA_DIRECTORY = ".penstock"
+SECTIONS = ("catalog", "spark", "settings", "variables")
+"""The sections that a target may have as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A project: its folder, and what its file says.
+    """A project: its folder, and what its file says for the chosen target.
 
     `root` is the folder of `penstock.toml`, or the folder the search began in when there is none; relative paths in
     SQL (a Delta table's `path`, the checkpoint directory) start there. `spark_conf` are Spark settings, `settings`
-    the SET keys that every file starts with, `variables` the values of `{{ var('...') }}`.
+    the SET keys that every file starts with, `variables` the values of `{{ var('...') }}`. `dotenv` is what `.env`
+    adds to the environment, `target` the target that was chosen, `targets` those there are.
     """
 
     root: Path
@@ -36,122 +52,122 @@ class Project:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, Any] = field(default_factory=dict)
+    dotenv: Mapping[str, str] = field(default_factory=dict, repr=False)
+    target: str | None = None
+    targets: tuple[str, ...] = ()
+    data_path: Path | None = None
+    macro_path: Path | None = None
+    secret_path: Path | None = None
 
     @property
     def data_directory(self) -> Path:
         """The folder for the default catalog, checkpoints and logs."""
-        return self.root / DATA_DIRECTORY
+        return self.data_path or self.root / DATA_DIRECTORY
 
     @property
     def default_catalog_url(self) -> str:
         """The SQLAlchemy URL that the file names, else the SQLite file `.penstock/catalog.db` of the project."""
         return self.catalog_url or f"sqlite:///{(self.data_directory / 'catalog.db').as_posix()}"
 
+    @property
+    def folders(self) -> TemplateFolders:
+        """The folders that templates read."""
+        return TemplateFolders(root=self.root, macros=self.macro_path, secrets=self.secret_path)
 
-def find_project(start: Path) -> Project:
-    """Find the nearest `penstock.toml` in `start` or a folder above it. Raises ConfigError if it is wrong."""
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment that templates see: that of the process, and what `.env` adds to it."""
+        return {**self.dotenv, **os.environ}
+
+
+def find_project(start: Path, *, target: str | None = None) -> Project:
+    """Find the nearest `penstock.toml` in `start` or a folder above it. Raises ConfigError if it is wrong.
+
+    `target` None is what PENSTOCK_TARGET names, in the environment or in `.env`, else the file's default.
+    """
     folder = start.resolve()
     for candidate in (folder, *folder.parents):
         file = candidate / PROJECT_FILE
         if file.is_file():
-            return read_project(file)
-    return Project(root=folder)
-
-
-def read_project(file: Path) -> Project:
-    """Read a project file. Raises ConfigError for bad TOML, unknown keys (with the nearest known) and wrong types."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}") from error
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{file} is not valid TOML: {error}") from error
-    return _Reader(file, text).project(document)
-
-
-class _Reader:
-    """Takes a parsed document apart; knows the text to point into it."""
-
-    def __init__(self, file: Path, text: str) -> None:
-        self._file = file
-        self._lines = text.splitlines()
-
-    def project(self, document: Mapping[str, Any]) -> Project:
-        self._only(document, {"catalog", "spark", "settings", "variables"}, "section")
-        catalog = self._section(document, "catalog")
-        spark = self._section(document, "spark")
-        self._only(catalog, {"url"}, "key", "catalog")
-        self._only(spark, {"master", "conf"}, "key", "spark")
-        return Project(
-            root=self._file.parent.resolve(),
-            file=self._file,
-            catalog_url=self._catalog_url(self._text(catalog, "catalog", "url")),
-            master=self._text(spark, "spark", "master"),
-            spark_conf=self._flat(self._table(spark.get("conf", {}), "spark.conf"), "spark.conf"),
-            settings=self._flat(self._section(document, "settings"), "settings"),
-            variables=dict(self._section(document, "variables")),
+            return read_project(file, target=target)
+    if target is not None:
+        raise ConfigError(
+            f"there is no target {target!r}: no {PROJECT_FILE} was found in {folder} or above it",
+            hint=f"write {PROJECT_FILE} with a section [targets.{target}]",
         )
+    return Project(root=folder, dotenv=read_dotenv(folder / ENV_FILE))
 
-    def _catalog_url(self, url: str | None) -> str | None:
-        """Make the path of a SQLite file relative to the project, wherever the command is typed."""
-        path = url.removeprefix("sqlite:///") if url else None
-        if path is None or path == url or path in {"", ":memory:"}:
-            return url
-        return f"sqlite:///{(self._file.parent.resolve() / path).as_posix()}"
 
-    def _section(self, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-        return self._table(document.get(name, {}), name)
+def load_dotenv(start: Path) -> None:
+    """Put what `.env` of the project has into the process's environment, where that has not. Raises ConfigError.
 
-    def _table(self, value: Any, name: str) -> Mapping[str, Any]:
-        if not isinstance(value, dict):
-            raise self._error(f"`{name}` must be a section, [{name}]", name.rpartition(".")[2])
-        return value
+    For commands, whose options have variables of their own, and whose children (Spark) look at the environment too.
+    """
+    folder = start.resolve()
+    roots = (each for each in (folder, *folder.parents) if (each / PROJECT_FILE).is_file())
+    for key, value in read_dotenv(next(roots, folder) / ENV_FILE).items():
+        os.environ.setdefault(key, value)
 
-    def _text(self, section: Mapping[str, Any], name: str, key: str) -> str | None:
-        value = section.get(key)
-        if value is not None and not isinstance(value, str):
-            raise self._error(f"`{key}` in [{name}] must be a string, not {value!r}", key)
-        return value
 
-    def _only(
-        self, section: Mapping[str, Any], known: set[str], noun: str, name: str | None = None
-    ) -> None:
-        place = f" in [{name}]" if name else ""
-        for key in section:
-            if key not in known:
-                hint = did_you_mean(key, sorted(known)) or f"known are: {', '.join(sorted(known))}"
-                raise self._error(f"unknown {noun} `{key}`{place}", key, hint=hint)
+def read_project(file: Path, *, target: str | None = None) -> Project:
+    """Read a project file. Raises ConfigError for bad TOML, unknown keys (with the nearest known) and wrong types."""
+    document = read_document(file)
+    document.only("target", "paths", "targets", *SECTIONS)
+    paths, targets = document.section("paths"), document.section("targets")
+    paths.only("data", "macros", "secrets")
+    root = file.parent.resolve()
+    dotenv = read_dotenv(root / ENV_FILE)
+    project = Project(
+        root=root,
+        file=file,
+        dotenv=dotenv,
+        targets=tuple(targets.values),
+        data_path=paths.path("data", root),
+        macro_path=paths.path("macros", root),
+        secret_path=paths.path("secrets", root),
+    )
+    project = _with(project, document)
+    # all targets are read, so that a mistake in one does not wait for its day
+    variants = {name: _with(project, targets.section(name)) for name in project.targets}
+    for name in project.targets:
+        targets.section(name).only(*SECTIONS)
+    named = target or {**dotenv, **os.environ}.get(TARGET_VARIABLE)
+    chosen = named or document.text("target")
+    if not chosen:
+        return project
+    if chosen not in variants:
+        raise _no_target(chosen, project, document if not named else None)
+    return replace(variants[chosen], target=chosen)
 
-    def _flat(self, section: Mapping[str, Any], name: str, prefix: str = "") -> dict[str, str]:
-        """Join the parts of dotted keys again, which TOML reads as nested sections."""
-        flat: dict[str, str] = {}
-        for key, value in section.items():
-            if isinstance(value, dict):
-                flat |= self._flat(value, name, f"{prefix}{key}.")
-            elif isinstance(value, bool):
-                flat[prefix + key] = str(value).lower()
-            elif isinstance(value, str | int | float):
-                flat[prefix + key] = str(value)
-            else:
-                raise self._error(
-                    f"`{prefix}{key}` in [{name}] must be a string, a number or a boolean", key
-                )
-        return flat
 
-    def _error(self, message: str, word: str, *, hint: str | None = None) -> ConfigError:
-        pattern = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
-        for number, line in enumerate(self._lines, start=1):
-            found = pattern.search(line.split("#", 1)[0])
-            if found is not None:
-                column = found.start() + 1
-                span = Span(
-                    file=str(self._file),
-                    line=number,
-                    column=column,
-                    length=len(word),
-                    line_text=line,
-                )
-                return ConfigError(message, hint=hint, span=span)
-        return ConfigError(f"{self._file}: {message}", hint=hint)
+def _with(project: Project, document: Section) -> Project:
+    """Lay the sections of a document, or of a target, over what a project says."""
+    catalog, spark = document.section("catalog"), document.section("spark")
+    catalog.only("url")
+    spark.only("master", "conf")
+    url = catalog.text("url")
+    return replace(
+        project,
+        catalog_url=_catalog_url(url, project.root) if url else project.catalog_url,
+        master=spark.text("master") or project.master,
+        spark_conf={**project.spark_conf, **spark.section("conf").flat()},
+        settings={**project.settings, **document.section("settings").flat()},
+        variables={**project.variables, **document.section("variables").values},
+    )
+
+
+def _catalog_url(url: str, root: Path) -> str:
+    """Make the path of a SQLite file relative to the project, wherever the command is typed."""
+    path = url.removeprefix("sqlite:///")
+    if path == url or path in {"", ":memory:"}:
+        return url
+    return f"sqlite:///{(root / path).as_posix()}"
+
+
+def _no_target(name: str, project: Project, document: Section | None) -> ConfigError:
+    near = did_you_mean(name, project.targets)
+    there = f"there are: {', '.join(project.targets)}" if project.targets else None
+    hint = near or there or f"add a section [targets.{name}] to {project.file}"
+    if document is not None:
+        return document.error(f"there is no target '{name}'", "target", hint=hint)
+    return ConfigError(f"{project.file} has no target '{name}'", hint=hint)

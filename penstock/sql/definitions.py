@@ -6,112 +6,189 @@ definitions are equal values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from typing import get_args
 
 from sqlglot import exp
 
-from penstock.catalog.errors import (
-    DefinitionError,
-    InputError,
-    InputErrors,
-    UnknownObjectError,
-    UnsupportedError,
-    did_you_mean,
-)
+from penstock.catalog.distribution import Distribution, DistributionKind
+from penstock.catalog.errors import DefinitionError, InputError, InputErrors, UnsupportedError
 from penstock.catalog.identifier import Identifier
+from penstock.catalog.like import LikeOptions
 from penstock.catalog.names import Namespace
-from penstock.catalog.schema import (
-    Column,
-    ComputedColumn,
-    MetadataColumn,
-    PhysicalColumn,
-    PrimaryKey,
-    Schema,
-    Watermark,
-)
 from penstock.catalog.table import Table, View
-from penstock.catalog.types import LogicalType, parse_type
 from penstock.sql.bind import bind_query
 from penstock.sql.dialect.access import named_tables, to_text
-from penstock.sql.expressions import columns_of, infer_type, substitute_tree, to_duckdb, to_spark
-from penstock.sql.positions import attach, source_of, span_of
+from penstock.sql.dialect.ddl_nodes import Distribution as DistributionNode
+from penstock.sql.positions import span_of
+from penstock.sql.table_draft import TableDraft
 
-__all__ = ["define_table", "define_view", "has_property", "option_keys"]
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A table while it is read: what was found, where it stands, and what is wrong."""
-
-    errors: list[InputError] = field(default_factory=list)
-    columns: list[Column] = field(default_factory=list)
-    places: dict[str, exp.Expr] = field(default_factory=dict)
-    computed: dict[str, exp.Expr] = field(default_factory=dict)
-    watermark: exp.WatermarkColumnConstraint | None = None
-    keys: list[tuple[exp.Expr, PrimaryKey]] = field(default_factory=list)
-
-    def add(self, error: InputError, node: exp.Expr) -> None:
-        error.span = error.span or span_of(node)
-        self.errors.append(error)
-
-    def unknown(self, node: exp.Expr, role: str) -> None:
-        names = list(self.places)
-        hint = did_you_mean(node.name, names) or f"columns are: {', '.join(names)}"
-        self.add(UnknownObjectError(f"{role}: there is no column '{node.name}'", hint=hint), node)
-
-    @property
-    def known(self) -> Schema:
-        """The columns that an expression of a computed column may use."""
-        plain = [c for c in self.columns if not isinstance(c, ComputedColumn)]
-        return Schema(columns=tuple(plain))
+__all__ = [
+    "build_table",
+    "define_table",
+    "define_view",
+    "has_property",
+    "option_keys",
+    "option_keys_of",
+    "properties_of",
+    "read_distribution",
+    "read_options",
+    "read_partition_keys",
+    "table_comment",
+    "view_query",
+]
 
 
-def define_table(tree: exp.Create, identifier: Identifier) -> Table:
+def define_table(tree: exp.Create, identifier: Identifier, namespace: Namespace) -> Table:
     """The table that a CREATE TABLE defines. Raises InputErrors with all that is wrong in it."""
-    draft = _Draft()
-    elements: list[exp.Expr] = tree.this.expressions
-    for element in elements:
-        _read_element(element, draft)
-    if not elements:
-        draft.add(DefinitionError("a table has columns"), tree.this.this)
-    if not draft.errors:
-        _complete_computed(draft)
-    partitions = _partition_keys(tree, draft)
-    options = _options(tree, draft)
-    _check_keys(draft)
-    watermark = _check_watermark(draft)
-    if not draft.errors:
-        try:
-            return Table(
-                identifier=identifier,
-                schema=Schema(
-                    columns=tuple(draft.columns),
-                    watermark=watermark,
-                    primary_key=draft.keys[0][1] if draft.keys else None,
-                ),
-                options=options,
-                partition_keys=partitions,
-                comment=_comment(tree),
-                temporary=has_property(tree, exp.TemporaryProperty),
-            )
-        except InputError as error:
-            draft.add(error, draft.watermark.this if draft.watermark else tree.this.this)
-    raise InputErrors(sorted(draft.errors, key=_place))
+    like = next((p for p in properties_of(tree) if isinstance(p, exp.LikeProperty)), None)
+    draft = TableDraft(where=tree.this.this)
+    if like is not None:
+        return _define_like(tree, like, identifier, namespace, draft)
+    for element in tree.this.expressions:
+        draft.read_element(element)
+    return build_table(tree, identifier, draft)
 
 
-def _place(error: InputError) -> tuple[int, int]:
-    return (error.span.line, error.span.column) if error.span else (0, 0)
+def build_table(tree: exp.Create, identifier: Identifier, draft: TableDraft) -> Table:
+    """The table of a draft that has all its columns, with what else the CREATE says. Raises InputErrors."""
+    partition_keys = read_partition_keys(tree, draft)
+    options = read_options(option_keys(tree), draft)
+    distribution = read_distribution(_distribution(tree), draft)
+    return draft.build(
+        identifier,
+        options=options,
+        partition_keys=partition_keys,
+        comment=table_comment(tree),
+        temporary=has_property(tree, exp.TemporaryProperty),
+        distribution=distribution,
+    )
+
+
+# --- LIKE ---
+
+
+def _define_like(
+    tree: exp.Create,
+    like: exp.LikeProperty,
+    identifier: Identifier,
+    namespace: Namespace,
+    draft: TableDraft,
+) -> Table:
+    """The table that CREATE TABLE ... LIKE defines: the other's columns first, then its own."""
+    source = _source_of_like(like, namespace)
+    taken = LikeOptions.of((o.name, o.args["value"].name) for o in like.expressions)
+    draft.load(taken.columns(source.schema))
+    declared: set[str] = set()
+    for element in tree.this.expressions:
+        if isinstance(element, exp.ColumnDef):
+            _declare_over(element, source, taken, draft, declared)
+        else:
+            draft.read_rule(element)
+    _take_rules(source, taken, draft)
+    own_keys = read_partition_keys(tree, draft)
+    own_options = read_options(option_keys(tree), draft)
+    own_distribution = read_distribution(_distribution(tree), draft)
+    for key in option_keys(tree):
+        _gather(draft, key, lambda key=key: taken.check_option(key.name, source))  # type: ignore[misc]
+    try:
+        partition_keys = taken.partition_keys(source, own_keys)
+        distribution = taken.distribution(source, own_distribution)
+    except InputError as error:
+        draft.add(error, like)
+        partition_keys, distribution = (), None
+    return draft.build(
+        identifier,
+        options=taken.options(source, own_options),
+        partition_keys=partition_keys,
+        comment=table_comment(tree),
+        temporary=has_property(tree, exp.TemporaryProperty),
+        distribution=distribution,
+    )
+
+
+def _source_of_like(like: exp.LikeProperty, namespace: Namespace) -> Table:
+    try:
+        name = namespace.resolve(tuple(part.name for part in like.this.parts))
+        source = namespace.lookup(name)
+    except InputError as error:
+        error.span = span_of(like.this)
+        raise
+    if isinstance(source, View):
+        raise UnsupportedError(
+            f"{source.identifier} is a view; LIKE takes over from tables only",
+            hint="CREATE TABLE ... AS SELECT * FROM it makes a table of a view",
+            span=span_of(like.this),
+        )
+    return source
+
+
+def _declare_over(
+    node: exp.ColumnDef,
+    source: Table,
+    taken: LikeOptions,
+    draft: TableDraft,
+    declared: set[str],
+) -> None:
+    """Take over a column, which may take the place of the other table's if the options say so."""
+    name = node.this.name
+    column = draft.read_column(node) if name not in declared else None
+    if name in declared:
+        draft.add(DefinitionError(f"the column '{name}' is declared twice"), node.this)
+    declared.add(name)
+    if column is None:
+        return
+    if draft.index(name) is not None:
+        other = source.schema.column(name)
+        _gather(draft, node.this, lambda: taken.check_column(column, other))
+    draft.put(column, node.this)
+
+
+def _take_rules(source: Table, taken: LikeOptions, draft: TableDraft) -> None:
+    """Take over watermark and key where the options say so."""
+    schema = source.schema
+    try:
+        if taken.watermark_taken(schema, own=draft.watermark is not None) and schema.watermark:
+            draft.load_watermark(schema.watermark)
+    except InputError as error:
+        draft.add(error, draft.watermark or draft.where)
+    try:
+        if taken.key_taken(schema, own=bool(draft.keys)) and schema.primary_key:
+            draft.load_key(schema.primary_key)
+    except InputError as error:
+        draft.add(error, draft.keys[0][0])
+
+
+def _gather(draft: TableDraft, node: exp.Expr, check: Callable[[], None]) -> None:
+    try:
+        check()
+    except InputError as error:
+        draft.add(error, node)
+
+
+# --- views ---
 
 
 def define_view(tree: exp.Create, identifier: Identifier, namespace: Namespace) -> View:
     """The view that a CREATE VIEW defines, its tables by their full names. Raises InputErrors."""
-    query = tree.expression
+    named: list[exp.Expr] = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
+    return View(
+        identifier=identifier,
+        query=view_query(tree.expression, named, tree.this, namespace),
+        columns=tuple(name.name for name in named),
+        comment=table_comment(tree),
+        temporary=has_property(tree, exp.TemporaryProperty),
+    )
+
+
+def view_query(
+    query: exp.Expr, named: list[exp.Expr], place: exp.Expr, namespace: Namespace
+) -> str:
+    """The text of a view's query, tables by their full names; `named` are its columns. Raises InputErrors."""
     bound = bind_query(query, namespace)
     errors = list(bound.errors)
-    named: list[exp.Expr] = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
-    columns = tuple(name.name for name in named)
     if bound.output is not None:
-        errors += _view_column_errors(tree, named, [name for name, _ in bound.output])
+        errors += _view_column_errors(place, named, [name for name, _ in bound.output])
     if errors:
         raise InputErrors(errors)
     for table in named_tables(query):
@@ -120,32 +197,11 @@ def define_view(tree: exp.Create, identifier: Identifier, namespace: Namespace) 
             ("catalog", "db", "this"), (full.catalog, full.database, full.name), strict=True
         ):
             table.set(part, exp.Identifier(this=text, quoted=True))
-    return View(
-        identifier=identifier,
-        query=to_text(query),
-        columns=columns,
-        comment=_comment(tree),
-        temporary=has_property(tree, exp.TemporaryProperty),
-    )
-
-
-def has_property(tree: exp.Create, kind: type[exp.Property]) -> bool:
-    """Whether a CREATE has a property such as TEMPORARY."""
-    return any(isinstance(item, kind) for item in _properties(tree))
-
-
-def _properties(tree: exp.Create) -> list[exp.Expr]:
-    found = tree.args.get("properties")
-    return found.expressions if found else []
-
-
-def _comment(tree: exp.Create) -> str | None:
-    comments = [p for p in _properties(tree) if isinstance(p, exp.SchemaCommentProperty)]
-    return comments[0].this.name if comments else None
+    return to_text(query)
 
 
 def _view_column_errors(
-    tree: exp.Create, named: list[exp.Expr], output: list[str]
+    place: exp.Expr, named: list[exp.Expr], output: list[str]
 ) -> list[InputError]:
     names = [name.name for name in named]
     if named and len(named) != len(output):
@@ -157,156 +213,58 @@ def _view_column_errors(
             DefinitionError(
                 f"the view would have two columns named '{twice[0]}'",
                 hint="give them other names: SELECT ... AS name",
-                span=span_of(tree.this),
+                span=span_of(place),
             )
         ]
     return []
 
 
-# --- elements of a table ---
+# --- clauses ---
 
 
-def _read_element(element: exp.Expr, draft: _Draft) -> None:
-    match element:
-        case exp.ColumnDef():
-            _read_column(element, draft)
-        case exp.WatermarkColumnConstraint() if draft.watermark is not None:
-            draft.add(DefinitionError("a table has one WATERMARK"), element)
-        case exp.WatermarkColumnConstraint():
-            draft.watermark = element
-        case exp.Constraint():
-            columns = tuple(name.name for name in element.expressions[0].expressions)
-            draft.keys.append((element, PrimaryKey(columns=columns, name=element.this.name)))
-        case exp.PrimaryKey():
-            columns = tuple(name.name for name in element.expressions)
-            draft.keys.append((element, PrimaryKey(columns=columns)))
+def has_property(tree: exp.Create, kind: type[exp.Property]) -> bool:
+    """Whether a CREATE has a property such as TEMPORARY."""
+    return any(isinstance(item, kind) for item in properties_of(tree))
 
 
-def _read_column(node: exp.ColumnDef, draft: _Draft) -> None:
-    name = node.this.name
-    if name in draft.places:
-        draft.add(DefinitionError(f"the column '{name}' is declared twice"), node.this)
-        return
-    draft.places[name] = node.this
-    kinds = [constraint.args["kind"] for constraint in node.args.get("constraints") or []]
-    comment = next((k.this.name for k in kinds if isinstance(k, exp.CommentColumnConstraint)), None)
-    computed = next((k.this for k in kinds if isinstance(k, exp.ComputedColumnConstraint)), None)
-    if computed is not None:
-        draft.computed[name] = computed
-        draft.columns.append(
-            ComputedColumn(name=name, expression=to_text(computed), comment=comment)
-        )
-        return
-    kind = _read_type(node.args["kind"], draft)
-    if kind is None:
-        return
-    metadata = next((k for k in kinds if isinstance(k, exp.Anonymous)), None)
-    if metadata is None:
-        draft.columns.append(PhysicalColumn(name=name, type=kind, comment=comment))
-    else:
-        key = metadata.expressions[0].name if metadata.expressions else None
-        draft.columns.append(
-            MetadataColumn(
-                name=name,
-                type=kind,
-                key=key,
-                virtual=any(isinstance(k, exp.Var) for k in kinds),
-                comment=comment,
-            )
-        )
-    for kind_ in kinds:
-        if isinstance(kind_, exp.PrimaryKeyColumnConstraint):
-            draft.keys.append((kind_, PrimaryKey(columns=(name,))))
-        elif isinstance(kind_, exp.Constraint):
-            draft.keys.append((kind_, PrimaryKey(columns=(name,), name=kind_.this.name)))
+def properties_of(tree: exp.Create) -> list[exp.Expr]:
+    """What a CREATE says beside names and columns: comment, options, TEMPORARY, ..."""
+    found = tree.args.get("properties")
+    return found.expressions if found else []
 
 
-def _read_type(tree: exp.DataType, draft: _Draft) -> LogicalType | None:
-    try:
-        return parse_type(to_text(tree))
-    except InputError as error:
-        draft.add(error, tree)
-        return None
+def table_comment(tree: exp.Create) -> str | None:
+    """The text of COMMENT; None without one."""
+    comments = [p for p in properties_of(tree) if isinstance(p, exp.SchemaCommentProperty)]
+    return comments[0].this.name if comments else None
 
 
-def _complete_computed(draft: _Draft) -> None:
-    """Check the expressions of computed columns, and find their types where they tell them."""
-    known = draft.known
-    for index, column in enumerate(draft.columns):
-        if not isinstance(column, ComputedColumn):
-            continue
-        tree = draft.computed[column.name]
-        if not _check_expression(tree, draft, f"computed column '{column.name}'", known.names):
-            continue
-        try:
-            to_spark(tree, known)
-        except InputError as error:
-            draft.add(error, tree)
-            continue
-        draft.columns[index] = ComputedColumn(
-            name=column.name,
-            expression=column.expression,
-            type=infer_type(tree, known),
-            comment=column.comment,
-        )
+def option_keys(tree: exp.Create) -> list[exp.Literal]:
+    """The keys of WITH as nodes, in order; a key may stand twice."""
+    return option_keys_of(properties_of(tree))
 
 
-def _check_expression(tree: exp.Expr, draft: _Draft, role: str, names: tuple[str, ...]) -> bool:
-    before = len(draft.errors)
-    for node in tree.find_all(exp.Query, exp.AggFunc, exp.Window, exp.Star):
-        draft.add(DefinitionError(f"{role}: only values of the row itself can be used here"), node)
-        return False
-    for column in tree.find_all(exp.Column):
-        root = column.parts[0]
-        if root.name in names:
-            continue
-        if root.name in draft.places:
-            draft.add(
-                DefinitionError(
-                    f"{role} uses '{root.name}', which is computed itself",
-                    hint="write its expression out, as in Flink",
-                ),
-                root,
-            )
-        else:
-            draft.unknown(root, role)
-    return len(draft.errors) == before
+def option_keys_of(items: list[exp.Expr]) -> list[exp.Literal]:
+    """The keys of the options among some nodes."""
+    keys = [item.this for item in items if type(item) is exp.Property]
+    return [key for key in keys if isinstance(key, exp.Literal)]
 
 
-def _check_keys(draft: _Draft) -> None:
-    for node, _ in draft.keys[1:]:
-        draft.add(DefinitionError("a table has one PRIMARY KEY"), node)
-    for node, key in draft.keys[:1]:
-        places = {part.name: part for part in node.find_all(exp.Identifier)}
-        for name in key.columns:
-            if name not in draft.places:
-                draft.unknown(places.get(name, node), "PRIMARY KEY")
+def read_options(keys: list[exp.Literal], draft: TableDraft) -> tuple[tuple[str, str], ...]:
+    """The options whose keys are given as nodes; one that is given twice is an error."""
+    options: dict[str, str] = {}
+    for key in keys:
+        if key.name in options:
+            draft.add(DefinitionError(f"the option '{key.name}' is given twice"), key)
+        assert key.parent is not None, "a key stands in its Property"
+        options[key.name] = key.parent.args["value"].name
+    return tuple(options.items())
 
 
-def _check_watermark(draft: _Draft) -> Watermark | None:
-    node = draft.watermark
-    if node is None:
-        return None
-    tree = node.expression
-    watermark = Watermark(column=node.this.name, expression=to_text(tree))
-    if node.this.name not in draft.places:
-        draft.unknown(node.this, "WATERMARK")
-    if draft.errors:
-        return watermark
-    if not _check_expression(tree, draft, "WATERMARK", tuple(draft.places)):
-        return watermark
-    used = {name: draft.computed[name] for name in columns_of(tree) if name in draft.computed}
-    inlined = attach(substitute_tree(tree, used), source_of(tree))
-    try:
-        to_duckdb(inlined, draft.known)
-    except UnsupportedError as error:
-        draft.add(error, tree)
-    return watermark
-
-
-def _partition_keys(tree: exp.Create, draft: _Draft) -> tuple[str, ...]:
+def read_partition_keys(tree: exp.Create, draft: TableDraft) -> tuple[str, ...]:
+    """The columns of PARTITIONED BY; one that is not there is an error."""
     keys: list[exp.Expr] = []
-    for item in _properties(tree):
+    for item in properties_of(tree):
         if isinstance(item, exp.PartitionedByProperty):
             keys = item.this.expressions
     for key in keys:
@@ -315,17 +273,26 @@ def _partition_keys(tree: exp.Create, draft: _Draft) -> tuple[str, ...]:
     return tuple(key.name for key in keys)
 
 
-def option_keys(tree: exp.Create) -> list[exp.Literal]:
-    """The keys of WITH as nodes, in order; a key may stand twice."""
-    keys = [item.this for item in _properties(tree) if type(item) is exp.Property]
-    return [key for key in keys if isinstance(key, exp.Literal)]
+def read_distribution(node: DistributionNode | None, draft: TableDraft) -> Distribution | None:
+    """The value of DISTRIBUTED; a column that is not there is an error."""
+    if node is None:
+        return None
+    for column in node.expressions:
+        if column.name not in draft.places:
+            draft.unknown(column, "DISTRIBUTED BY")
+    kind = next((kind for kind in get_args(DistributionKind) if kind == node.text("kind")), None)
+    buckets = node.args.get("buckets")
+    try:
+        return Distribution(
+            kind=kind,
+            columns=tuple(column.name for column in node.expressions),
+            buckets=int(buckets.name) if buckets else None,
+        )
+    except InputError as error:
+        draft.add(error, node)
+        return None
 
 
-def _options(tree: exp.Create, draft: _Draft) -> tuple[tuple[str, str], ...]:
-    options: dict[str, str] = {}
-    for key in option_keys(tree):
-        if key.name in options:
-            draft.add(DefinitionError(f"the option '{key.name}' is given twice"), key)
-        assert key.parent is not None, "a key stands in its Property"
-        options[key.name] = key.parent.args["value"].name
-    return tuple(options.items())
+def _distribution(tree: exp.Create) -> DistributionNode | None:
+    found = (item for item in properties_of(tree) if isinstance(item, DistributionNode))
+    return next(found, None)

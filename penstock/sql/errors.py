@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.catalog.errors import InputErrors, PenstockError, Span
-from penstock.sql.positions import span_of
+from penstock.sql.secrets import without_secrets
 
-__all__ = ["render", "render_text", "span_of"]
+__all__ = ["each_of", "place_of", "render", "render_text"]
 
 WIDTH = 120
 """Longer lines are cut around the place of an error; in characters."""
@@ -19,6 +19,17 @@ WIDTH = 120
 ERROR = "bold red"
 PLACE = "bold blue"
 HELP = "bold cyan"
+
+
+def each_of(error: PenstockError) -> tuple[PenstockError, ...]:
+    """The errors that an error stands for: those of InputErrors, else itself."""
+    return error.errors if isinstance(error, InputErrors) else (error,)
+
+
+def place_of(span: Span) -> str:
+    """Write a place as `file:line:column`; without the column where that is one of a template's output."""
+    column = "" if span.template_text is not None else f":{span.column}"
+    return f"{span.file}:{span.line}{column}"
 
 
 def render(error: PenstockError, *, color: bool = False) -> str:
@@ -34,7 +45,7 @@ def render(error: PenstockError, *, color: bool = False) -> str:
 
 def render_text(error: PenstockError) -> Text:
     """As `render`, for a rich console."""
-    errors = error.errors if isinstance(error, InputErrors) else (error,)
+    errors = each_of(error)
     text = Text("\n\n").join(_render_one(one) for one in errors)
     if len(errors) > 1:
         text.append(f"\n\n{len(errors)} errors; nothing was started", style=ERROR)
@@ -43,15 +54,18 @@ def render_text(error: PenstockError) -> Text:
 
 def _render_one(error: PenstockError) -> Text:
     text = Text()
-    text.append("error", style=ERROR)
-    text.append(f": {error.message}", style="bold")
+    text.append(f"error[{error.code}]", style=ERROR)
+    text.append(f": {without_secrets(error.message)}", style="bold")
     gutter = " " * len(str(error.span.line)) if error.span else ""
     if error.span:
         _append_place(text, error.span, gutter)
+    for place in error.span.called_from if error.span else ():
+        text.append(f"\n{gutter} = ", style=PLACE)
+        text.append(f"put in from {place}")
     if error.hint:
         text.append(f"\n{gutter} " if gutter else "\n")
         text.append("= help" if gutter else "help", style=HELP)
-        text.append(f": {error.hint}")
+        text.append(f": {without_secrets(error.hint)}")
     return text
 
 
@@ -59,12 +73,22 @@ def _append_place(text: Text, span: Span, gutter: str) -> None:
     line, start = _shown(span)
     before, marked = line[:start], line[start : start + span.length]
     text.append(f"\n{gutter}--> ", style=PLACE)
-    text.append(f"{span.file}:{span.line}:{span.column}\n")
+    text.append(f"{place_of(span)}\n")
     text.append(f"{gutter} |\n{span.line} | ", style=PLACE)
+    if span.template_text is not None:
+        text.append(f"{_clipped(span.template_text)}\n")
+        text.append(f"{gutter} = ", style=PLACE)
+        text.append("rendered as\n")
+        text.append(f"{gutter} | ", style=PLACE)
     text.append(f"{line}\n")
     text.append(f"{gutter} | ", style=PLACE)
     text.append(" " * max(cell_len(before), start - len(before)))
     text.append("^" * max(1, cell_len(marked)), style=ERROR)
+
+
+def _clipped(line: str) -> str:
+    line = line.replace("\t", " ")
+    return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
 
 
 def _shown(span: Span) -> tuple[str, int]:

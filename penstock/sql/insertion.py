@@ -1,4 +1,4 @@
-"""INSERT INTO: the target and its columns, the query and what it gives, and whether the two fit."""
+"""INSERT: the target and its columns, the query and what it gives, and whether the two fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.schema import ComputedColumn, MetadataColumn, PhysicalColumn, Schema
 from penstock.catalog.table import Table, View
+from penstock.sql.bind import check_hints
 from penstock.sql.dialect.access import table_options
+from penstock.sql.insert_partition import add_columns, fixed_partition, partition_errors
 from penstock.sql.lookup import check_query, find_object, identifier_of
 from penstock.sql.positions import attach
 from penstock.sql.script import StatementText
@@ -33,35 +35,67 @@ def lower_insert(tree: exp.Expr, text: StatementText, namespace: Namespace) -> I
     name = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     query = attach(tree.expression.pop(), text.source)
     errors: list[InputError] = []
+    if (conflict := tree.args.get("conflict")) is not None:
+        errors.append(_conflict_error(conflict, text))
     identifier = identifier_of(name, text, namespace)
     target: Table | View | None = None
     try:
         target = find_object(identifier, name, text, namespace)
+        check_hints(name, target)
     except InputError as error:
         errors.append(error)
     if isinstance(target, View):
         message = f"{identifier} is a view; rows go into tables only"
         errors.append(UnsupportedError(message, span=text.locate(name)))
     elif target is not None:
+        if target.materialization is not None:
+            errors.append(_materialized_error(target, name, text))
         errors += _column_list_errors(listed, target.schema, text)
+        errors += partition_errors(tree, target, listed, text)
     output: tuple[str, ...] | None = None
     try:
         output = check_query(query, namespace)
     except InputErrors as found:
         errors += found.errors
+    columns = tuple(column.name for column in listed)
+    fixed = fixed_partition(tree)
     if not errors and isinstance(target, Table):
-        columns = tuple(column.name for column in listed) or _writable(target.schema)
-        errors += _count_errors(query, output, columns, identifier, text)
+        if fixed:
+            columns = columns or tuple(n for n in _writable(target.schema) if n not in fixed)
+        takes = columns or _writable(target.schema)
+        errors += _count_errors(query, output, takes, identifier, text)
     if errors:
         raise InputErrors(errors)
+    if fixed:
+        add_columns(query, tuple(fixed.values()))
+        columns = (*columns, *fixed)
+        output = None if output is None else (*output, *fixed)
     return InsertInto(
         target=identifier,
-        columns=tuple(column.name for column in listed),
+        columns=columns,
         query=query,
         options=tuple(table_options(name).items()),
         output=output,
+        overwrite=bool(tree.args.get("overwrite")),
+        partition=tuple((name, value.name) for name, value in fixed.items()),
         source=text,
         span=text.span,
+    )
+
+
+def _materialized_error(target: Table, node: exp.Expr, text: StatementText) -> InputError:
+    return UnsupportedError(
+        f"{target.identifier} is a materialized table; its rows are its query's",
+        hint="change its query, or write into a table of its own",
+        span=text.locate(node),
+    )
+
+
+def _conflict_error(node: exp.Expr, text: StatementText) -> InputError:
+    return UnsupportedError(
+        f"ON CONFLICT {node.name} is not supported",
+        hint="leave it out: a table with a PRIMARY KEY keeps the newest row of each key",
+        span=text.locate(node),
     )
 
 

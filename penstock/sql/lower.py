@@ -10,9 +10,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from penstock.catalog.contract import DEFAULT_DATABASE
 from penstock.catalog.errors import (
-    DefinitionError,
     InputError,
     InputErrors,
     SqlSyntaxError,
@@ -20,30 +18,58 @@ from penstock.catalog.errors import (
     UnsupportedError,
 )
 from penstock.catalog.names import Namespace
-from penstock.catalog.table import View
+from penstock.sql.catalog_changes import apply
 from penstock.sql.compound import ExplainText, SetText, cut
-from penstock.sql.definitions import define_table, define_view, option_keys
+from penstock.sql.dialect.ddl_nodes import ReplaceTable
+from penstock.sql.dialect.nodes import (
+    AlterFunction,
+    AlterMaterializedTable,
+    AnalyzeTable,
+    CallProcedure,
+    CreateFunction,
+    CreateMaterializedTable,
+    DropFunction,
+    DropMaterializedTable,
+    JarStatement,
+    ModuleStatement,
+    StopJobStatement,
+)
 from penstock.sql.insertion import lower_insert
 from penstock.sql.lookup import check_query, find_object, identifier_of
-from penstock.sql.positions import LineMap, Source, attach
+from penstock.sql.lowering.functions import (
+    lower_alter_function,
+    lower_create_function,
+    lower_drop_function,
+)
+from penstock.sql.lowering.materialized import (
+    lower_alter_materialized,
+    lower_create_materialized,
+    lower_drop_materialized,
+)
+from penstock.sql.lowering.places import lower_show_create_catalog, lower_use
+from penstock.sql.lowering.rows import (
+    lower_analyze,
+    lower_call,
+    lower_delete,
+    lower_truncate,
+    lower_update,
+)
+from penstock.sql.lowering.session import lower_jar, lower_modules, lower_stop
+from penstock.sql.lowering.shown import lower_described, lower_show_create, lower_show_list
+from penstock.sql.lowering.tables import lower_alter, lower_create, lower_drop
+from penstock.sql.positions import LineMap, Source
 from penstock.sql.script import StatementText, split_all
 from penstock.sql.statements import (
-    CreateTable,
-    CreateView,
     Describe,
-    DropTable,
-    DropView,
     Explain,
     InsertInto,
     ResetOption,
     Select,
     SetOption,
-    ShowCreate,
     ShowOptions,
     ShowTables,
     Statement,
     StatementSet,
-    Use,
 )
 from penstock.sql.syntax import parse_tree
 
@@ -86,7 +112,8 @@ def _defined_name(text: StatementText) -> set[str]:
     upper = [word.upper() for word in words]
     if upper[:1] != ["CREATE"]:
         return set()
-    rest = [w for w, u in zip(words, upper, strict=True) if u not in (*PASSED_OVER, "CREATE")][1:]
+    passed_over = (*PASSED_OVER, "CREATE", "OR", "REPLACE")
+    rest = [w for w, u in zip(words, upper, strict=True) if u not in passed_over][1:]
     if [word.upper() for word in rest[:3]] == ["IF", "NOT", "EXISTS"]:
         rest = rest[3:]
     while len(rest) > 2 and rest[1] == ".":
@@ -103,24 +130,6 @@ def _follows(error: InputError, undefined: set[str]) -> bool:
     return name.rpartition(".")[2].strip("`") in {word.strip("`") for word in undefined}
 
 
-def apply(statement: Statement, namespace: Namespace) -> None:
-    """Take over into a namespace what a statement defines, drops or chooses; others change nothing."""
-    match statement:
-        case CreateTable():
-            namespace.create(statement.table, if_not_exists=statement.if_not_exists)
-        case CreateView():
-            namespace.create(statement.view, if_not_exists=statement.if_not_exists)
-        case DropTable() | DropView():
-            namespace.drop(
-                statement.identifier,
-                kind="table" if isinstance(statement, DropTable) else "view",
-                if_exists=statement.if_exists,
-                temporary=statement.temporary,
-            )
-        case Use():
-            namespace.use(statement.parts)
-
-
 def parse_statement(text: StatementText, namespace: Namespace) -> Statement:
     """The statement that a text says, against the tables and views of a namespace.
 
@@ -131,8 +140,8 @@ def parse_statement(text: StatementText, namespace: Namespace) -> Statement:
         match cut(text):
             case SetText(inserts=inserts):
                 return _statement_set(inserts, text, namespace)
-            case ExplainText(explained=explained):
-                return _explain(explained, text, namespace)
+            case ExplainText() as asked:
+                return _explain(asked, text, namespace)
         return _lower(parse_tree(text), text, namespace)
     except InputErrors as errors:
         raise errors.errors[0] if len(errors.errors) == 1 else errors from None
@@ -161,7 +170,8 @@ def _statement_set(
     return StatementSet(inserts=tuple(inserts), span=text.span)
 
 
-def _explain(explained: StatementText, text: StatementText, namespace: Namespace) -> Explain:
+def _explain(asked: ExplainText, text: StatementText, namespace: Namespace) -> Explain:
+    explained = asked.explained
     statement = parse_statement(explained, namespace)
     if not isinstance(statement, Select | InsertInto | StatementSet):
         raise UnsupportedError(
@@ -169,7 +179,7 @@ def _explain(explained: StatementText, text: StatementText, namespace: Namespace
             hint="EXPLAIN SELECT ..., EXPLAIN INSERT ... or EXPLAIN STATEMENT SET BEGIN ... END",
             span=explained.span,
         )
-    return Explain(statement=statement, span=text.span)
+    return Explain(statement=statement, details=asked.details, span=text.span)
 
 
 def _lower(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
@@ -180,58 +190,6 @@ def _lower(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Stateme
     if lower is None:
         raise SqlSyntaxError("this is no statement", span=text.span)
     return lower(tree, text, namespace)
-
-
-def _try(
-    statement: Statement, node: exp.Expr, text: StatementText, namespace: Namespace
-) -> Statement:
-    """See on a draft that a definition can be taken over: its error gets its place here."""
-    try:
-        apply(statement, namespace.overlay())
-    except InputError as error:
-        error.span = text.locate(node)
-        raise
-    return statement
-
-
-def _create(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
-    assert isinstance(tree, exp.Create)
-    name = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-    identifier = identifier_of(name, text, namespace)
-    if_not_exists = bool(tree.args.get("exists"))
-    statement: Statement
-    if tree.args["kind"] == "TABLE":
-        table = define_table(tree, identifier)
-        statement = CreateTable(
-            table=table,
-            if_not_exists=if_not_exists,
-            option_spans={key.name: text.locate(key) for key in option_keys(tree)},
-            span=text.span,
-        )
-    else:
-        attach(tree.expression, text.source)
-        view = define_view(tree, identifier, namespace)
-        statement = CreateView(view=view, if_not_exists=if_not_exists, span=text.span)
-    return _try(statement, name, text, namespace)
-
-
-def _drop(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
-    name = tree.args["tables"][0]
-    kind = DropTable if tree.args["kind"] == "TABLE" else DropView
-    statement = kind(
-        identifier=identifier_of(name, text, namespace),
-        if_exists=bool(tree.args.get("exists")),
-        temporary=bool(tree.args.get("temporary")),
-        span=text.span,
-    )
-    return _try(statement, name, text, namespace)
-
-
-def _use(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
-    parts = tuple(part.name for part in tree.this.parts)
-    if tree.args.get("kind") is not None:
-        parts = (*parts, DEFAULT_DATABASE)
-    return _try(Use(parts=parts, span=text.span), tree.this, text, namespace)
 
 
 def _set(tree: exp.Expr, text: StatementText, _: Namespace) -> Statement:
@@ -245,18 +203,13 @@ def _set(tree: exp.Expr, text: StatementText, _: Namespace) -> Statement:
 
 
 def _show(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
+    if not tree.name.startswith("CREATE") and tree.name not in ("TABLES", "VIEWS"):
+        return lower_show_list(tree, text, namespace)
     target = tree.args.get("target")
+    if target is not None and tree.name == "CREATE CATALOG":
+        return lower_show_create_catalog(target, text, namespace)
     if target is not None:
-        identifier = identifier_of(target, text, namespace)
-        found = find_object(identifier, target, text, namespace)
-        kind = "VIEW" if isinstance(found, View) else "TABLE"
-        if tree.name != f"CREATE {kind}":
-            raise DefinitionError(
-                f"{identifier} is a {kind.lower()}",
-                hint=f"SHOW CREATE {kind} {target.name}",
-                span=text.locate(target),
-            )
-        return ShowCreate(identifier=identifier, span=text.span)
+        return lower_show_create(tree, text, namespace)
     catalog, database = namespace.current_catalog, namespace.current_database
     if place := tree.args.get("db"):
         catalog, database = (catalog, *(part.name for part in place.parts))[-2:]
@@ -273,6 +226,8 @@ def _show(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statemen
 
 
 def _describe(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
+    if tree.args.get("kind"):
+        return lower_described(tree, text, namespace)
     identifier = identifier_of(tree.this, text, namespace)
     find_object(identifier, tree.this, text, namespace)
     extended = tree.args.get("style") is not None
@@ -280,11 +235,27 @@ def _describe(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Stat
 
 
 LOWER: dict[type[exp.Expr], Callable[[exp.Expr, StatementText, Namespace], Statement]] = {
-    exp.Create: _create,
-    exp.Drop: _drop,
+    exp.Alter: lower_alter,
+    exp.Create: lower_create,
+    exp.Drop: lower_drop,
+    ReplaceTable: lower_create,
     exp.Insert: lower_insert,
     exp.Set: _set,
     exp.Show: _show,
-    exp.Use: _use,
+    exp.Use: lower_use,
     exp.Describe: _describe,
+    exp.Update: lower_update,
+    exp.Delete: lower_delete,
+    exp.TruncateTable: lower_truncate,
+    AnalyzeTable: lower_analyze,
+    CallProcedure: lower_call,
+    CreateFunction: lower_create_function,
+    AlterFunction: lower_alter_function,
+    DropFunction: lower_drop_function,
+    CreateMaterializedTable: lower_create_materialized,
+    AlterMaterializedTable: lower_alter_materialized,
+    DropMaterializedTable: lower_drop_materialized,
+    JarStatement: lower_jar,
+    ModuleStatement: lower_modules,
+    StopJobStatement: lower_stop,
 }

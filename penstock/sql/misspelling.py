@@ -1,7 +1,8 @@
 """Finds the misspelt keyword behind a syntax error.
 
 sqlglot takes an unknown word for an alias, so the error lands one token late: in FROM t WHRE x it is
-reported at x. The word in front is then looked at, too.
+reported at x. The word in front is then looked at, too; and the one behind a LEFT that has no JOIN, and the name of
+the function that a token stands in. Some slips parse: FROM t LEFTT JOIN u is an inner join with the alias LEFTT.
 """
 
 from __future__ import annotations
@@ -10,7 +11,16 @@ from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-__all__ = ["nearest_keyword", "suspect"]
+__all__ = [
+    "CLAUSES",
+    "LATE",
+    "OTHERS",
+    "WINDOWS",
+    "mistaken_join",
+    "nearest_keyword",
+    "nearest_word",
+    "suspect",
+]
 
 CLAUSES = (
     "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "LEFT", "RIGHT", "INNER",
@@ -22,24 +32,88 @@ OTHERS = (
     "VIRTUAL", "PRIMARY", "ENFORCED", "COMMENT", "PARTITIONED", "DESCRIPTOR", "INTERVAL",
     "PARTITION", "OVER", "BETWEEN", "WHEN", "THEN", "ELSE", "DISTINCT", "TABLES", "VIEWS", "SHOW",
     "DROP", "DESCRIBE", "EXISTS", "CONSTRAINT", "NULL", "LIKE", "CATALOG", "RESET", "TUMBLE",
-    "SESSION", "CUMULATE", "SECOND", "MINUTE", "HOUR", "MONTH", "YEAR",
+    "SESSION", "CUMULATE", "SECOND", "MINUTE", "HOUR", "MONTH", "YEAR", "KEY", "FOR", "FILTER",
+    "OFFSET", "FETCH", "CASE", "CAST", "DATABASES", "CATALOGS", "FUNCTIONS", "MODULES", "COLUMNS",
+    "PARTITIONS", "JOBS", "JARS", "CURRENT", "DAY", "WEEK", "QUARTER",
+    "ALTER", "DATABASE", "RENAME", "MODIFY", "REPLACE", "INCLUDING", "EXCLUDING", "OVERWRITING",
+    "CONSTRAINTS", "GENERATED", "OPTIONS", "WATERMARKS", "DISTRIBUTED", "BUCKETS", "CASCADE",
+    "RESTRICT",
 )  # fmt: skip
+IN_FRONT = (*CLAUSES, "OVER", "WATERMARK", "PRIMARY", "CONSTRAINT", "FILTER", "INTERVAL")
+"""What a word in front of the error's token may have been meant for."""
+
+SHORT = ("AS", "BY", "IN", "IS", "ON", "OR")
+"""Words of two letters, where only their swapping is taken for a slip."""
+
+JOIN_TYPES = ("LEFT", "RIGHT", "FULL", "INNER", "CROSS", "OUTER", "NATURAL")
+LATE = ("DISTINCT", "NULL", "TRUE", "FALSE", "CASE", "CURRENT_DATE", "CURRENT_TIMESTAMP")
+"""Words that are taken for a column where they are misspelt."""
+
+WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "DESCRIPTOR")
+"""Functions that stand where a table does, and what names their column."""
 
 
-def suspect(token: Token | None, previous: Token | None) -> tuple[Token, str] | None:
-    """The misspelt token of an error at `token`, and the keyword that it resembles."""
+def suspect(
+    token: Token | None, previous: Token | None, tokens: Sequence[Token] = ()
+) -> tuple[Token, str] | None:
+    """The misspelt token of an error at `token`, and the keyword that it resembles.
+
+    `previous` is the token in front, `tokens` are those of the statement.
+    """
     if token is not None and (near := nearest_keyword(token, [*CLAUSES, *OTHERS])):
         return token, near
-    if previous is not None and (near := nearest_keyword(previous, CLAUSES)):
+    if previous is not None and (near := nearest_keyword(previous, IN_FRONT)):
         return previous, near
+    place = next((i for i, one in enumerate(tokens) if one is token), None)
+    if token is None or place is None:
+        return None
+    if token.text.upper() in JOIN_TYPES:
+        for one in tokens[place + 1 : place + 3]:
+            if near := nearest_keyword(one, ("JOIN", "OUTER")):
+                return one, near
+    function = _function_around(tokens, place)
+    if function is not None and (near := nearest_keyword(function, WINDOWS)):
+        return function, near
+    return None
+
+
+def mistaken_join(tokens: Sequence[Token]) -> tuple[Token, str] | None:
+    """The alias in front of a JOIN that was to be LEFT, INNER, ..., one slip away, and that word.
+
+    One that is given with AS is an alias.
+    """
+    for front, name, join in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        given = front.token_type in {TokenType.ALIAS, TokenType.DOT}
+        if join.token_type == TokenType.JOIN and name.token_type == TokenType.VAR and not given:
+            near = nearest_keyword(name, JOIN_TYPES)
+            if near is not None and _edits(name.text.upper(), near) == 1:
+                return name, near
+    return None
+
+
+def _function_around(tokens: Sequence[Token], place: int) -> Token | None:
+    """The name in front of the parenthesis that a token stands in."""
+    depth = 0
+    for index in range(place - 1, 0, -1):
+        kind = tokens[index].token_type
+        depth += (kind == TokenType.R_PAREN) - (kind == TokenType.L_PAREN)
+        if depth < 0:
+            return tokens[index - 1]
     return None
 
 
 def nearest_keyword(token: Token, keywords: Sequence[str]) -> str | None:
+    """The keyword that a plain word resembles; None if none, or where the token is no such word."""
+    return nearest_word(token.text, keywords) if token.token_type == TokenType.VAR else None
+
+
+def nearest_word(text: str, keywords: Sequence[str]) -> str | None:
     """The keyword within two edits of a word (one, of a word of up to four letters); None if none."""
-    word = token.text.upper()
-    if token.token_type != TokenType.VAR or len(word) < 3 or word in keywords:
+    word = text.upper()
+    if word in keywords:
         return None
+    if len(word) < 3:
+        return next((k for k in SHORT if len(word) == 2 and k == word[::-1]), None)
     most = 1 if len(word) <= 4 else 2
     keywords = [keyword for keyword in keywords if word != f"{keyword}S"]  # a table named orders
     near = [(d, abs(len(k) - len(word)), k) for k in keywords if (d := _edits(word, k)) <= most]

@@ -7,6 +7,7 @@ the Source that the offsets are of. Offsets count from 0 over the whole text, bo
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,13 +18,29 @@ from sqlglot.tokenizer_core import Token
 
 from penstock.catalog.errors import Span
 from penstock.catalog.options import is_secret
+from penstock.sql.secrets import without_secrets
 
-__all__ = ["LineMap", "Source", "attach", "extent", "mark", "source_of", "span_of"]
+__all__ = ["LineMap", "LineOrigin", "Source", "attach", "extent", "mark", "source_of", "span_of"]
 
 Node = TypeVar("Node", bound=exp.Expr)
 
-LineMap = Sequence[tuple[str, int]]
-"""For each line of a rendered text the file and line that a person edits."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineOrigin:
+    """The line of a file that a person edits, for a line of a rendered text; `line` counts from 1.
+
+    `text` is what stands there. `called_from` are the lines (file:line) that include or call what stands there, the
+    nearest first.
+    """
+
+    file: str
+    line: int
+    text: str = ""
+    called_from: tuple[str, ...] = ()
+
+
+LineMap = Sequence[LineOrigin]
+"""The origin of each line of a rendered text."""
 
 SOURCE = "penstock.source"
 _OPTION = re.compile(r"'((?:[^']|'')*+)'\s*=\s*'((?:[^']|'')*+)'")
@@ -46,15 +63,19 @@ class Source:
         first = self.text.rfind("\n", 0, start) + 1
         last = self.text.find("\n", start)
         last = len(self.text) if last < 0 else last
-        file, line = self.file, self.text.count("\n", 0, start) + 1
+        line = bisect_left(_line_ends(self.text), start) + 1
+        origin = LineOrigin(file=self.file, line=line, text=self.text[first:last])
         if self.line_map is not None and line <= len(self.line_map):
-            file, line = self.line_map[line - 1]
+            origin = self.line_map[line - 1]
+        made = origin.text.rstrip("\r") != self.text[first:last].rstrip("\r")
         return Span(
-            file=file,
-            line=line,
+            file=origin.file,
+            line=origin.line,
             column=start - first + 1,
             length=max(1, min(end + 1, last) - start),
             line_text=_without_secrets(self.text)[first:last].rstrip("\r"),
+            template_text=_without_secrets(origin.text).rstrip("\r") if made else None,
+            called_from=origin.called_from,
         )
 
     def __deepcopy__(self, _: object) -> Self:
@@ -104,6 +125,12 @@ def span_of(node: exp.Expr) -> Span | None:
 
 
 @lru_cache(maxsize=4)
+def _line_ends(text: str) -> Sequence[int]:
+    """The offsets of all line feeds; kept, as counting them for each place would cost the square of a file."""
+    return [match.start() for match in re.finditer("\n", text)]
+
+
+@lru_cache(maxsize=4)
 def _without_secrets(text: str) -> str:
     """A whole text masked; kept, as every statement of a file asks for places in the same one."""
 
@@ -113,4 +140,4 @@ def _without_secrets(text: str) -> str:
         start, end = match.start(2) - match.start(), match.end(2) - match.start()
         return match[0][:start] + re.sub(r"[^\n]", "*", match[2]) + match[0][end:]
 
-    return _OPTION.sub(mask, text)
+    return _OPTION.sub(mask, without_secrets(text, same_length=True))

@@ -1,16 +1,18 @@
-"""Writes tables and views back as the statements that define them: SHOW CREATE.
+"""Writes tables, views and catalogs back as the statements that define them: SHOW CREATE.
 
 The text parses back to the same value (unless a secret was hidden in it).
 """
 
 from __future__ import annotations
 
+from penstock.catalog.descriptor import CatalogDescriptor
 from penstock.catalog.identifier import Identifier
+from penstock.catalog.materialization import Materialization
 from penstock.catalog.options import redact
 from penstock.catalog.schema import Column, ComputedColumn, MetadataColumn, Schema
 from penstock.catalog.table import Table, View
 
-__all__ = ["show_create"]
+__all__ = ["show_create", "show_create_catalog"]
 
 
 def show_create(value: Table | View, *, redacted: bool = True) -> str:
@@ -19,17 +21,44 @@ def show_create(value: Table | View, *, redacted: bool = True) -> str:
 
 
 def _table(table: Table, *, redacted: bool) -> str:
-    lines = [f"  {line}" for line in _elements(table.schema)]
-    text = f"CREATE {_temporary(table)}TABLE {_name(table.identifier)} (\n{_join(lines)}\n)"
+    filled = table.materialization
+    # the columns of a materialized table are its query's
+    elements = _elements(table.schema) if filled is None else _key(table.schema)
+    kind = "TABLE" if filled is None else "MATERIALIZED TABLE"
+    text = f"CREATE {_temporary(table)}{kind} {_name(table.identifier)}"
+    if elements:
+        text += f" (\n{_join([f'  {line}' for line in elements])}\n)"
     if table.comment is not None:
         text += f"\nCOMMENT {_string(table.comment)}"
+    if table.distribution is not None:
+        text += f"\nDISTRIBUTED {table.distribution}"
     if table.partition_keys:
         text += f"\nPARTITIONED BY ({', '.join(_quote(key) for key in table.partition_keys)})"
-    options = redact(table.option_map) if redacted else table.option_map
-    if options:
-        pairs = [f"  {_string(key)} = {_string(value)}" for key, value in options.items()]
-        text += f"\nWITH (\n{_join(pairs)}\n)"
-    return text
+    text += _with(table.option_map, redacted=redacted)
+    return text if filled is None else text + _filling(filled)
+
+
+def _filling(filled: Materialization) -> str:
+    text = ""
+    if filled.freshness_ms is not None:
+        text += f"\nFRESHNESS = INTERVAL '{filled.freshness_ms / 1000:g}' SECOND"
+    if filled.mode is not None:
+        text += f"\nREFRESH_MODE = {filled.mode}"
+    return f"{text}\nAS {filled.query}"
+
+
+def show_create_catalog(catalog: CatalogDescriptor, *, redacted: bool = True) -> str:
+    """CREATE CATALOG of a value; values of secret options are '******' if `redacted`."""
+    text = f"CREATE CATALOG {_quote(catalog.name)}"
+    if catalog.comment is not None:
+        text += f"\nCOMMENT {_string(catalog.comment)}"
+    return text + _with(catalog.option_map, redacted=redacted)
+
+
+def _with(options: dict[str, str], *, redacted: bool) -> str:
+    shown = redact(options) if redacted else options
+    pairs = [f"  {_string(key)} = {_string(value)}" for key, value in shown.items()]
+    return f"\nWITH (\n{_join(pairs)}\n)" if pairs else ""
 
 
 def _view(view: View) -> str:
@@ -46,11 +75,16 @@ def _elements(schema: Schema) -> list[str]:
     if schema.watermark is not None:
         column, expression = _quote(schema.watermark.column), schema.watermark.expression
         elements.append(f"WATERMARK FOR {column} AS {expression}")
-    if (key := schema.primary_key) is not None:
-        name = f"CONSTRAINT {_quote(key.name)} " if key.name is not None else ""
-        columns = ", ".join(_quote(column) for column in key.columns)
-        elements.append(f"{name}PRIMARY KEY ({columns}) NOT ENFORCED")
-    return elements
+    return [*elements, *_key(schema)]
+
+
+def _key(schema: Schema) -> list[str]:
+    key = schema.primary_key
+    if key is None:
+        return []
+    name = f"CONSTRAINT {_quote(key.name)} " if key.name is not None else ""
+    columns = ", ".join(_quote(column) for column in key.columns)
+    return [f"{name}PRIMARY KEY ({columns}) NOT ENFORCED"]
 
 
 def _column(column: Column) -> str:

@@ -1,6 +1,7 @@
 """Every statement of the language that Penstock runs, as a value; and the names of those it refuses.
 
-This is the one module to read to know the language. Names are resolved; queries are syntax trees of
+This is the one module to read to know the language; families of statements that it lists at its end are in
+definition_statements.py, show_statements.py and change_statements.py. Names are resolved; queries are syntax trees of
 the dialect `flink` (`penstock.sql.dialect`), whose nodes `source` locates in the file.
 """
 
@@ -14,21 +15,67 @@ from sqlglot import exp
 from penstock.catalog.errors import InputError, Span
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.table import Table, View
+from penstock.sql.change_statements import (
+    AlterFunction,
+    CallProcedure,
+    ChangeMaterializedTable,
+    CreateFunction,
+    CreateMaterializedTable,
+    DeleteRows,
+    DropFunction,
+    DropMaterializedTable,
+    TruncateTable,
+    UpdateRows,
+)
+from penstock.sql.compound import Detail
+from penstock.sql.definition_statements import (
+    AlterCatalog,
+    AlterDatabase,
+    AlterTable,
+    AlterView,
+    CreateCatalog,
+    CreateDatabase,
+    DropCatalog,
+    DropDatabase,
+    ShowCreateCatalog,
+    place_option,
+)
 from penstock.sql.script import StatementText
+from penstock.sql.show_statements import (
+    AddJar,
+    DescribeCatalog,
+    DescribeDatabase,
+    DescribeFunction,
+    DescribeJob,
+    ShowList,
+    StopJob,
+    UseModules,
+)
 
 __all__ = [
     "UNSUPPORTED",
+    "AlterCatalog",
+    "AlterDatabase",
+    "AlterTable",
+    "AlterView",
+    "CreateCatalog",
+    "CreateDatabase",
     "CreateTable",
+    "CreateTableAs",
     "CreateView",
     "Describe",
+    "DropCatalog",
+    "DropDatabase",
     "DropTable",
     "DropView",
     "Explain",
     "InsertInto",
+    "ReplaceTableAs",
     "ResetOption",
     "Select",
     "SetOption",
     "ShowCreate",
+    "ShowCreateCatalog",
     "ShowOptions",
     "ShowTables",
     "Statement",
@@ -52,10 +99,7 @@ class CreateTable:
 
     def place(self, error: InputError) -> InputError:
         """Give an error about this table the place of the option that it names, or of the statement."""
-        if error.span is None:
-            named = (span for key, span in self.option_spans.items() if f"'{key}'" in error.message)
-            error.span = next(named, self.span)
-        return error
+        return place_option(error, self.option_spans, self.span)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +133,13 @@ class DropView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertInto:
-    """INSERT INTO name [/*+ OPTIONS(...) */] [(columns)] query or VALUES.
+    """INSERT INTO | OVERWRITE name [/*+ OPTIONS(...) */] [PARTITION (...)] [(columns)] query or VALUES.
 
     `columns` is empty where the statement lists none: then the query fills the target's physical
     and non-virtual metadata columns in order. `output` are the query's column names, None where
-    they could not be told without Spark.
+    they could not be told without Spark. The values of `partition` are columns of `query` already;
+    with `overwrite` they name the partition that is replaced. `replaces`: all rows go first, those of other
+    partitions too (REPLACE TABLE ... AS).
     """
 
     target: Identifier
@@ -101,7 +147,35 @@ class InsertInto:
     query: exp.Query | exp.Values
     options: tuple[tuple[str, str], ...] = ()
     output: tuple[str, ...] | None = None
+    overwrite: bool = False
+    replaces: bool = False
+    partition: tuple[tuple[str, str], ...] = ()
     source: StatementText = field(repr=False, compare=False)
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTableAs:
+    """CREATE TABLE [IF NOT EXISTS] name ... AS query: a table of the query's columns, and its rows.
+
+    As in Flink, a table that is there already (IF NOT EXISTS) is filled too.
+    """
+
+    create: CreateTable
+    insert: InsertInto
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceTableAs:
+    """[CREATE OR] REPLACE TABLE name ... AS query: another definition, and the query's rows in place of the old.
+
+    `before` is what stood there, None if nothing did, which only CREATE OR REPLACE allows.
+    """
+
+    before: Table | None
+    create: CreateTable
+    insert: InsertInto
     span: Span = field(compare=False)
 
 
@@ -125,9 +199,10 @@ class StatementSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """EXPLAIN [PLAN FOR | CHANGELOG_MODE] statement."""
+    """EXPLAIN [PLAN FOR | detail, ...] statement."""
 
     statement: Select | InsertInto | StatementSet
+    details: tuple[Detail, ...] = ()
     span: Span = field(compare=False)
 
 
@@ -173,9 +248,10 @@ class ShowTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowCreate:
-    """SHOW CREATE TABLE name, SHOW CREATE VIEW name; that it is one or the other was checked."""
+    """SHOW CREATE TABLE | VIEW | [OR ALTER] MATERIALIZED TABLE name; that it is what was named was checked."""
 
     identifier: Identifier
+    or_alter: bool = False
     span: Span = field(compare=False)
 
 
@@ -199,6 +275,16 @@ class Use:
 Statement = (
     CreateTable
     | CreateView
+    | CreateTableAs
+    | ReplaceTableAs
+    | AlterTable
+    | AlterView
+    | CreateDatabase
+    | AlterDatabase
+    | DropDatabase
+    | CreateCatalog
+    | AlterCatalog
+    | DropCatalog
     | DropTable
     | DropView
     | InsertInto
@@ -210,8 +296,27 @@ Statement = (
     | ResetOption
     | ShowTables
     | ShowCreate
+    | ShowCreateCatalog
     | Describe
     | Use
+    | ShowList
+    | DescribeCatalog
+    | DescribeDatabase
+    | DescribeFunction
+    | DescribeJob
+    | AddJar
+    | StopJob
+    | UseModules
+    | CreateFunction
+    | AlterFunction
+    | DropFunction
+    | CreateMaterializedTable
+    | ChangeMaterializedTable
+    | DropMaterializedTable
+    | UpdateRows
+    | DeleteRows
+    | TruncateTable
+    | CallProcedure
 )
 
 
@@ -228,58 +333,15 @@ def _unsupported(words: str, hint: str | None = None) -> Unsupported:
 
 
 UNSUPPORTED = (
-    _unsupported("CREATE CATALOG"),
-    _unsupported("CREATE OR REPLACE TABLE", "write DROP TABLE IF EXISTS, then CREATE TABLE"),
-    _unsupported("REPLACE TABLE", "write DROP TABLE IF EXISTS, then CREATE TABLE"),
-    _unsupported("CREATE DATABASE", "tables live in default_database"),
-    _unsupported("CREATE FUNCTION", "register it on the Spark session: spark.udf.register(...)"),
-    _unsupported("CREATE MATERIALIZED TABLE", "write CREATE TABLE, then INSERT INTO"),
-    _unsupported("CREATE OR ALTER MATERIALIZED TABLE", "write CREATE TABLE, then INSERT INTO"),
     _unsupported("CREATE MODEL"),
     _unsupported("CREATE CONNECTION"),
-    _unsupported("ALTER TABLE", "drop the table and create it again: its data stays where it is"),
-    _unsupported("ALTER VIEW", "drop the view and create it again"),
-    _unsupported("ALTER MATERIALIZED TABLE"),
-    _unsupported("ALTER DATABASE"),
-    _unsupported("ALTER CATALOG"),
-    _unsupported("ALTER FUNCTION"),
     _unsupported("ALTER MODEL"),
     _unsupported("ALTER CONNECTION"),
-    _unsupported("DROP CATALOG"),
-    _unsupported("DROP DATABASE"),
-    _unsupported("DROP FUNCTION"),
-    _unsupported("DROP MATERIALIZED TABLE"),
     _unsupported("DROP MODEL"),
     _unsupported("DROP CONNECTION"),
-    _unsupported("INSERT OVERWRITE", "delete the target's data, then INSERT INTO"),
-    _unsupported("EXECUTE INSERT", "write INSERT INTO"),
     _unsupported("EXECUTE PLAN"),
     _unsupported("COMPILE PLAN"),
     _unsupported("COMPILE AND EXECUTE PLAN"),
-    _unsupported("ANALYZE TABLE"),
-    _unsupported("TRUNCATE TABLE"),
-    _unsupported("UPDATE"),
-    _unsupported("DELETE FROM"),
-    _unsupported("CALL"),
-    _unsupported("ADD JAR", "pass it to Spark: penstock run --conf spark.jars=..."),
-    _unsupported("REMOVE JAR"),
-    _unsupported("LOAD MODULE"),
-    _unsupported("UNLOAD MODULE"),
-    _unsupported("USE MODULES"),
-    _unsupported("STOP JOB", "stop the runner: Ctrl-C finishes the batch in flight"),
-    _unsupported("DESCRIBE CATALOG"),
-    _unsupported("DESCRIBE DATABASE"),
-    _unsupported("DESCRIBE FUNCTION"),
     _unsupported("DESCRIBE MODEL"),
-    _unsupported("DESCRIBE JOB"),
-    *(
-        _unsupported(f"SHOW {what}")
-        for what in (
-            "CATALOGS", "CURRENT CATALOG", "DATABASES", "CURRENT DATABASE", "MATERIALIZED TABLES",
-            "COLUMNS", "PARTITIONS", "FUNCTIONS", "USER FUNCTIONS", "PROCEDURES", "MODULES",
-            "FULL MODULES", "JARS", "JOBS", "MODELS", "CONNECTIONS", "CREATE CATALOG",
-            "CREATE MODEL", "CREATE MATERIALIZED TABLE", "CREATE OR ALTER MATERIALIZED TABLE",
-        )
-    ),
 )  # fmt: skip
 """Statements of Flink 2.2 that are refused at their first word; TEMPORARY and SYSTEM are passed over."""

@@ -12,8 +12,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.catalog.errors import InputError, Span, SqlSyntaxError, UnsupportedError
 from penstock.sql.dialect.flink import Flink
 from penstock.sql.dialect.problems import FlinkParseError
-from penstock.sql.misspelling import nearest_keyword, suspect
+from penstock.sql.misspelling import CLAUSES, OTHERS, mistaken_join, nearest_keyword, suspect
 from penstock.sql.positions import attach
+from penstock.sql.refusals import refuse_unsupported
 from penstock.sql.script import StatementText
 from penstock.sql.statements import UNSUPPORTED
 
@@ -21,7 +22,8 @@ __all__ = ["parse_tree"]
 
 HEADS = (
     "CREATE", "DROP", "INSERT", "SELECT", "WITH", "VALUES", "SET", "RESET", "SHOW", "DESCRIBE",
-    "USE", "EXPLAIN", "EXECUTE", "BEGIN",
+    "USE", "EXPLAIN", "EXECUTE", "BEGIN", "ALTER", "UPDATE", "DELETE", "TRUNCATE", "ANALYZE",
+    "CALL", "ADD", "REMOVE", "LOAD", "UNLOAD", "STOP", "REPLACE",
 )  # fmt: skip
 QUERY_STARTS = ("SELECT", "WITH", "VALUES", "(", "TABLE")
 PASSED_OVER = ("TEMPORARY", "SYSTEM")
@@ -70,6 +72,13 @@ def _parse(text: StatementText) -> exp.Expr:
                 hint="names are quoted with `backticks`, texts with 'single quotes'",
                 span=_token_span(text, token),
             )
+    if mistaken := mistaken_join(text.tokens):
+        token, keyword = mistaken
+        raise SqlSyntaxError(
+            f"unexpected '{token.text}'",
+            hint=f"did you mean {keyword}? A name that is so near to it is written AS `{token.text}`",
+            span=_token_span(text, token),
+        )
     try:
         trees = Flink().parser().parse(list(text.tokens), text.source.text)
     except FlinkParseError as error:
@@ -78,7 +87,9 @@ def _parse(text: StatementText) -> exp.Expr:
         raise SqlSyntaxError("this statement is nested too deeply", span=text.span) from None
     tree = trees[0] if trees else None
     assert tree is not None, "a statement has tokens"
-    return attach(tree, text.source)
+    attach(tree, text.source)
+    refuse_unsupported(tree)
+    return tree
 
 
 def _syntax_error(error: FlinkParseError, text: StatementText) -> InputError:
@@ -86,9 +97,12 @@ def _syntax_error(error: FlinkParseError, text: StatementText) -> InputError:
     if error.unsupported:
         return UnsupportedError(error.message, hint=error.hint, span=span)
     message, hint = error.message, error.hint
-    if hint is None and (found := suspect(error.token, error.previous)):
+    if hint is None and (found := suspect(error.token, error.previous, text.tokens)):
         token, keyword = found
         hint = f"did you mean {keyword}?"
         if token is not error.token:
             message, span = f"unexpected '{token.text}'", _token_span(text, token)
+    elif hint is not None and error.token is not None:
+        near = nearest_keyword(error.token, (*CLAUSES, *OTHERS))
+        hint = f"did you mean {near}? {hint}" if near else hint
     return SqlSyntaxError(message, hint=hint, span=span)

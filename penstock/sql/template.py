@@ -1,7 +1,8 @@
 """Renders SQL files as Jinja templates, and remembers for each line which line of which file made it.
 
-Sandboxed and strict: a name that is not defined is an error, templates see plain data and the two
-functions `var` and `env_var`, includes come from the file's folder (Jinja's loader refuses `..`).
+Sandboxed and strict: a name that is not defined is an error; templates see plain data, the functions `var`, `env_var`
+and `secret`, and the macros of the project's macro folder. They read no file outside the project and their own folder.
+Where a line comes from is noted by marks in the text, which no template can see (`line_marks.py`).
 """
 
 from __future__ import annotations
@@ -13,81 +14,58 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from jinja2 import (
-    BaseLoader,
-    FileSystemLoader,
-    StrictUndefined,
-    TemplateNotFound,
-    TemplateSyntaxError,
-    UndefinedError,
-    nodes,
-)
-from jinja2 import (
-    TemplateError as JinjaError,
-)
+from jinja2 import StrictUndefined, TemplateNotFound, TemplateSyntaxError, UndefinedError, nodes
+from jinja2 import TemplateError as JinjaError
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from penstock.catalog.errors import Span, TemplateError, did_you_mean
+from penstock.sql.line_marks import MarkedText, mark_outputs, origins_of
+from penstock.sql.positions import LineOrigin
+from penstock.sql.secrets import keep_secret
+from penstock.sql.template_files import MAIN, ProjectLoader, macro_names
+from penstock.sql.template_folders import TemplateFolders
 
-__all__ = ["Rendered", "render_template"]
+__all__ = ["Rendered", "TemplateFolders", "render_template"]
 
 MAX_OUTPUT_CHARS = 10_000_000
 """A template that renders to more than this is taken for a loop gone wrong."""
 
-MAIN = "<main>"
 _SYNTAX = re.compile(r"\{\{|\{%|\{#")
-_MARK = re.compile("\x00([0-9]+):([0-9]+)\x00")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """A rendered text; `line_map` gives for each of its lines the file and line of the template.
+    """A rendered text; `line_map` gives for each of its lines the line of a file that made it.
 
-    A line that a macro or a block assignment made counts as the line where its text was put in.
+    What a macro makes counts as the macro's line, called from the line that uses it. What went through a filter
+    counts as the line of the filter.
     """
 
     text: str = field(repr=False)
-    line_map: tuple[tuple[str, int], ...] | None = field(default=None, repr=False)
+    line_map: tuple[LineOrigin, ...] | None = field(default=None, repr=False)
 
 
 class _MarkingEnvironment(ImmutableSandboxedEnvironment):
-    """Puts a mark with file and line in front of all that a template writes straight to its result.
+    """Puts a mark with file and line in front of all that a template writes."""
 
-    What goes through a macro, a filter block or an assignment is left alone: there a mark could be
-    seen by the template.
-    """
+    concat = staticmethod(MarkedText.join)
 
-    def __init__(self, files: list[str], loader: BaseLoader) -> None:
+    def __init__(self, file: str, text: str, loader: ProjectLoader) -> None:
         super().__init__(
             loader=loader, undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
         )
-        self._files = files
+        self.files = [file]
+        self.texts = [text.split("\n")]
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
-        shown = filename if name != MAIN and filename is not None else self._files[0]
-        if shown not in self._files:
-            self._files.append(shown)
-        _mark_outputs(tree, self._files.index(shown))
+        shown = filename if name != MAIN and filename is not None else self.files[0]
+        if shown not in self.files:
+            self.files.append(shown)
+            self.texts.append(source.split("\n"))
+        mark_outputs(tree, self.files.index(shown))
         return tree
-
-
-def _mark_outputs(node: nodes.Node, file: int) -> None:
-    hidden = (nodes.Macro, nodes.CallBlock, nodes.AssignBlock, nodes.FilterBlock)
-    for child in node.iter_child_nodes():
-        if isinstance(child, nodes.Output):
-            child.nodes = [piece for part in child.nodes for piece in _marked(part, file)]
-        elif not isinstance(child, hidden):
-            _mark_outputs(child, file)
-
-
-def _marked(part: nodes.Expr, file: int) -> list[nodes.Expr]:
-    if not isinstance(part, nodes.TemplateData):
-        return [nodes.TemplateData(f"\x00{file}:{part.lineno}\x00", lineno=part.lineno), part]
-    lines = part.data.split("\n")
-    text = "\n".join(f"\x00{file}:{part.lineno + i}\x00{line}" for i, line in enumerate(lines))
-    return [nodes.TemplateData(text, lineno=part.lineno)]
 
 
 def render_template(
@@ -95,28 +73,30 @@ def render_template(
     file: str,
     variables: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
+    folders: TemplateFolders | None = None,
 ) -> Rendered:
     """Render `text`, the contents of `file`. A text without template syntax comes back as it is.
 
-    Raises TemplateError, at the line of the template where that is known.
+    `folders` are those of the project, beside the file's own. Raises TemplateError, at the line of the template
+    where that is known.
     """
     if not _SYNTAX.search(text):
         return Rendered(text=text)
     if "\x00" in text:
         raise TemplateError(f"{file} contains a NUL character")
-    folder = Path(file).parent
-    files = [file]
-    environment = _MarkingEnvironment(files, FileSystemLoader(folder))
+    folders = folders or TemplateFolders(root=Path(file).parent)
+    environment = _MarkingEnvironment(file, text, ProjectLoader(Path(file).parent, folders))
     environment.globals = {
         "var": _lookup("var", dict(variables or {}), "pass it with --var or --vars-file"),
-        "env_var": _lookup("env_var", dict(env or {}), "set it in the environment"),
+        "env_var": _lookup("env_var", dict(env or {}), "set it in the environment or in .env"),
+        "secret": _secret(dict(env or {}), folders.secrets),
         **{name: environment.globals[name] for name in ("range", "dict", "namespace")},
     }
     try:
-        template = environment.from_string(text, template_class=None)
-        return _collect(template.generate(), files)
+        environment.globals |= _macros(environment, folders)
+        return _collect(environment.from_string(text).generate(), environment)
     except (JinjaError, _UnknownName, TypeError, ValueError, ArithmeticError) as error:
-        raise _explain(error, text, file, files) from error
+        raise _explain(error, text, file, environment) from error
 
 
 class _UnknownName(Exception):
@@ -145,43 +125,79 @@ def _lookup(function: str, known: dict[str, Any], remedy: str) -> Callable[..., 
     return look_up
 
 
-def _collect(pieces: Any, files: list[str]) -> Rendered:
+def _secret(env: dict[str, str], folder: Path | None) -> Callable[[str], str]:
+    """Look a secret up: an environment variable, else a file of that name, without the newline at its end."""
+
+    def secret(name: str) -> str:
+        value = env.get(name)
+        if value is None and folder is not None and re.fullmatch(r"[\w.-]+", name):
+            file = folder / name
+            value = file.read_text(encoding="utf-8").rstrip("\r\n") if file.is_file() else None
+        if value is None:
+            place = f", or put it into a file {folder / name}" if folder is not None else ""
+            hint = f"set {name} in the environment or in .env{place}; a secret has no default"
+            raise _UnknownName(f"secret('{name}') is not defined", hint)
+        keep_secret(value)
+        return value
+
+    return secret
+
+
+def _macros(
+    environment: _MarkingEnvironment, folders: TemplateFolders
+) -> dict[str, Callable[..., Any]]:
+    """Give the macros of the project by name; their files are run when one is called."""
+
+    def caller(file: str, name: str) -> Callable[..., Any]:
+        def call(*values: Any, **named: Any) -> Any:
+            module = environment.get_template(file).make_module()
+            return getattr(module, name)(*values, **named)
+
+        return call
+
+    names = macro_names(environment, folders)
+    return {name: caller(file, name) for name, file in names.items()}
+
+
+def _collect(pieces: Any, environment: _MarkingEnvironment) -> Rendered:
     size, parts = 0, []
     for piece in pieces:
         size += len(piece)
         if size > MAX_OUTPUT_CHARS:
             raise ValueError(f"the template renders to more than {MAX_OUTPUT_CHARS} characters")
         parts.append(piece)
-    origin = (files[0], 1)
-    lines: list[str] = []
-    line_map: list[tuple[str, int]] = []
-    for line in "".join(parts).split("\n"):
-        # a line belongs to what is first written on it, blanks apart
-        first: tuple[str, int] | None = None
-        texts = _MARK.split(line)  # text, file, line, text, file, line, text, ...
-        for i, text in enumerate(texts[::3]):
-            if i:
-                origin = (files[int(texts[3 * i - 2])], int(texts[3 * i - 1]))
-            if first is None and text.strip():
-                first = origin
-        lines.append(_MARK.sub("", line))
-        line_map.append(first or origin)
-    return Rendered(text="\n".join(lines), line_map=tuple(line_map))
+    whole = MarkedText.join(parts)
+    files, texts = environment.files, environment.texts
+    line_map = tuple(
+        LineOrigin(
+            file=files[places[0][0]],
+            line=places[0][1],
+            text=texts[places[0][0]][places[0][1] - 1],
+            called_from=tuple(f"{files[file]}:{line}" for file, line in places[1:]),
+        )
+        for places in origins_of(whole)
+    )
+    return Rendered(text=str.__str__(whole), line_map=line_map)
 
 
-def _explain(error: Exception, text: str, file: str, files: list[str]) -> TemplateError:
+def _explain(
+    error: Exception, text: str, file: str, environment: _MarkingEnvironment
+) -> TemplateError:
     hint: str | None = getattr(error, "hint", None)
-    line = _line_of(error.__traceback__, files)
+    line = _line_of(error.__traceback__, environment.files)
     message = str(error)
     if isinstance(error, TemplateSyntaxError):
-        line = (
-            (error.filename or file, error.lineno) if error.name != MAIN else (file, error.lineno)
-        )
+        named = error.filename if error.name != MAIN else None
+        line = (named or file, error.lineno)
     elif isinstance(error, TemplateNotFound):
         message = f"there is no file '{error.name}' to include"
-        hint = "includes are looked for in the folder of the file, below it too"
+        hint = (
+            "includes are looked for in the folder of the file and in the project, below them too"
+        )
     elif isinstance(error, UndefinedError):
-        hint = hint or "variables are read with {{ var('name') }} or {{ var('name', default) }}"
+        name = re.match(r"'(\w+)' is undefined", message)
+        near = did_you_mean(name[1], environment.globals) if name else None
+        hint = near or "variables are read with {{ var('name') }} or {{ var('name', default) }}"
     elif isinstance(error, SecurityError):
         message = f"the template may not do this: {message}"
     where = line or (file, 1)

@@ -7,22 +7,20 @@ from dataclasses import dataclass
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.names import Namespace
+from penstock.catalog.places import find_catalog
 from penstock.catalog.schema import Column, ComputedColumn, MetadataColumn, Schema
 from penstock.catalog.table import Table, View
-from penstock.sql.show import show_create
+from penstock.sql.catalog_changes import Definition, change_catalog, is_definition
+from penstock.sql.show import show_create, show_create_catalog
 from penstock.sql.statements import (
-    CreateTable,
-    CreateView,
     Describe,
-    DropTable,
-    DropView,
     ResetOption,
     SetOption,
     ShowCreate,
+    ShowCreateCatalog,
     ShowOptions,
     ShowTables,
     Statement,
-    Use,
 )
 
 __all__ = ["Listing", "define", "is_definition", "listing"]
@@ -36,40 +34,14 @@ class Listing:
     rows: tuple[tuple[str | None, ...], ...]
 
 
-Definition = CreateTable | CreateView | DropTable | DropView | Use
-Question = ShowTables | ShowCreate | ShowOptions | Describe
-
-
-def is_definition(statement: Statement) -> bool:
-    """Tell whether a statement changes the catalog or the place in it."""
-    return isinstance(statement, Definition)
+Question = ShowTables | ShowCreate | ShowCreateCatalog | ShowOptions | Describe
 
 
 def define(statement: Statement, namespace: Namespace) -> None:
     """Run a definition. Raises UnknownObjectError, ObjectExistsError."""
-    match statement:
-        case CreateTable():
-            namespace.create(statement.table, if_not_exists=statement.if_not_exists)
-        case CreateView():
-            namespace.create(statement.view, if_not_exists=statement.if_not_exists)
-        case DropTable():
-            namespace.drop(
-                statement.identifier,
-                kind="table",
-                if_exists=statement.if_exists,
-                temporary=statement.temporary,
-            )
-        case DropView():
-            namespace.drop(
-                statement.identifier,
-                kind="view",
-                if_exists=statement.if_exists,
-                temporary=statement.temporary,
-            )
-        case Use():
-            namespace.use(statement.parts)
-        case _:
-            raise UnsupportedError(f"{type(statement).__name__} is not a definition")
+    if not isinstance(statement, Definition):
+        raise UnsupportedError(f"{type(statement).__name__} is not a definition")
+    change_catalog(statement, namespace)
 
 
 def set_option(statement: SetOption | ResetOption, settings: dict[str, str]) -> None:
@@ -92,11 +64,13 @@ def listing(statement: Statement, namespace: Namespace, settings: dict[str, str]
             return Listing(
                 columns=("result",), rows=((show_create(namespace.lookup(statement.identifier)),),)
             )
+        case ShowCreateCatalog(name=name):
+            found = find_catalog(name, namespace.catalog)
+            return Listing(columns=("result",), rows=((show_create_catalog(found),),))
         case ShowOptions():
             return Listing(columns=("key", "value"), rows=tuple(sorted(settings.items())))
         case Describe():
-            found = namespace.lookup(statement.identifier)
-            return describe(found)
+            return describe(namespace.lookup(statement.identifier))
     raise UnsupportedError(f"{type(statement).__name__} has no answer to show")
 
 
@@ -145,9 +119,9 @@ def _describe(column: Column, schema: Schema) -> tuple[str | None, ...]:
 
 
 def _names(asked: ShowTables, namespace: Namespace) -> Listing:
-    found = set(namespace.views(asked.database))
+    found = set(namespace.views(asked.database, asked.catalog))
     if not asked.views_only:
-        found |= set(namespace.tables(asked.database))
+        found |= set(namespace.tables(asked.database, asked.catalog))
     names = sorted(identifier.name for identifier in found)
     if asked.pattern is not None:
         flags = re.IGNORECASE if asked.ignore_case else 0

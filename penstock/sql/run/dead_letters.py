@@ -1,4 +1,4 @@
-"""Finds the tables of dead letters that a project has, and gives records of them back to Kafka."""
+"""Finds the dead letters that a project has, in tables and topics, and gives records of them back to Kafka."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import assert_never
 
 from pyspark.sql import SparkSession
 
@@ -13,13 +14,19 @@ from penstock.catalog.contract import Catalog
 from penstock.catalog.errors import InputError, StateMismatchError, UnsupportedError
 from penstock.catalog.identifier import Identifier, parse_identifier
 from penstock.catalog.table import Table
-from penstock.connector.bad_record_options import DeltaPath, bad_record_settings
-from penstock.connector.dead_letter_table import FOLDER
+from penstock.connector.bad_record_options import (
+    BesideCheckpoint,
+    DeltaPath,
+    KafkaTopic,
+    bad_record_settings,
+)
+from penstock.connector.dead_letter_table import FOLDER, REPLAYED_SUFFIX
 from penstock.connector.kafka.replay import GivenBack, give_back
 from penstock.connector.kafka.sink.settings import read_sink_settings
 from penstock.connector.kafka.source import KafkaSource
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.hadoop_files import list_names
+from penstock.connector.spark.letter_places import DeltaLetters, LetterPlace, TopicLetters
 from penstock.connector.spark.letter_shelf import LetterShelf, Replay
 from penstock.sql.config import Project
 from penstock.sql.plan.checkpoint import checkpoint_location
@@ -27,6 +34,9 @@ from penstock.sql.plan.settings import CHECKPOINT_DIR
 from penstock.sql.run.clock import SystemClock
 
 __all__ = ["Replayer", "find_shelves"]
+
+TOPICS = "dead-letter-topics"
+"""Folder beside the pipelines' checkpoints: which letters of topics were given back."""
 
 MARKER_LASTS_MS = 6 * 86_400_000
 """A replay's marker is trusted for so long: brokers forget it after offsets.retention.minutes, 7 days by default."""
@@ -36,22 +46,25 @@ def find_shelves(
     spark: SparkSession,
     project: Project,
     catalog: Catalog,
+    workdir: Path,
     *,
     pipeline: str | None,
     path: str | None,
 ) -> Sequence[LetterShelf]:
-    """Find tables of dead letters: that at `path`, else those of the project's checkpoints and of its tables.
+    """Find dead letters: the Delta table at `path`, else those of the project's checkpoints and of its tables.
 
-    `pipeline` leaves out other pipelines.
+    `pipeline` leaves out other pipelines. `workdir` is private to this process. Raises BrokerUnavailableError.
     """
-    paths = (
-        [_absolute(path, project.root)]
-        if path is not None
-        else [*_beside_checkpoints(spark, project, pipeline), *_named(catalog, project.root)]
-    )
+    places: list[LetterPlace] = []
+    if path is not None:
+        places.append(DeltaLetters(path=_absolute(path, project.root)))
+    else:
+        beside = _beside_checkpoints(spark, project, pipeline)
+        places += (DeltaLetters(path=found) for found in beside)
+        places += _named(catalog, project, workdir)
     shelves = [
-        LetterShelf(spark=spark, path=found, project=project.root, pipeline=pipeline)
-        for found in dict.fromkeys(paths)
+        LetterShelf(spark=spark, place=found, project=project.root, pipeline=pipeline)
+        for found in dict.fromkeys(places)
     ]
     # one that was named has to be there, and is missed when it is looked at
     return [shelf for shelf in shelves if path is not None or shelf.exists()]
@@ -86,7 +99,7 @@ class Replayer:
                 f"replay {replay.replay_id} of {replay.records} records of {replay.table} was begun more than six "
                 "days ago and nobody knows how it ended: the broker has forgotten it by now",
                 hint=f"look for its records in topic '{replay.marked}'; then delete the rows of this replay_id from "
-                f"the Delta table {shelf.path}-replayed if they are missing there, or add one with the state 'done'",
+                f"the Delta table {shelf.place.notes} if they are missing there, or add one with the state 'done'",
             )
         return self._give(shelf, replay, self._settings(replay.table))
 
@@ -130,25 +143,44 @@ class Replayer:
 def _beside_checkpoints(
     spark: SparkSession, project: Project, pipeline: str | None
 ) -> Iterator[str]:
-    base = project.settings.get(CHECKPOINT_DIR.key, CHECKPOINT_DIR.default or "")
-    root = checkpoint_location(base, project.root, "x", "x").removesuffix("/x/x")
+    root = _checkpoints(project)
     if pipeline is None:
         pipelines = list_names(spark, root)
     else:
-        named = checkpoint_location(base, project.root, pipeline, "x").removesuffix("/x")
+        named = checkpoint_location(root, project.root, pipeline, "x").removesuffix("/x")
         pipelines = [named.rpartition("/")[2]]
     for name in pipelines:
         for sink in list_names(spark, f"{root}/{name}"):
             yield f"{root}/{name}/{sink}/{FOLDER}"
 
 
-def _named(catalog: Catalog, project: Path) -> Iterator[str]:
+def _checkpoints(project: Project) -> str:
+    """Give the folder of all checkpoints."""
+    base = project.settings.get(CHECKPOINT_DIR.key, CHECKPOINT_DIR.default or "")
+    return checkpoint_location(base, project.root, "x", "x").removesuffix("/x/x")
+
+
+def _named(catalog: Catalog, project: Project, workdir: Path) -> Iterator[LetterPlace]:
     for identifier in catalog.tables():
         table = catalog.get(identifier)
-        if isinstance(table, Table):
-            outlet = bad_record_settings(table).outlet
-            if isinstance(outlet, DeltaPath):
-                yield _absolute(outlet.path, project)
+        if not isinstance(table, Table):
+            continue
+        outlet = bad_record_settings(table).outlet
+        match outlet:
+            case BesideCheckpoint():
+                continue
+            case DeltaPath(path=path):
+                yield DeltaLetters(path=_absolute(path, project.root))
+            case KafkaTopic(topic=topic):
+                yield TopicLetters(
+                    outlet=outlet,
+                    brokers=outlet.brokers,
+                    notes=f"{_checkpoints(project)}/{TOPICS}/{topic}{REPLAYED_SUFFIX}",
+                    workdir=workdir,
+                    project=project.root,
+                )
+            case _:
+                assert_never(outlet)
 
 
 def _absolute(path: str, project: Path) -> str:

@@ -15,13 +15,15 @@ from penstock.sql.plan.analysis import AnalysedLeaf, AnalysedQuery, analyse, mec
 from penstock.sql.plan.projection import is_plain_projection
 from penstock.sql.plan.shape import shape_of
 from penstock.sql.plan.statement_set import SharedRead, SideBySide, share
+from penstock.sql.run.explain_details import detail_lines
 from penstock.sql.run.progress import short_name
 from penstock.sql.statements import Explain, InsertInto, Select, StatementSet
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.sql.plan.planner import AnalysedInsert, Planner
+    from penstock.sql.plan.planned_insert import AnalysedInsert
+    from penstock.sql.plan.planner import Planner
 
 __all__ = ["explain_lines", "operator_lines"]
 
@@ -29,7 +31,12 @@ _INDENT = "  "
 
 
 def explain_lines(statement: Explain, planner: Planner) -> list[str]:
-    """Describe what would run, line by line. Raises InputError for a statement that could not."""
+    """Describe what would run, line by line, and what else is asked for. Raises InputError for what could not run."""
+    plan = _plan(statement, planner)
+    return [*plan, *detail_lines(statement, planner, plan)]
+
+
+def _plan(statement: Explain, planner: Planner) -> list[str]:
     match statement.statement:
         case Select() as select:
             query = analyse(select.query, planner.namespace, planner.project, appends=False)
@@ -76,7 +83,8 @@ def _insert(insert: AnalysedInsert, planner: Planner) -> list[str]:
 
 
 def _title(insert: AnalysedInsert) -> str:
-    return f"INSERT INTO {short_name(insert.target.identifier)}"
+    verb = "OVERWRITE" if insert.editor is not None else "INTO"
+    return f"INSERT {verb} {short_name(insert.target.identifier)}"
 
 
 def _query(query: AnalysedQuery, planner: Planner) -> list[str]:

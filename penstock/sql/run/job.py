@@ -114,6 +114,7 @@ def start_job(
     supervisor = Supervisor(
         query, settings=settings, clock=clock, lost_lease=held.lost, at_end=at_end
     )
+    held.on_stop_request(supervisor.request_stop)
     try:
         query.prepare()
         supervisor.start()

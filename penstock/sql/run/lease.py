@@ -13,7 +13,7 @@ from penstock.catalog.errors import PenstockError, PipelineLockedError
 from penstock.catalog.lease import HEARTBEAT_MS, LEASE_TIMEOUT_MS, Lease, this_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from penstock.catalog.contract import Catalog
     from penstock.sql.run.clock import Clock
@@ -33,11 +33,17 @@ class PipelineLease:
         self._lock = Lock()
         self._released = Event()
         self._lost: PenstockError | None = None
+        self._stop: Callable[[], None] = lambda: None
 
     def lost(self) -> PenstockError | None:
         """Tell why this process is no longer the pipeline's runner; None while it is."""
         with self._lock:
             return self._lost
+
+    def on_stop_request(self, stop: Callable[[], None]) -> None:
+        """Have `stop` called, on the thread that renews, each time that the catalog is found to ask for the end."""
+        with self._lock:
+            self._stop = stop
 
     def keep_alive(self) -> None:
         """Renew until the release, on the calling thread.
@@ -50,6 +56,7 @@ class PipelineLease:
             try:
                 self._catalog.renew(self._lease)
                 renewed_ms = self._clock.now_ms()
+                self._pass_on_stop()
             except PipelineLockedError as error:
                 self._lose(error)
                 return
@@ -68,6 +75,12 @@ class PipelineLease:
             self._catalog.release(self._lease)
         except PenstockError as error:
             log.warning("the lease of %s runs out by itself: %s", self._lease.pipeline, error)
+
+    def _pass_on_stop(self) -> None:
+        if self._catalog.is_asked_to_stop(self._lease):
+            with self._lock:
+                stop = self._stop
+            stop()
 
     def _lose(self, error: PenstockError) -> None:
         with self._lock:

@@ -20,19 +20,24 @@ from penstock.catalog.errors import (
     UnsupportedError,
 )
 from penstock.catalog.names import Namespace
-from penstock.connector.registry import connector_of
+from penstock.sql.catalog_changes import filling
+from penstock.sql.locating import place_of_message
 from penstock.sql.lower import parse_statement
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.plan.planner import AnalysedInsert, PlannedInsert, Planner
+from penstock.sql.plan.planned_insert import AnalysedInsert, PlannedInsert
+from penstock.sql.plan.planner import Planner
+from penstock.sql.run.commands import check_command
+from penstock.sql.run.connector_check import check_connector
 from penstock.sql.run.ddl import define, is_definition, set_option
 from penstock.sql.run.explain import explain_lines
+from penstock.sql.run.functions import add_jar, register_called
 from penstock.sql.run.query import PlannedQuery
 from penstock.sql.run.script_file import ScriptFile
 from penstock.sql.run.session_settings import check_settings
 from penstock.sql.run.statement_set import PlannedSet, plan_set, set_pipelines
 from penstock.sql.script import Source, StatementText, split_all
+from penstock.sql.show_statements import AddJar
 from penstock.sql.statements import (
-    CreateTable,
     Explain,
     InsertInto,
     ResetOption,
@@ -41,7 +46,7 @@ from penstock.sql.statements import (
     Statement,
     StatementSet,
 )
-from penstock.sql.template import render_template
+from penstock.sql.template import TemplateFolders, render_template
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,7 +97,7 @@ class CheckedScript:
 
 
 _DEFINES = re.compile(
-    r"\s*CREATE\s+(?:TEMPORARY\s+)?(?:TABLE|VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?([\w.`]+)",
+    r"\s*(?:CREATE\s+)?(?:TEMPORARY\s+|(?:OR\s+)?REPLACE\s+)?(?:TABLE|VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?([\w.`]+)",
     re.IGNORECASE,
 )
 
@@ -175,18 +180,21 @@ def check_scripts(
     settings: Mapping[str, str],
     variables: Mapping[str, Any],
     env: Mapping[str, str],
+    folders: TemplateFolders | None = None,
 ) -> tuple[CheckedScript, ...]:
     """Check files as one: templates, syntax, names, options, types of queries. Starts no JVM, does no I/O on tables.
 
-    Raises InputErrors with everything that is wrong in all of them.
+    `folders` are those that templates read beside their own, by default those of the project's folder. Raises
+    InputErrors with everything that is wrong in all of them.
     """
     check_settings(settings)
+    folders = folders or TemplateFolders(root=project)
     draft, faults = _Draft(namespace, project, settings), _Faults()
     scripts: list[CheckedScript] = []
     for file in files:
         planner = draft.planner(file)
         checked: list[CheckedStatement] = []
-        for text in _statements(file, variables, env, faults):
+        for text in _statements(file, variables, env, folders, faults):
             step = partial(_check, text, draft, planner)
             one = faults.gather(step, default=None, text=text.text)
             if one is not None:
@@ -223,11 +231,15 @@ def plan_scripts(
 
 
 def _statements(
-    file: ScriptFile, variables: Mapping[str, Any], env: Mapping[str, str], faults: _Faults
+    file: ScriptFile,
+    variables: Mapping[str, Any],
+    env: Mapping[str, str],
+    folders: TemplateFolders,
+    faults: _Faults,
 ) -> tuple[StatementText, ...]:
     """Render and split a file; what stands in front of a fault is checked too."""
     rendered = faults.gather(
-        partial(render_template, file.text, file.name, variables, env), default=None
+        partial(render_template, file.text, file.name, variables, env, folders), default=None
     )
     if rendered is None:
         return ()
@@ -241,14 +253,14 @@ def _statements(
 def _check(text: StatementText, draft: _Draft, planner: Planner) -> CheckedStatement:
     try:
         statement = parse_statement(text, draft.namespace)
-        if isinstance(statement, CreateTable):
-            connector_of(statement.table, project=draft.project).check(statement.table)
+        check_connector(statement, draft.project)
+        check_command(statement, draft.namespace, draft.project)
         draft.apply(statement)
+        if (insert := filling(statement)) is not None:
+            return _check_insert(statement, insert, planner)
         match statement:
             case InsertInto():
-                analysed = planner.analyse_insert(statement)
-                pipelines = _pipelines((analysed,), planner)
-                return CheckedStatement(statement=statement, analysed=analysed, pipelines=pipelines)
+                return _check_insert(statement, statement, planner)
             case StatementSet():
                 members = _check_members(statement, planner)
                 pipelines = set_pipelines(members, planner, _pipelines(members, planner))
@@ -263,6 +275,13 @@ def _check(text: StatementText, draft: _Draft, planner: Planner) -> CheckedState
         _locate(error, text)
         raise
     return CheckedStatement(statement=statement)
+
+
+def _check_insert(statement: Statement, insert: InsertInto, planner: Planner) -> CheckedStatement:
+    """Analyse an INSERT, which may be a part of `statement`."""
+    analysed = planner.analyse_insert(insert)
+    pipelines = _pipelines((analysed,), planner)
+    return CheckedStatement(statement=statement, analysed=analysed, pipelines=pipelines)
 
 
 def _check_members(statement: StatementSet, planner: Planner) -> tuple[AnalysedInsert, ...]:
@@ -281,21 +300,15 @@ def _check_members(statement: StatementSet, planner: Planner) -> tuple[AnalysedI
 
 def _pipelines(inserts: Sequence[AnalysedInsert], planner: Planner) -> tuple[str, ...]:
     """Name the pipelines of INSERTs as planning will; INSERT .. VALUES takes a name and holds none."""
-    named = [(one, planner.sink_name(one.target.identifier.name)) for one in inserts]
-    return tuple(planner.pipeline_name(sink) for one, sink in named if one.query.followed)
+    named = [(one, planner.name_of(one.target)) for one in inserts]
+    return tuple(planner.pipeline_name(sink) for one, sink in named if one.is_stream)
 
 
 def _locate(error: InputError, text: StatementText) -> None:
-    """Give an error without a place that of the first word it quotes, else of the statement's first line."""
+    """Give an error without a place that of what it quotes, else of the statement's first line."""
     if error.span is not None or isinstance(error, InputErrors):
         return
-    for word in re.findall(r"'[^']+'", error.message):
-        start = text.text.find(word)
-        if start >= 0:
-            begin = text.offset + start
-            error.span = text.source.span(begin, begin + len(word) - 1)
-            return
-    error.span = text.span
+    error.span = place_of_message(error.message, text)
 
 
 def _plan(
@@ -309,8 +322,14 @@ def _plan(
     statement = checked.statement
     try:
         draft.apply(statement)
+        if isinstance(statement, AddJar):
+            add_jar(statement.path, spark, draft.project)  # functions further down may need it
         if isinstance(statement, Select):
+            register_called(statement.query, draft.namespace, spark, draft.project)
             planner.select(statement, spark)
+        for analysed in (checked.analysed, *checked.members):
+            if analysed is not None:
+                register_called(analysed.statement.query, draft.namespace, spark, draft.project)
         if checked.analysed is not None:
             planned = planner.plan_insert(checked.analysed, spark)
             if not judges:

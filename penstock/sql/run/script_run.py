@@ -6,7 +6,6 @@ fails ends the run: jobs that are left finish their batch and stop. Checking is 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,18 +15,24 @@ from penstock.catalog.errors import PenstockError
 from penstock.catalog.options import resolve
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
 from penstock.connector.spark.configured import configured
+from penstock.sql.change_statements import ChangeMaterializedTable
 from penstock.sql.plan.planner import Planner
 from penstock.sql.plan.settings import CHECKPOINT_INTERVAL
+from penstock.sql.run.answers import answer
 from penstock.sql.run.clock import Clock, SystemClock
 from penstock.sql.run.collect import collect_rows
-from penstock.sql.run.ddl import define, is_definition, listing, set_option
+from penstock.sql.run.commands import is_command, run_command
+from penstock.sql.run.ddl import Listing, define, is_definition, set_option
 from penstock.sql.run.environment import Environment, Listener, RunMode, Silent, StopRequest
 from penstock.sql.run.explain import explain_lines
 from penstock.sql.run.failure import translate
+from penstock.sql.run.functions import register_called
 from penstock.sql.run.job import Job, start_jobs
 from penstock.sql.run.lease import PipelineLease, hold_lease
 from penstock.sql.run.progress import short_name
 from penstock.sql.run.query import PlannedQuery
+from penstock.sql.run.refreshing import refresh_trigger, stop_refreshes
+from penstock.sql.run.scene import Scene
 from penstock.sql.run.scratch import set_aside_all
 from penstock.sql.run.script_check import (
     CheckedScript,
@@ -38,7 +43,13 @@ from penstock.sql.run.script_check import (
 from penstock.sql.run.script_file import read_script
 from penstock.sql.run.session_settings import restart_strategy
 from penstock.sql.run.statement_kind import kind_of, subject_of
-from penstock.sql.run.summary import ResultRows, StatementResult, StatementStatus, with_jobs
+from penstock.sql.run.summary import (
+    ResultRows,
+    StatementResult,
+    StatementStatus,
+    with_error,
+    with_jobs,
+)
 from penstock.sql.statements import Explain, ResetOption, Select, SetOption
 
 if TYPE_CHECKING:
@@ -121,8 +132,15 @@ class ScriptRun:
         )
         if self.error is not None or self._stop.count > 0:
             return self._done(replace(blank, status=StatementStatus.SKIPPED))
+        if one.queries and is_definition(one.statement):
+            try:
+                for query in one.queries:
+                    query.prepare()
+                define(one.statement, self._environment.namespace)  # the table that they fill
+            except Exception as error:  # noqa: BLE001  whatever it is becomes the statement's error
+                return self._done(self._failed(blank, error))
         if any(query.is_stream for query in one.queries):
-            return self._start(blank, one.queries, script)
+            return self._start(blank, one, script)
         began_ms = self._clock.now_ms()
         try:
             rows = self._immediate(one, script)
@@ -140,6 +158,8 @@ class ScriptRun:
     def _immediate(self, one: CheckedStatement, script: CheckedScript) -> ResultRows | None:
         """Run a statement that is over when this returns."""
         environment, statement = self._environment, one.statement
+        if is_command(statement):
+            return _rows_of(run_command(statement, self._scene))
         if one.queries:
             for query in one.queries:
                 query.prepare()
@@ -147,6 +167,8 @@ class ScriptRun:
             return None
         if is_definition(statement):
             define(statement, environment.namespace)
+            if isinstance(statement, ChangeMaterializedTable):
+                stop_refreshes(statement.table.identifier, self._scene)
             return None
         match statement:
             case SetOption() | ResetOption():
@@ -156,8 +178,18 @@ class ScriptRun:
                 return self._select(statement, script)
             case Explain():
                 return self._explain(statement, script)
-        answer = listing(statement, environment.namespace, environment.settings)
-        return ResultRows(columns=answer.columns, rows=answer.rows)
+        return _rows_of(answer(statement, self._scene))
+
+    @property
+    def _scene(self) -> Scene:
+        environment = self._environment
+        return Scene(
+            namespace=environment.namespace,
+            settings=environment.settings,
+            project=environment.project,
+            spark=lambda: environment.spark,
+            jobs=tuple(self.jobs),
+        )
 
     def _select(self, statement: Select, script: CheckedScript) -> ResultRows | None:
         """Run a query anew: the statements before it have made tables since it was checked."""
@@ -165,6 +197,12 @@ class ScriptRun:
         try:
             # instants come back in the session's time zone
             with configured(environment.spark, planner.engine_conf):
+                register_called(
+                    statement.query,
+                    environment.namespace,
+                    environment.spark,
+                    environment.project,
+                )
                 frame = planner.select(statement, environment.spark)
                 return collect_rows(
                     frame, limit=MAX_ROWS, cancelled=lambda: self._stop.count > 0, clock=self._clock
@@ -186,10 +224,14 @@ class ScriptRun:
         )
 
     def _start(
-        self, blank: StatementResult, queries: Sequence[PlannedQuery], script: CheckedScript
+        self, blank: StatementResult, one: CheckedStatement, script: CheckedScript
     ) -> Callable[[], StatementResult]:
         """Start the queries of a statement, which end together; gives what waits for their result."""
-        trigger = self._trigger(bounded=all(query.bounded for query in queries))
+        queries = one.queries
+        bounded = all(query.bounded for query in queries)
+        trigger = self._trigger(bounded=bounded)
+        if self._mode is not RunMode.AVAILABLE_NOW:
+            trigger = refresh_trigger(one.statement, queries) or trigger
         try:
             started = start_jobs(
                 queries,
@@ -248,8 +290,11 @@ class ScriptRun:
     def _failed(self, blank: StatementResult, error: Exception) -> StatementResult:
         failure = translate(error)
         self._note(failure)
-        failed = StatementStatus.FAILED
-        return replace(blank, status=failed, error=failure.message, hint=failure.hint)
+        return with_error(replace(blank, status=StatementStatus.FAILED), failure)
+
+
+def _rows_of(listed: Listing | None) -> ResultRows | None:
+    return None if listed is None else ResultRows(columns=listed.columns, rows=listed.rows)
 
 
 def run_script_in_session(
@@ -272,7 +317,8 @@ def run_script_in_session(
         project=project.root,
         settings=settings,
         variables={**project.variables, **variables},
-        env=os.environ,
+        env=project.environment,
+        folders=project.folders,
     )
     planned = plan_scripts(
         checked,

@@ -8,28 +8,36 @@ from types import TracebackType
 from typing import Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
 
 from penstock.catalog.contract import Catalog
 from penstock.catalog.errors import SqlSyntaxError
 from penstock.catalog.names import Namespace
 from penstock.catalog.store import SqlCatalog
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
-from penstock.connector.registry import connector_of
 from penstock.connector.spark.datasource import bind_table_source
+from penstock.sql.catalog_changes import filling
+from penstock.sql.change_statements import ChangeMaterializedTable
 from penstock.sql.config import Project, find_project
 from penstock.sql.lower import parse_statement
 from penstock.sql.plan.engine import CARRIED
+from penstock.sql.plan.planned_insert import PlannedInsert
 from penstock.sql.plan.planner import Planner
-from penstock.sql.run.ddl import Listing, define, is_definition, listing, set_option
+from penstock.sql.run.answers import answer
+from penstock.sql.run.commands import check_command, is_command, run_command
+from penstock.sql.run.connector_check import check_connector
+from penstock.sql.run.ddl import Listing, define, is_definition, set_option
 from penstock.sql.run.explain import explain_lines
+from penstock.sql.run.functions import register_called
 from penstock.sql.run.job import Job, start_jobs
 from penstock.sql.run.query import PlannedQuery
+from penstock.sql.run.refreshing import refresh_trigger, stop_refreshes
+from penstock.sql.run.scene import Scene
 from penstock.sql.run.session_settings import check_settings, restart_strategy
 from penstock.sql.run.spark_session import DEFAULT_MASTER, check_spark, start_spark
 from penstock.sql.run.statement_set import plan_set
 from penstock.sql.script import split
 from penstock.sql.statements import (
-    CreateTable,
     Explain,
     InsertInto,
     ResetOption,
@@ -76,8 +84,9 @@ class Session:
         """Run one statement.
 
         Definitions and SET give None; a query gives a frame, streaming where one of its tables has no end; SHOW,
-        DESCRIBE and EXPLAIN give a frame of text; INSERT starts and gives a Job, or None for INSERT .. VALUES. A
-        statement set gives the jobs of its queries, of which there is one where its INSERTs share their read.
+        DESCRIBE and EXPLAIN give a frame of text, UPDATE and DELETE one with the number of rows. INSERT starts and
+        gives a Job, or None for INSERT .. VALUES and INSERT OVERWRITE, which are over then. A statement set gives the
+        jobs of its queries, of which there is one where its INSERTs share their read.
         Raises InputError before anything is started.
         """
         texts = split(text, "<statement>")
@@ -131,10 +140,20 @@ class Session:
         self._planner.close()
 
     def _run(self, statement: Statement) -> DataFrame | Job | tuple[Job, ...] | None:
-        if isinstance(statement, CreateTable):
-            connector_of(statement.table, project=self.project.root).check(statement.table)
+        check_connector(statement, self.project.root)
+        check_command(statement, self.namespace, self.project.root)
+        if is_command(statement):
+            listed = run_command(statement, self._scene)
+            return None if listed is None else self._frame(listed)
+        if (insert := filling(statement)) is not None:
+            self._check_filling(statement, insert)
         if is_definition(statement):
             define(statement, self.namespace)
+            if insert is not None:
+                planned = self._plan(insert)
+                return self._run_insert(planned, refresh_trigger(statement, (planned,)))
+            if isinstance(statement, ChangeMaterializedTable):
+                stop_refreshes(statement.table.identifier, self._scene)
             return None
         match statement:
             case SetOption() | ResetOption():
@@ -145,41 +164,77 @@ class Session:
                 self._carry_settings()
                 return None
             case InsertInto():
-                return self._insert(statement)
+                return self._run_insert(self._plan(statement))
             case StatementSet():
                 return self._statement_set(statement)
             case Explain():
                 text = "\n".join(explain_lines(statement, self._planner))
                 return self._frame(Listing(columns=("result",), rows=((text,),)))
             case Select():
+                self._register(statement.query)
                 return self._planner.select(statement, self.spark)
-        return self._frame(listing(statement, self.namespace, self.settings))
+        return self._frame(answer(statement, self._scene))
+
+    @property
+    def _scene(self) -> Scene:
+        return Scene(
+            namespace=self.namespace,
+            settings=self.settings,
+            project=self.project.root,
+            spark=lambda: self.spark,
+            jobs=tuple(self._jobs),
+        )
+
+    def _register(self, query: exp.Expr) -> None:
+        """Give Spark the users' functions that a query calls."""
+        register_called(query, self.namespace, self.spark, self.project.root)
+
+    def _check_filling(self, statement: Statement, insert: InsertInto) -> None:
+        """Plan on a draft what fills a table, and prepare its target: only then is it defined. Raises InputError."""
+        draft = self.namespace.overlay()
+        define(statement, draft)
+        self._register(insert.query)
+        planner = Planner(namespace=draft, project=self.project.root, settings=self.settings)
+        try:
+            planner.plan_insert(planner.analyse_insert(insert), self.spark).prepare()
+        finally:
+            planner.close()
 
     def _carry_settings(self) -> None:
         """Let frames that the user works on see the settings too; what is reset is again as it was found."""
         for key, value in (self._spark_conf | self._planner.engine_conf).items():
             self.spark.conf.set(key, value)
 
-    def _insert(self, statement: InsertInto) -> Job | None:
+    def _plan(self, statement: InsertInto) -> PlannedInsert:
+        self._register(statement.query)
         planned = self._planner.plan_insert(self._planner.analyse_insert(statement), self.spark)
+        planned.check_checkpoint()
+        return planned
+
+    def _run_insert(self, planned: PlannedInsert, trigger: Trigger | None = None) -> Job | None:
+        """Run a bounded INSERT without a stream to its end, start another with `trigger` (None: its tables' own)."""
         if not planned.is_stream:
             planned.prepare()
             planned.write()
             return None
-        planned.check_checkpoint()
-        (job,) = self._start((planned,))
+        (job,) = self._start((planned,), trigger)
         return job
 
     def _statement_set(self, statement: StatementSet) -> tuple[Job, ...]:
         analysed = [self._planner.analyse_insert(insert) for insert in statement.inserts]
+        for one in analysed:
+            self._register(one.statement.query)
         planned = plan_set(analysed, self._planner, self.spark)
         planned.check_checkpoints()
         return self._start(planned.queries)
 
-    def _start(self, queries: Sequence[PlannedQuery]) -> tuple[Job, ...]:
+    def _start(
+        self, queries: Sequence[PlannedQuery], trigger: Trigger | None = None
+    ) -> tuple[Job, ...]:
+        bounded = all(query.bounded for query in queries)
         jobs = start_jobs(
             queries,
-            trigger=self.plan_trigger(bounded=all(query.bounded for query in queries)),
+            trigger=trigger or self.plan_trigger(bounded=bounded),
             catalog=self.catalog,
             restarts=restart_strategy(self.settings),
         )

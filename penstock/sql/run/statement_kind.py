@@ -4,20 +4,49 @@ from __future__ import annotations
 
 import re
 
+from penstock.catalog.contract import DEFAULT_CATALOG
+from penstock.catalog.identifier import quote
+from penstock.sql.change_statements import (
+    AlterFunction,
+    CallProcedure,
+    ChangeMaterializedTable,
+    CreateFunction,
+    CreateMaterializedTable,
+    DeleteRows,
+    DropFunction,
+    DropMaterializedTable,
+    TruncateTable,
+    UpdateRows,
+)
+from penstock.sql.definition_statements import (
+    AlterCatalog,
+    AlterDatabase,
+    AlterTable,
+    AlterView,
+    CreateCatalog,
+    CreateDatabase,
+    DropCatalog,
+    DropDatabase,
+    ShowCreateCatalog,
+)
 from penstock.sql.run.progress import short_name
+from penstock.sql.show_statements import AddJar, DescribeJob, ShowList, StopJob
 from penstock.sql.statements import (
     CreateTable,
+    CreateTableAs,
     CreateView,
     Describe,
     DropTable,
     DropView,
     Explain,
     InsertInto,
+    ReplaceTableAs,
     ResetOption,
     SetOption,
     ShowCreate,
     Statement,
     StatementSet,
+    Use,
 )
 
 __all__ = ["kind_of", "subject_of"]
@@ -26,12 +55,24 @@ __all__ = ["kind_of", "subject_of"]
 def kind_of(statement: Statement) -> str:
     """Name a statement's kind; where nothing else is said, the words of its class."""
     match statement:
-        case InsertInto():
+        case InsertInto(overwrite=False):
             return "INSERT"
+        case InsertInto(overwrite=True):
+            return "INSERT OVERWRITE"
         case SetOption():
             return "SET"
         case ResetOption():
             return "RESET"
+        case ShowList():
+            return "SHOW"
+        case ChangeMaterializedTable():
+            return "ALTER MATERIALIZED TABLE"
+        case UpdateRows():
+            return "UPDATE"
+        case DeleteRows():
+            return "DELETE"
+        case CallProcedure():
+            return "CALL"
     return re.sub(r"(?<!^)(?=[A-Z])", " ", type(statement).__name__).upper()
 
 
@@ -54,4 +95,52 @@ def subject_of(statement: Statement) -> str | None:
             return short_name(statement.identifier)
         case SetOption() | ResetOption():
             return statement.key
+    return _other_subject(statement)
+
+
+def _other_subject(statement: Statement) -> str | None:
+    match statement:
+        case CreateFunction(function=function) | AlterFunction(function=function):
+            return function.name
+        case DropFunction():
+            return statement.identifier.name
+        case CreateMaterializedTable(table=table) | ChangeMaterializedTable(table=table):
+            return short_name(table.identifier)
+        case DropMaterializedTable():
+            return short_name(statement.identifier)
+        case UpdateRows(table=table) | DeleteRows(table=table) | TruncateTable(table=table):
+            return short_name(table)
+        case CallProcedure():
+            return statement.name
+        case ShowList():
+            return statement.what.value
+        case AddJar():
+            return statement.path
+        case StopJob() | DescribeJob():
+            return statement.job
+    return _defined_subject(statement)
+
+
+def _defined_subject(statement: Statement) -> str | None:
+    match statement:
+        case CreateTableAs(create=create) | ReplaceTableAs(create=create):
+            return short_name(create.table.identifier)
+        case AlterTable(identifier=identifier):
+            return short_name(identifier)
+        case AlterView(before=view):
+            return short_name(view.identifier)
+        case CreateDatabase(database=database) | AlterDatabase(before=database):
+            return _database(database.catalog, database.name)
+        case DropDatabase(catalog=catalog, name=name):
+            return _database(catalog, name)
+        case CreateCatalog(catalog=described) | AlterCatalog(before=described):
+            return described.name
+        case DropCatalog(name=name) | ShowCreateCatalog(name=name):
+            return name
+        case Use(parts=parts):
+            return ".".join(quote(part) for part in parts)
     return None
+
+
+def _database(catalog: str, name: str) -> str:
+    return quote(name) if catalog == DEFAULT_CATALOG else f"{quote(catalog)}.{quote(name)}"

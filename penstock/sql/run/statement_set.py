@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.contract import SinkSettings, Trigger
+from penstock.connector.contract import Resumable, SinkSettings, Trigger
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.configured import configured
 from penstock.connector.spark.dead_letters import BadRecordDesk, bad_record_desk
@@ -27,12 +27,13 @@ from penstock.sql.dialect import to_spark_query
 from penstock.sql.plan.analysis import AnalysedLeaf
 from penstock.sql.plan.checkpoint import check_checkpoint, record_shape, saved_checkpoint
 from penstock.sql.plan.metrics import BatchMetrics, read_batch_metrics
-from penstock.sql.plan.planner import AnalysedInsert, PlannedInsert, Planner
+from penstock.sql.plan.planned_insert import AnalysedInsert, PlannedInsert
+from penstock.sql.plan.planner import Planner
 from penstock.sql.plan.shape import ANEW, QueryShape
+from penstock.sql.plan.sink_counts import SinkCounts
 from penstock.sql.plan.statement_set import SharedRead, SideBySide, read_of, reading, share
 from penstock.sql.run.failure import translate
 from penstock.sql.run.query import PlannedQuery
-from penstock.sql.run.sink_counts import SinkCounts
 
 __all__ = ["PlannedSet", "SharedQuery", "plan_set", "set_pipelines"]
 
@@ -122,6 +123,10 @@ class SharedQuery:
     def start(self, trigger: Trigger) -> StreamingQuery:
         """Start the query from its checkpoint."""
         record_shape(self.spark, self.checkpoint, self.shape)
+        for name, insert in zip(self.names, self.inserts, strict=True):
+            if isinstance(insert.target, Resumable):
+                with _named(name):
+                    insert.target.check_resumes(self.spark, self.checkpoint, name)
         bad_records = self.bad_records
         if bad_records is not None:
             bad_records.open(self.spark)

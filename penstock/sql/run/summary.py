@@ -10,9 +10,11 @@ from datetime import UTC, date, datetime, time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from penstock.sql.errors import place_of
 from penstock.sql.run.progress import JobProgress, JobStatus
 
 if TYPE_CHECKING:
+    from penstock.catalog.errors import PenstockError
     from penstock.sql.run.job import Job
     from penstock.sql.run.query import PlannedQuery
 
@@ -23,6 +25,7 @@ __all__ = [
     "StatementStatus",
     "document",
     "plain",
+    "with_error",
     "with_jobs",
 ]
 
@@ -58,8 +61,9 @@ class SinkResult:
 class StatementResult:
     """What came of one statement; counts are None where the statement has none.
 
-    `subject` names what the statement is about, `error` is one line of text. `seconds` is wall-clock time,
-    `watermark_ms` is event time in epoch ms. `sinks` are those of a statement set.
+    `subject` names what the statement is about. `error` is one line of text; beside it are `code`, its kind
+    (docs/errors.md), `place` in the file (file:line:column) where it has one, and `hint`, what to do. `seconds` is
+    wall-clock time, `watermark_ms` is event time in epoch ms. `sinks` are those of a statement set.
     """
 
     kind: str
@@ -74,6 +78,8 @@ class StatementResult:
     seconds: float = 0.0
     status: StatementStatus = StatementStatus.FINISHED
     error: str | None = None
+    code: str | None = None
+    place: str | None = None
     hint: str | None = None
     rows: ResultRows | None = None
     sinks: tuple[SinkResult, ...] = ()
@@ -92,6 +98,9 @@ class StatementResult:
             "seconds": round(self.seconds, 3),
             "status": self.status.value,
             "error": self.error,
+            "code": self.code,
+            "place": self.place,
+            "hint": self.hint,
         }
         if self.sinks:
             value["sinks"] = [{"sink": s.sink, "rows_out": s.rows_out} for s in self.sinks]
@@ -108,6 +117,19 @@ def document(results: tuple[StatementResult, ...]) -> dict[str, Any]:
     return {"statements": [result.to_json() for result in results]}
 
 
+def with_error(
+    result: StatementResult, error: PenstockError, *, prefix: str = ""
+) -> StatementResult:
+    """Add what an error says, its message behind `prefix`."""
+    return replace(
+        result,
+        error=prefix + error.message,
+        code=error.code,
+        place=place_of(error.span) if error.span else None,
+        hint=error.hint,
+    )
+
+
 def with_jobs(
     result: StatementResult, queries: Sequence[PlannedQuery], jobs: Sequence[Job]
 ) -> StatementResult:
@@ -118,8 +140,9 @@ def with_jobs(
     failed = next((job for job in jobs if job.exception is not None), None)
     error = None if failed is None else failed.exception
     prefix = f"sink {failed.progress.sink}: " if failed is not None and len(jobs) > 1 else ""
+    noted = result if error is None else with_error(result, error, prefix=prefix)
     return replace(
-        result,
+        noted,
         rows_in=sum(each.rows_in for each in progress),
         rows_out=sum(each.rows_out for each in progress),
         rows_dropped=sum(each.rows_dropped for each in progress),
@@ -128,8 +151,6 @@ def with_jobs(
         batches=sum(each.batches for each in progress),
         seconds=max(each.seconds for each in progress),
         status=_status([each.status for each in progress]),
-        error=prefix + error.message if error else None,
-        hint=error.hint if error else None,
         sinks=tuple(_sinks(queries, progress)),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -92,10 +93,59 @@ def test_a_query_shows_its_reads() -> None:
     assert text.startswith("SELECT\n  read clicks (kafka)\n    columns: none, rows are counted")
 
 
-@pytest.mark.parametrize("detail", ["ESTIMATED_COST", "JSON_EXECUTION_PLAN", "PLAN_ADVICE"])
+@pytest.mark.parametrize("detail", ["ESTIMATED_COST"])
 def test_details_that_are_not_there_are_refused(detail: str) -> None:
     """By their names, with what there is instead."""
     with pytest.raises(UnsupportedError, match=detail) as caught:
         explained(f"EXPLAIN CHANGELOG_MODE, {detail} SELECT id FROM clicks")
 
     assert caught.value.hint
+
+
+def test_changelog_modes_are_told_from_the_tables_to_the_sink() -> None:
+    """Of each operator the kinds of changes, its key, its state and what bounds that."""
+    text = explained("EXPLAIN CHANGELOG_MODE SELECT url, COUNT(*) FROM clicks GROUP BY url")
+    window = explained(
+        "EXPLAIN CHANGELOG_MODE INSERT INTO per_minute SELECT window_start, COUNT(*) "
+        "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+    )
+
+    assert "changelog modes:\n  read clicks: [I]\n" in text
+    assert "bound: the watermark\n  to per_minute, which takes [I]: [I]" in window
+
+
+def test_advice_names_what_grows_and_what_is_read_for_nothing() -> None:
+    """And says so where there is nothing to say."""
+    window = explained(
+        "EXPLAIN PLAN_ADVICE INSERT INTO per_minute SELECT window_start, COUNT(*) "
+        "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+    )
+    none = explained("EXPLAIN PLAN_ADVICE INSERT INTO a SELECT id, url FROM clicks")
+
+    assert "'scan.watermark.idle-timeout' = '1 min' leaves it out" in window
+    assert none.endswith("advice:\n  nothing to say")
+
+
+def test_the_plan_as_json_has_its_lines_as_a_tree() -> None:
+    """What is indented belongs to what stands above it."""
+    text = explained("EXPLAIN JSON_EXECUTION_PLAN INSERT INTO a SELECT id, url FROM clicks")
+    (plan,) = json.loads(text.partition("plan as JSON:\n")[2])
+
+    assert plan["text"] == "INSERT INTO a"
+    assert [child["text"] for child in plan["children"]][-1] == "write a (delta)"
+    assert [child["text"] for child in plan["children"][-1]["children"]] == [
+        "takes: insert-only",
+        "delivery: exactly-once",
+    ]
+
+
+def test_details_of_a_statement_set_are_told_by_its_inserts() -> None:
+    """Each under its name."""
+    text = explained(
+        "EXPLAIN PLAN_ADVICE STATEMENT SET BEGIN INSERT INTO a SELECT id, url FROM clicks; "
+        "INSERT INTO b SELECT id FROM clicks; END"
+    )
+
+    assert text.partition("advice:\n")[2] == (
+        "  INSERT INTO a\n    nothing to say\n  INSERT INTO b\n    nothing to say"
+    )

@@ -31,6 +31,9 @@ class ScriptedCatalog:
     def release(self, lease):
         self.released += 1
 
+    def is_asked_to_stop(self, lease):
+        return False
+
 
 def held(catalog):
     """A lease over the catalog, with a clock that jumps."""
@@ -50,6 +53,21 @@ def test_a_lease_is_renewed_until_it_is_released():
 
     assert clock.waits == [HEARTBEAT_MS] * 3
     assert (catalog.released, lease.lost()) == (1, None)
+
+
+def test_a_request_to_stop_is_passed_on_at_a_heartbeat():
+    """To what the holder said is to be done; it keeps its lease until it gives it back."""
+    catalog = ScriptedCatalog(None, None)
+    catalog.is_asked_to_stop = lambda _lease: True
+    lease, _ = held(catalog)
+    stops = []
+    lease.on_stop_request(lambda: stops.append("stop"))
+    catalog.then = lease.release
+
+    lease.keep_alive()
+
+    assert stops[:2] == ["stop", "stop"]
+    assert lease.lost() is None
 
 
 def test_a_lease_that_another_took_is_lost():

@@ -269,11 +269,14 @@ def test_the_document_has_the_promised_keys():
     value = json.loads(json.dumps(document(running.results())))
 
     keys = (
-        "kind sink rows_in rows_out rows_dropped bad_records watermark batches seconds status error"
+        "kind sink rows_in rows_out rows_dropped bad_records watermark batches seconds status "
+        "error code place hint"
     )
     assert [list(statement) for statement in value["statements"]] == [keys.split()] * 2
     assert value["statements"][1]["watermark"] == "1970-01-01T00:00:00.000Z"
     assert value["statements"][1]["error"] == "topic orders, partition 3, offset 12: not JSON"
+    assert value["statements"][1]["code"] == BadRecordError.code
+    assert value["statements"][1]["hint"] == "skip them"
     assert value["statements"][0] == dict.fromkeys(keys.split()) | {
         "kind": "SET",
         "seconds": value["statements"][0]["seconds"],

@@ -1,0 +1,125 @@
+"""The statements that change tables and views, and define databases and catalogs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.catalog.descriptor import CatalogDescriptor, DatabaseDescriptor
+from penstock.catalog.errors import InputError, Span
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.table import Table, View
+from penstock.sql.locating import place_of_option
+
+__all__ = [
+    "AlterCatalog",
+    "AlterDatabase",
+    "AlterTable",
+    "AlterView",
+    "CreateCatalog",
+    "CreateDatabase",
+    "DropCatalog",
+    "DropDatabase",
+    "ShowCreateCatalog",
+    "place_option",
+]
+
+
+def place_option(
+    error: InputError, option_spans: Mapping[str, Span], statement: Span
+) -> InputError:
+    """Give an error the place of the option that it names, or of the statement."""
+    if error.span is None:
+        error.span = place_of_option(error.message, option_spans) or statement
+    return error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterTable:
+    """ALTER TABLE [IF EXISTS] name ADD | MODIFY | DROP | RENAME | SET | RESET ...: one definition becomes another.
+
+    `before` and `after` are None if there is no such table and the statement says IF EXISTS.
+    """
+
+    identifier: Identifier
+    before: Table | None
+    after: Table | None
+    option_spans: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
+    span: Span = field(compare=False)
+
+    def place(self, error: InputError) -> InputError:
+        """Give an error about this table the place of the option that it names, or of the statement."""
+        return place_option(error, self.option_spans, self.span)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterView:
+    """ALTER VIEW name RENAME TO name, ALTER VIEW name AS query."""
+
+    before: View
+    after: View
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateDatabase:
+    """CREATE DATABASE [IF NOT EXISTS] [catalog.]name [COMMENT] [WITH (options)]."""
+
+    database: DatabaseDescriptor
+    if_not_exists: bool = False
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterDatabase:
+    """ALTER DATABASE [catalog.]name SET (options)."""
+
+    before: DatabaseDescriptor
+    after: DatabaseDescriptor
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropDatabase:
+    """DROP DATABASE [IF EXISTS] [catalog.]name [RESTRICT | CASCADE]."""
+
+    catalog: str
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateCatalog:
+    """CREATE CATALOG [IF NOT EXISTS] name [COMMENT] WITH ('type' = 'penstock' | 'generic_in_memory', ...)."""
+
+    catalog: CatalogDescriptor
+    if_not_exists: bool = False
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterCatalog:
+    """ALTER CATALOG name SET (options) | RESET (keys) | COMMENT 'text'."""
+
+    before: CatalogDescriptor
+    after: CatalogDescriptor
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropCatalog:
+    """DROP CATALOG [IF EXISTS] name."""
+
+    name: str
+    if_exists: bool = False
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowCreateCatalog:
+    """SHOW CREATE CATALOG name."""
+
+    name: str
+    span: Span = field(compare=False)

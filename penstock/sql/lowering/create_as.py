@@ -1,0 +1,254 @@
+"""CREATE TABLE ... AS and REPLACE TABLE ... AS: the table that a query makes, and the INSERT that fills it.
+
+Columns are those that the statement declares, then the query's; one that both have stands where the query has it, by
+the type that was declared. A list of names alone orders the query's columns (Flink: MergeTableAsUtil).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from penstock.catalog.errors import (
+    DefinitionError,
+    InputErrors,
+    UnknownObjectError,
+    UnsupportedError,
+    did_you_mean,
+)
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.names import Namespace
+from penstock.catalog.schema import Column, MetadataColumn, PhysicalColumn
+from penstock.catalog.table import Table, View
+from penstock.catalog.types import LogicalType
+from penstock.sql.catalog_changes import tried
+from penstock.sql.definitions import (
+    build_table,
+    has_property,
+    option_keys,
+)
+from penstock.sql.dialect.access import to_text
+from penstock.sql.dialect.ddl_nodes import ReplaceTable
+from penstock.sql.lookup import identifier_of
+from penstock.sql.lowering.dependents import stands_on
+from penstock.sql.lowering.query_columns import item_of, query_columns
+from penstock.sql.positions import attach
+from penstock.sql.script import StatementText
+from penstock.sql.statements import (
+    CreateTable,
+    CreateTableAs,
+    InsertInto,
+    ReplaceTableAs,
+    Statement,
+)
+from penstock.sql.table_draft import TableDraft
+
+__all__ = ["lower_create_as"]
+
+
+def lower_create_as(tree: exp.Create, text: StatementText, namespace: Namespace) -> Statement:
+    """The value of CREATE TABLE ... AS and [CREATE OR] REPLACE TABLE ... AS. Raises InputErrors."""
+    name = tree.this.this
+    identifier = identifier_of(name, text, namespace)
+    if has_property(tree, exp.TemporaryProperty):
+        raise UnsupportedError(
+            "CREATE TEMPORARY TABLE ... AS is not supported, nor is it in Flink",
+            hint="create the table, then INSERT INTO it",
+            span=text.span,
+        )
+    query = attach(tree.expression, text.source)
+    tree.set("expression", None)
+    columns = query_columns(query, namespace)
+    create = CreateTable(
+        table=_table(tree, query, columns, identifier),
+        if_not_exists=bool(tree.args.get("exists")),
+        option_spans={key.name: text.locate(key) for key in option_keys(tree)},
+        span=text.span,
+    )
+    before = _found(identifier, name, text, namespace)
+    insert = _insert(identifier, query, columns, text)
+    if not tree.args.get("replace"):
+        _check_filled(before, create, insert, name, text)
+        made = CreateTableAs(create=create, insert=insert, span=text.span)
+        return tried(made, name, text, namespace)
+    if before is None and isinstance(tree, ReplaceTable):
+        raise UnknownObjectError(
+            f"there is no table {identifier} to replace",
+            hint="CREATE OR REPLACE TABLE makes it where it is missing",
+            span=text.locate(name),
+        )
+    if stands_on(to_text(query), identifier, namespace):
+        raise UnsupportedError(
+            f"the query reads {identifier}, which is replaced before it runs",
+            hint="CREATE TABLE another ... AS, or INSERT OVERWRITE this one",
+            span=text.locate(query),
+        )
+    whole = replace(insert, overwrite=True, replaces=True)
+    replaced = ReplaceTableAs(before=before, create=create, insert=whole, span=text.span)
+    return tried(replaced, name, text, namespace)
+
+
+def _found(
+    identifier: Identifier, node: exp.Expr, text: StatementText, namespace: Namespace
+) -> Table | None:
+    """The table that has the name already. Raises DefinitionError for a view."""
+    try:
+        found = namespace.lookup(identifier)
+    except UnknownObjectError:
+        return None
+    if isinstance(found, View):
+        raise DefinitionError(
+            f"{identifier} is a view", hint="choose another name", span=text.locate(node)
+        )
+    if found.temporary:
+        raise DefinitionError(
+            f"there is a temporary table {identifier}, which would hide this one",
+            hint=f"DROP TEMPORARY TABLE {identifier} first",
+            span=text.locate(node),
+        )
+    if found.materialization is not None:
+        raise DefinitionError(
+            f"{identifier} is a materialized table",
+            hint="choose another name, or CREATE OR ALTER MATERIALIZED TABLE",
+            span=text.locate(node),
+        )
+    return found
+
+
+def _insert(
+    identifier: Identifier,
+    query: exp.Expr,
+    columns: tuple[tuple[str, LogicalType | None], ...],
+    text: StatementText,
+) -> InsertInto:
+    assert isinstance(query, exp.Query | exp.Values), "the parser asks for a query"
+    names = tuple(name for name, _ in columns)
+    return InsertInto(
+        target=identifier,
+        columns=names,
+        query=query,
+        output=names,
+        source=text,
+        span=text.span,
+    )
+
+
+def _check_filled(
+    before: Table | None,
+    create: CreateTable,
+    insert: InsertInto,
+    node: exp.Expr,
+    text: StatementText,
+) -> None:
+    """Check that a table that is there (IF NOT EXISTS) has the query's columns. Raises DefinitionError."""
+    if before is None or not create.if_not_exists:
+        return
+    writable = [c.name for c in before.schema.columns if _is_written(c)]
+    missing = [name for name in insert.columns if name not in writable]
+    if missing:
+        raise DefinitionError(
+            f"there is a table {before.identifier} already, which has no column '{missing[0]}' to fill",
+            hint=f"it has {', '.join(writable)}; choose another name, or drop it",
+            span=text.locate(node),
+        )
+
+
+def _is_written(column: Column) -> bool:
+    return isinstance(column, PhysicalColumn) or (
+        isinstance(column, MetadataColumn) and not column.virtual
+    )
+
+
+# --- the table ---
+
+
+def _table(
+    tree: exp.Create,
+    query: exp.Expr,
+    columns: tuple[tuple[str, LogicalType | None], ...],
+    identifier: Identifier,
+) -> Table:
+    elements: list[exp.Expr] = tree.this.expressions
+    draft = TableDraft(where=tree.this.this)
+    if elements and isinstance(elements[0], exp.Identifier):
+        columns = _in_order(elements, columns, draft)
+        elements = []
+    types = dict(columns)
+    for element in elements:
+        if not isinstance(element, exp.ColumnDef):
+            draft.read_rule(element)
+        elif element.this.name in draft.places:
+            message = f"the column '{element.this.name}' is declared twice"
+            draft.add(DefinitionError(message), element.this)
+        elif column := draft.read_column(element):
+            _check_declared(element, column, types, draft)
+            draft.put(column, element.this)
+    declared = {column.name: column for column in draft.columns}
+    for name, kind in columns:
+        place = draft.places.get(name, query)
+        if name in declared:
+            draft.put(declared[name], place, len(draft.columns) - 1)
+        elif kind is None:
+            draft.add(_unsure(name), item_of(query, name))
+        else:
+            draft.put(PhysicalColumn(name=name, type=kind), place)
+    return build_table(tree, identifier, draft)
+
+
+def _check_declared(
+    node: exp.ColumnDef,
+    column: Column,
+    types: dict[str, LogicalType | None],
+    draft: TableDraft,
+) -> None:
+    """Check that a declared column can stand beside those of the query."""
+    if column.name in types:
+        if not isinstance(column, PhysicalColumn):
+            draft.add(
+                DefinitionError(
+                    f"the query has a column '{column.name}' too",
+                    hint="computed and metadata columns are not filled: give one of the two another name",
+                ),
+                node.this,
+            )
+    elif isinstance(column, PhysicalColumn) and not column.type.nullable:
+        draft.add(
+            DefinitionError(
+                f"the query does not fill '{column.name}', which is NOT NULL",
+                hint="leave NOT NULL out, or select a column of that name",
+            ),
+            node.this,
+        )
+
+
+def _in_order(
+    names: list[exp.Expr],
+    columns: tuple[tuple[str, LogicalType | None], ...],
+    draft: TableDraft,
+) -> tuple[tuple[str, LogicalType | None], ...]:
+    """The query's columns in the order of a list of names, which has to name each of them once."""
+    types, given = dict(columns), [name.name for name in names]
+    for index, name in enumerate(names):
+        if name.name not in types:
+            hint = did_you_mean(name.name, types) or f"it has {', '.join(types)}"
+            message = f"the query has no column '{name.name}'"
+            draft.add(UnknownObjectError(message, hint=hint), name)
+        elif name.name in given[:index]:
+            draft.add(DefinitionError(f"the column '{name.name}' is named twice"), name)
+    left = [name for name in types if name not in given]
+    if left and not draft.errors:
+        message = f"the list leaves out the query's column '{left[0]}'"
+        draft.add(
+            DefinitionError(message, hint="it names all of them, in another order"), names[-1]
+        )
+    if draft.errors:
+        raise InputErrors(draft.errors)
+    return tuple((name, types[name]) for name in given)
+
+
+def _unsure(name: str) -> DefinitionError:
+    return DefinitionError(
+        f"the type of the column '{name}' cannot be told",
+        hint=f"write CAST(... AS type) AS {name}, or declare it: CREATE TABLE t ({name} type) ... AS",
+    )

@@ -1,0 +1,159 @@
+"""Registers users' functions on a Spark session, so that queries can call them by their names.
+
+A Python function is found by its path, in the project's folder too. What it is decides how it runs: an Arrow or pandas
+function (`arrow_udf`, `pandas_udf`) works on whole columns, a plain one with type hints on one row after the other.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.udtf import UserDefinedTableFunction
+from sqlglot import exp
+
+from penstock.catalog.errors import ConfigError, DefinitionError, did_you_mean
+from penstock.catalog.function import Function, Language
+from penstock.catalog.names import Namespace
+from penstock.sql.plan.relations import find_relations
+from penstock.sql.run.hints import result_type
+
+__all__ = ["called_functions", "register", "register_called"]
+
+
+def register_called(
+    query: exp.Expr, namespace: Namespace, spark: SparkSession, project: Path
+) -> None:
+    """Register the users' functions that a query calls, in its views too. Raises InputError for one that cannot be."""
+    for function in called_functions(query, namespace):
+        register(function, spark, project)
+
+
+def called_functions(query: exp.Expr, namespace: Namespace) -> list[Function]:
+    """The users' functions that a query calls, sorted by name."""
+    known = namespace.functions.visible(namespace.current_catalog, namespace.current_database)
+    if not known:
+        return []
+    whole = find_relations(query, namespace).query
+    names = {node.name.lower() for node in whole.find_all(exp.Anonymous)}
+    return [known[name] for name in sorted(names & known.keys())]
+
+
+def register(function: Function, spark: SparkSession, project: Path) -> None:
+    """Register one function. Raises ConfigError, DefinitionError when its code is not there or not a function."""
+    for jar in function.jars:
+        add_jar(jar, spark, project)
+    if function.language is Language.JAVA:
+        _register_java(function, spark)
+        return
+    found = load(function, project)
+    if isinstance(found, UserDefinedTableFunction):
+        spark.udtf.register(function.name, found)
+        return
+    if not hasattr(
+        found, "asNondeterministic"
+    ):  # by this mark spark.udf.register knows what is decorated
+        found = F.udf(found, result_type(found, owner=_owner(function)))
+    spark.udf.register(function.name, found)
+
+
+def add_jar(path: str, spark: SparkSession, project: Path) -> None:
+    """Add a jar to the session; a path without a scheme is relative to the project. Raises ConfigError."""
+    local = "://" not in path
+    place = str(project / path) if local else path
+    if local and not Path(place).is_file():
+        raise ConfigError(
+            f"there is no jar '{path}'",
+            hint=f"looked for {place}; paths are relative to the project",
+        )
+    try:
+        spark.sql(f"ADD JAR '{place}'")
+    except PySparkException as error:
+        raise ConfigError(f"Spark cannot add the jar '{path}': {_first_line(error)}") from error
+
+
+def load(function: Function, project: Path) -> Any:
+    """Import what the function's path names. Raises ConfigError when it is not there, or cannot be imported."""
+    module_name, _, attribute = function.code.rpartition(".")
+    with _importing_from(project):
+        try:
+            module = import_module(module_name)
+        except ModuleNotFoundError as error:
+            missing = error.name or module_name
+            if not (module_name == missing or module_name.startswith(f"{missing}.")):
+                raise _broken(function, module_name, error) from error
+            raise ConfigError(
+                f"{_owner(function)}: there is no Python module '{missing}'",
+                hint=f"put {missing.replace('.', '/')}.py into {project}, or install the package that has it",
+            ) from error
+        except Exception as error:  # the module is the user's, and may raise anything
+            raise _broken(function, module_name, error) from error
+    found = getattr(module, attribute, None)
+    if not callable(found) and not isinstance(found, UserDefinedTableFunction):
+        names = [name for name, value in vars(module).items() if callable(value)]
+        what = "is no function" if hasattr(module, attribute) else "is not there"
+        raise ConfigError(
+            f"{_owner(function)}: '{attribute}' of the module {module_name} {what}",
+            hint=did_you_mean(attribute, names) or f"it has {', '.join(sorted(names)) or 'none'}",
+        )
+    _send_by_value(module, project)
+    return found
+
+
+def _register_java(function: Function, spark: SparkSession) -> None:
+    try:
+        spark.udf.registerJavaFunction(function.name, function.code)
+    except PySparkException as error:
+        raise DefinitionError(
+            f"{_owner(function)}: {_first_line(error)}",
+            hint="the class implements one of org.apache.spark.sql.api.java.UDF0 to UDF22; its jar is named "
+            "by USING JAR '...' or added with ADD JAR",
+        ) from error
+
+
+@contextmanager
+def _importing_from(project: Path) -> Iterator[None]:
+    """Let modules of the project's folder be found."""
+    folder = str(project)
+    if folder in sys.path:
+        yield
+        return
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _send_by_value(module: ModuleType, project: Path) -> None:
+    """Send a module of the project to the tasks as code: they do not have its folder."""
+    from pyspark import cloudpickle
+
+    file = Path(getattr(module, "__file__", None) or "/")
+    inside = file.resolve().is_relative_to(project.resolve())
+    if inside and "site-packages" not in file.parts:
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _owner(function: Function) -> str:
+    return f"function {function.name}"
+
+
+def _broken(function: Function, module: str, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"{_owner(function)}: the Python module '{module}' cannot be imported: "
+        f"{type(error).__name__}: {error}"
+    )
+
+
+def _first_line(error: PySparkException) -> str:
+    lines: Iterable[str] = str(error).strip().splitlines()
+    return next(iter(lines), type(error).__name__)

@@ -1,0 +1,99 @@
+"""Definitions in whole files, checked without a JVM: what a file makes is there for what follows, and only on paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.catalog.errors import InputErrors
+from penstock.catalog.names import Namespace
+from penstock.catalog.store import SqlCatalog
+from penstock.sql.run.script_check import CheckedScript, check_scripts
+from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.run.statement_kind import kind_of, subject_of
+
+KAFKA = (
+    "WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:1', "
+    "'format' = 'json', 'scan.startup.mode' = 'earliest-offset')"
+)
+DELTA = "WITH ('connector' = 'delta', 'path' = '/tmp/t')"
+
+
+def check(sql: str, namespace: Namespace) -> CheckedScript:
+    """Check one file."""
+    (checked,) = check_scripts(
+        (ScriptFile(name="f.sql", text=sql),),
+        namespace=namespace,
+        project=Path("/nowhere"),
+        settings={},
+        variables={},
+        env={},
+    )
+    return checked
+
+
+def told(sql: str) -> list[tuple[str, str]]:
+    """What is wrong with a file: the texts that errors point at, and their messages."""
+    with pytest.raises(InputErrors) as caught:
+        check(sql, Namespace(SqlCatalog("sqlite://")))
+    places = []
+    for error in caught.value.errors:
+        assert error.span is not None
+        start = error.span.column - 1
+        places.append((error.span.line_text[start : start + error.span.length], error.message))
+    return places
+
+
+def test_a_file_defines_on_paper_first() -> None:
+    """Databases, tables made of queries, changes; the INSERTs inside are analysed, and have pipelines."""
+    namespace = Namespace(SqlCatalog("sqlite://"))
+    checked = check(
+        f"CREATE DATABASE d; USE d; CREATE TABLE s (id INT) {KAFKA}; ALTER TABLE s ADD name STRING;"
+        f"CREATE TABLE t {DELTA} AS SELECT id, name FROM s; ALTER TABLE t RENAME TO u;"
+        f"CREATE OR REPLACE TABLE r {DELTA} AS SELECT 1 AS x; DROP DATABASE IF EXISTS e",
+        namespace,
+    )
+    statements = [one.statement for one in checked.statements]
+
+    assert [(kind_of(one), subject_of(one)) for one in statements] == [
+        ("CREATE DATABASE", "d"),
+        ("USE", "d"),
+        ("CREATE TABLE", "default_catalog.d.s"),
+        ("ALTER TABLE", "default_catalog.d.s"),
+        ("CREATE TABLE AS", "default_catalog.d.t"),
+        ("ALTER TABLE", "default_catalog.d.t"),
+        ("REPLACE TABLE AS", "default_catalog.d.r"),
+        ("DROP DATABASE", "e"),
+    ]
+    assert [one.pipelines for one in checked.statements if one.pipelines] == [("f/t",)]
+    assert namespace.databases() == ["default_database"]
+
+
+def test_the_connector_judges_what_is_altered() -> None:
+    """At the option that it does not know."""
+    made = f"CREATE TABLE t (id INT) {DELTA};"
+
+    assert told(f"{made} ALTER TABLE t SET ('paht' = 'x')") == [
+        ("'paht'", "table default_catalog.default_database.t: unsupported option 'paht'")
+    ]
+    assert told("CREATE TABLE t WITH ('connector' = 'dleta') AS SELECT 1 AS x")[0][0] == "'dleta'"
+
+
+def test_a_replaced_table_takes_a_query_that_ends() -> None:
+    """And a connector whose tables can be replaced."""
+    stream = f"CREATE TABLE s (id INT) {KAFKA};"
+    ((_, endless),) = told(f"{stream} CREATE OR REPLACE TABLE t {DELTA} AS SELECT id FROM s")
+    ((_, fixed),) = told(f"CREATE OR REPLACE TABLE t {KAFKA} AS SELECT 1 AS id")
+
+    assert endless.startswith("REPLACE TABLE ... AS needs a query that ends")
+    assert "cannot be" in fixed
+
+
+def test_what_a_broken_create_would_have_made_is_not_missed() -> None:
+    """One mistake is one error."""
+    places = told(f"CREATE OR REPLACE TABLE t {DELTA} AS SELECT nix FROM u; SELECT * FROM t")
+
+    assert [message for _, message in places] == [
+        "there is no table or view default_catalog.default_database.u"
+    ]
