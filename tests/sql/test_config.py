@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.catalog.errors import ConfigError
@@ -108,6 +110,116 @@ def test_mistakes_are_shown_where_they_stand(tmp_path, text, message, hint, plac
 
 
 def test_text_that_is_not_toml_is_told_with_its_line(tmp_path):
-    """The parser's own words name the place."""
-    with pytest.raises(ConfigError, match=r"not valid TOML.*line 1"):
-        project_with(tmp_path, "[catalog\n")
+    """The parser's own words, and a caret at the place."""
+    with pytest.raises(ConfigError, match="not valid TOML") as raised:
+        project_with(tmp_path, "# x\n[catalog\n")
+
+    assert (raised.value.span.line, raised.value.span.line_text) == (2, "[catalog")
+
+
+TARGETS = """
+target = "dev"
+
+[paths]
+macros = "sql/macros"
+data = "state"
+
+[settings]
+"pipeline.name" = "orders"
+
+[variables]
+topic = "orders"
+batch = 10
+
+[targets.dev.variables]
+topic = "orders-dev"
+
+[targets.prod]
+catalog.url = "postgresql://host/penstock"
+spark = { master = "spark://host:7077", conf = { "spark.driver.memory" = "4g" } }
+[targets.prod.variables]
+batch = 1000
+"""
+
+
+def test_a_target_lies_over_the_project(tmp_path, monkeypatch):
+    """Key by key: what a target does not say is the project's."""
+    project = project_with(tmp_path, TARGETS)
+    prod = find_project(tmp_path, target="prod")
+
+    assert (project.target, project.variables) == ("dev", {"topic": "orders-dev", "batch": 10})
+    assert project.data_directory == tmp_path / "state"
+    assert project.folders.macro_folder == tmp_path / "sql/macros"
+    assert prod.default_catalog_url == "postgresql://host/penstock"
+    assert prod.variables == {"topic": "orders", "batch": 1000}
+    assert prod.settings == {"pipeline.name": "orders"}
+    assert (prod.master, prod.spark_conf) == ("spark://host:7077", {"spark.driver.memory": "4g"})
+
+
+def test_the_environment_chooses_a_target_where_the_command_line_does_not(tmp_path, monkeypatch):
+    """In .env too, where the environment of the process wins."""
+    (tmp_path / ".env").write_text("PENSTOCK_TARGET=prod\n")
+    monkeypatch.delenv("PENSTOCK_TARGET", raising=False)
+
+    assert project_with(tmp_path, TARGETS).target == "prod"
+
+    monkeypatch.setenv("PENSTOCK_TARGET", "dev")
+
+    assert find_project(tmp_path).target == "dev"
+    assert find_project(tmp_path, target="prod").target == "prod"
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "message", "hint"),
+    [
+        (TARGETS, "prd", "has no target 'prd'", "did you mean 'prod'?"),
+        ("[variables]\n", "prod", "has no target 'prod'", "add a section [targets.prod]"),
+        ("target = 'x'\n[targets.dev]\n", None, "there is no target 'x'", "there are: dev"),
+        (
+            "[targets.dev]\nsetings = 1\n",
+            None,
+            "unknown key `setings` in [targets.dev]",
+            "settings",
+        ),
+        ("[targets.dev.spark]\nmastr = 'x'\n", None, "unknown key `mastr`", "master"),
+        ("[targets]\ndev = 1\n", None, "`targets.dev` must be a section", None),
+    ],
+)
+def test_mistakes_in_targets_are_told(tmp_path, monkeypatch, text, target, message, hint):
+    """Of all targets, not only of the chosen one."""
+    monkeypatch.delenv("PENSTOCK_TARGET", raising=False)
+    (tmp_path / "penstock.toml").write_text(text, encoding="utf-8")
+
+    with pytest.raises(ConfigError) as raised:
+        find_project(tmp_path, target=target)
+
+    assert message in raised.value.message
+    assert hint is None or hint in raised.value.hint
+
+
+def test_a_mistake_is_shown_in_its_own_section(tmp_path):
+    """The same word may stand in another one."""
+    text = "[variables]\nmastr = 1\n[targets.dev.spark]\nmastr = 'x'\n"
+
+    with pytest.raises(ConfigError) as raised:
+        project_with(tmp_path, text)
+
+    assert raised.value.span.line == 4
+
+
+def test_a_target_needs_a_project_file(tmp_path):
+    """Else a slip in the folder would run against the wrong system."""
+    with pytest.raises(ConfigError, match="no target 'prod'"):
+        find_project(tmp_path, target="prod")
+
+
+def test_the_project_file_of_the_documentation_is_right(tmp_path, monkeypatch):
+    """It is read as a user would paste it."""
+    monkeypatch.delenv("PENSTOCK_TARGET", raising=False)
+    page = Path(__file__).resolve().parents[2] / "docs" / "sql-files.md"
+    text = page.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0]
+
+    project = project_with(tmp_path, text)
+
+    assert (project.target, project.variables["topic"]) == ("dev", "orders-dev")
+    assert find_project(tmp_path, target="prod").master == "spark://host:7077"

@@ -17,7 +17,7 @@ def test_the_caret_stands_under_the_token() -> None:
     text = render(error("SELECT x FROM t", 8, 1, hint="did you mean y?"))
 
     assert text.split("\n") == [
-        "error: unexpected 'x'",
+        "error[PEN-1001]: unexpected 'x'",
         "  --> jobs/a.sql:12:8",
         "   |",
         "12 | SELECT x FROM t",
@@ -51,14 +51,14 @@ def test_a_long_line_is_cut_around_the_place() -> None:
 
 def test_an_error_without_a_place_is_two_lines() -> None:
     """Message and help."""
-    assert render(RunError("broken", hint="mend it")) == "error: broken\nhelp: mend it"
+    assert render(RunError("broken", hint="mend it")) == "error[PEN-8000]: broken\nhelp: mend it"
 
 
 def test_all_errors_of_a_file_are_shown_and_counted() -> None:
     """With an empty line between."""
     text = render(InputErrors([error("a x", 3, 1), error("b x", 3, 1)]))
 
-    assert text.count("error: unexpected 'x'") == 2
+    assert text.count("error[PEN-1001]: unexpected 'x'") == 2
     assert text.endswith("\n\n2 errors; nothing was started")
 
 
@@ -68,3 +68,30 @@ def test_colours_are_asked_for() -> None:
 
     assert "\x1b[" not in render(one)
     assert "\x1b[1;31merror" in render(one, color=True)
+
+
+def test_a_line_that_a_template_made_is_shown_beside_what_stands_in_the_file() -> None:
+    """The file's line says where to edit, the rendered one what is wrong; and who asked for it."""
+    span = Span(
+        file="macros/m.sql",
+        line=3,
+        column=8,
+        length=1,
+        line_text="SELECT x FROM t",
+        template_text="SELECT {{ a }} FROM t",
+        called_from=("jobs/a.sql:12",),
+    )
+
+    text = render(SqlSyntaxError("there is no x", span=span, hint="did you mean y?"))
+
+    assert text.split("\n") == [
+        "error[PEN-1001]: there is no x",
+        " --> macros/m.sql:3",
+        "  |",
+        "3 | SELECT {{ a }} FROM t",
+        "  = rendered as",
+        "  | SELECT x FROM t",
+        "  |        ^",
+        "  = put in from jobs/a.sql:12",
+        "  = help: did you mean y?",
+    ]

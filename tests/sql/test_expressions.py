@@ -124,3 +124,19 @@ def test_what_spark_cannot_say_is_refused_by_name() -> None:
         to_spark("TUMBLE_START(ts, INTERVAL '1' DAY)", SCHEMA)
 
     assert "windowing table function" in (caught.value.hint or "")
+
+
+def test_a_date_and_an_hour_have_no_type_that_is_sure() -> None:
+    """A DATE and a day are a DATE; what is not sure has no type."""
+    kinds = [
+        infer_type(f"TIMESTAMPADD({unit}, 1, DATE '2026-01-01')", SCHEMA)
+        for unit in ("DAY", "HOUR")
+    ]
+
+    assert kinds == [parse_type("DATE"), None]
+
+
+@pytest.mark.parametrize("call", ["REPLACE(s, 'a', 'b')", "TRUNCATE(d, 1)"])
+def test_an_expression_may_begin_as_a_statement_does(call: str) -> None:
+    """REPLACE TABLE and TRUNCATE TABLE are statements, REPLACE(...) and TRUNCATE(...) functions."""
+    assert columns_of(call) in ({"s"}, {"d"})

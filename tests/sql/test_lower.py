@@ -21,8 +21,8 @@ from penstock.catalog.schema import ComputedColumn, MetadataColumn, PhysicalColu
 from penstock.catalog.table import Table, View
 from penstock.catalog.types import TimestampType
 from penstock.sql.dialect import table_options, to_text
-from penstock.sql.errors import span_of
 from penstock.sql.lower import parse_script, parse_statement
+from penstock.sql.positions import LineOrigin, span_of
 from penstock.sql.script import split
 from penstock.sql.statements import (
     UNSUPPORTED,
@@ -298,10 +298,9 @@ def test_one_error_of_a_statement_comes_alone(namespace: Namespace) -> None:
 
 def test_a_line_map_places_errors_in_the_template(namespace: Namespace) -> None:
     """The file and line that a person edits."""
+    origins = [LineOrigin(file="a.sql", line=1), LineOrigin(file="inc.sql", line=7)]
     with pytest.raises(InputErrors) as caught:
-        parse_script(
-            "SELECT 1;\nSELECT x FROM bids", "a.sql", namespace, [("a.sql", 1), ("inc.sql", 7)]
-        )
+        parse_script("SELECT 1;\nSELECT x FROM bids", "a.sql", namespace, origins)
 
     (error,) = caught.value.errors
     assert error.span is not None

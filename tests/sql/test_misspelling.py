@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.catalog.errors import InputError
 from penstock.sql.dialect import Flink
 from penstock.sql.misspelling import CLAUSES, nearest_keyword
+from penstock.sql.script import split
+from penstock.sql.syntax import parse_tree
 
 
 @pytest.mark.parametrize(
@@ -32,3 +35,37 @@ def test_names_strings_and_keywords_are_not_misspelt(word: str) -> None:
     (token,) = Flink().tokenize(word)
 
     assert nearest_keyword(token, CLAUSES) is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "word", "keyword"),
+    [
+        ("SELECT a FROM t ORDER YB a", "YB", "BY"),
+        ("SELECT CAST(a SA INT) FROM t", "SA", "AS"),
+        ("SELECT a FROM t LEFT JION u ON x", "JION", "JOIN"),
+        ("SELECT a FROM t LEFTT JOIN u ON x", "LEFTT", "LEFT"),
+        ("SELECT a FROM t INNR JOIN u ON x", "INNR", "INNER"),
+        ("SELECT SUM(a) OVR (PARTITION BY b) FROM t", "OVR", "OVER"),
+        ("SELECT a FROM TABLE(TUMBL(TABLE t, DESCRIPTOR(a), INTERVAL '1' DAY))", "TUMBL", "TUMBLE"),
+        ("CREATE TABLE t (a INT, WATERMRK FOR b AS b)", "WATERMRK", "WATERMARK"),
+        ("CREATE TABLE t (a INT, PRIMARY KYE (a) NOT ENFORCED)", "KYE", "KEY"),
+    ],
+)
+def test_the_caret_stands_under_the_misspelt_word(sql: str, word: str, keyword: str) -> None:
+    """Wherever the parser stumbled, and also where a slip would have parsed as something else."""
+    (text,) = split(sql, "a.sql")
+
+    with pytest.raises(InputError) as caught:
+        parse_tree(text)
+
+    span = caught.value.span
+    assert span is not None
+    assert span.line_text[span.column - 1 :].startswith(word)
+    assert (caught.value.hint or "").startswith(f"did you mean {keyword}?")
+
+
+def test_an_alias_that_is_given_with_as_is_no_slip() -> None:
+    """However near to a keyword it is."""
+    (text,) = split("SELECT a FROM t AS LEFTT JOIN u ON x", "a.sql")
+
+    assert parse_tree(text) is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import SqlSyntaxError
+from penstock.sql.positions import LineOrigin
 from penstock.sql.script import Source, split, split_all
 
 
@@ -73,12 +74,18 @@ def test_statements_in_front_of_the_broken_one_are_given() -> None:
 
 
 def test_a_line_map_leads_back_to_the_template() -> None:
-    """File and line are the template's, the line shown is the rendered one."""
-    source = Source(file="a.sql", text="SELECT 1,\n2", line_map=(("a.sql", 4), ("inc.sql", 9)))
+    """File, line and its text are the template's; the column is a place in the rendered line."""
+    origins = (
+        LineOrigin(file="a.sql", line=4, text="SELECT 1,"),
+        LineOrigin(file="inc.sql", line=9, text="{{ n }}", called_from=("a.sql:5",)),
+    )
+    source = Source(file="a.sql", text="SELECT 1,\n2", line_map=origins)
 
     span = source.span(10, 10)
 
     assert (span.file, span.line, span.column, span.line_text) == ("inc.sql", 9, 1, "2")
+    assert (span.template_text, span.called_from) == ("{{ n }}", ("a.sql:5",))
+    assert source.span(0, 5).template_text is None, "the line is its own template"
 
 
 def test_a_place_over_several_lines_ends_with_its_first() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.catalog.distribution import Distribution
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.schema import (
     Column,
@@ -141,6 +142,21 @@ def tables(draw: st.DrawFn) -> Table:
         else (),
         comment=draw(st.none() | texts),
         temporary=draw(st.booleans()),
+        distribution=draw(st.none() | distributions(physical)),
+    )
+
+
+def distributions(columns: list[str]) -> st.SearchStrategy[Distribution]:
+    """Buckets by number, by columns, or both."""
+    buckets = st.integers(1, 99)
+    by_number = st.builds(Distribution, buckets=buckets)
+    if not columns:
+        return by_number
+    return by_number | st.builds(
+        Distribution,
+        kind=st.sampled_from((None, "HASH", "RANGE")),
+        columns=st.lists(st.sampled_from(columns), min_size=1, unique=True).map(tuple),
+        buckets=st.none() | buckets,
     )
 
 

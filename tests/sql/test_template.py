@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.errors import TemplateError
-from penstock.sql.template import Rendered, render_template
+from penstock.catalog.errors import InputError, TemplateError
+from penstock.sql.errors import render
+from penstock.sql.positions import Source
+from penstock.sql.template import Rendered, TemplateFolders, render_template
 
 
 def rendered(text: str, **variables: object) -> Rendered:
@@ -36,17 +38,42 @@ def test_a_loop_maps_its_lines_to_the_template() -> None:
     result = rendered(text)
 
     assert result.text == "SELECT 1,\n  0 AS c0,\n  1 AS c1\nFROM t\n"
-    assert [line for _, line in result.line_map or ()] == [1, 3, 3, 5, 6]
+    assert [origin.line for origin in result.line_map or ()] == [1, 3, 3, 5, 6]
+    assert {origin.text for origin in result.line_map or () if origin.line == 3} == {
+        "  {{ i }} AS c{{ i }}"
+    }
 
 
-def test_a_macro_counts_as_the_line_that_calls_it() -> None:
-    """Its text is made by that line, and marks would show inside it."""
-    text = "{% macro m(a) %}x\n{{ a }}{% endmacro %}\n\n{{ m(1) }}\n{{ m(2) | length }}"
+def places(result: Rendered) -> list[tuple[str, int, tuple[str, ...]]]:
+    """File (without its folder), line, and the places that put it in."""
+    return [
+        (Path(o.file).name, o.line, tuple(Path(place).name for place in o.called_from))
+        for o in result.line_map or ()
+    ]
+
+
+def test_the_text_of_a_macro_counts_as_its_own_line_called_from_another() -> None:
+    """A person edits the macro, or what it is given."""
+    text = "{% macro m(a) %}x\n{{ a }}{% endmacro %}\n\n{{ m(1) }}\nz"
 
     result = rendered(text)
 
-    assert result.text == "\n\nx\n1\n3"
-    assert [line for _, line in result.line_map or ()] == [2, 3, 4, 4, 5]
+    assert result.text == "\n\nx\n1\nz"
+    assert places(result)[2:] == [
+        ("a.sql", 1, ("a.sql:4",)),
+        ("a.sql", 2, ("a.sql:4",)),
+        ("a.sql", 5, ()),
+    ]
+
+
+def test_a_template_never_sees_where_a_text_came_from() -> None:
+    """Lengths, comparisons and filters are those of the plain text."""
+    text = (
+        "{% macro m() %}ab{% endmacro %}{% set s %}c{{ m() }}{% endset %}"
+        "{{ m() | length }} {{ s == 'cab' }} {{ m() ~ s }} {{ s | upper }} {{ s[1:] }}"
+    )
+
+    assert rendered(text).text == "2 True abcab CAB ab"
 
 
 def test_an_include_maps_to_its_own_file(tmp_path: Path) -> None:
@@ -57,12 +84,88 @@ def test_an_include_maps_to_its_own_file(tmp_path: Path) -> None:
     result = render_template("-- a\n{% include 'inc.sql' %};\n-- b", str(file), {"x": 5}, {})
 
     assert result.text == "-- a\n-- one\nSELECT 5;\n-- b"
-    assert result.line_map == (
-        (str(file), 1),
-        (str(tmp_path / "inc.sql"), 1),
-        (str(tmp_path / "inc.sql"), 2),
-        (str(file), 3),
+    assert places(result) == [
+        ("a.sql", 1, ()),
+        ("inc.sql", 1, ("a.sql:2",)),
+        ("inc.sql", 2, ("a.sql:2",)),
+        ("a.sql", 3, ()),
+    ]
+
+
+def in_project(root: Path, text: str, **env: str) -> Rendered:
+    """A template in the folder `jobs` of a project, whose secrets are in `keys`."""
+    (root / "jobs").mkdir(exist_ok=True)
+    folders = TemplateFolders(root=root, secrets=root / "keys")
+    return render_template(text, str(root / "jobs" / "a.sql"), {}, env, folders)
+
+
+def test_macros_of_the_project_are_known_in_every_file(tmp_path: Path) -> None:
+    """By name, to each other too; one that begins with an underscore is for its own file."""
+    (tmp_path / "macros" / "money").mkdir(parents=True)
+    (tmp_path / "macros" / "m.sql").write_text(
+        "{% macro _x(a) %}<{{ a }}>{% endmacro %}{% macro id(a) %}{{ _x(cents(a)) }}{% endmacro %}"
     )
+    (tmp_path / "macros" / "money" / "n.sql").write_text(
+        "\n{% macro cents(a) %}{{ a }} * 100{% endmacro %}"
+    )
+
+    result = in_project(tmp_path, "-- a\nSELECT\n{{ id('x') }}")
+
+    assert result.text == "-- a\nSELECT\n<x * 100>"
+    assert places(result)[2] == ("m.sql", 1, ("m.sql:1", "a.sql:3"))
+    with pytest.raises(TemplateError, match="'_x' is undefined"):
+        in_project(tmp_path, "{{ _x(1) }}")
+    with pytest.raises(TemplateError) as caught:
+        in_project(tmp_path, "{{ cent(1) }}")
+    assert caught.value.hint == "did you mean 'cents'?"
+
+
+def test_a_macro_that_is_defined_twice_is_an_error(tmp_path: Path) -> None:
+    """Its name would depend on the order of files."""
+    (tmp_path / "macros").mkdir()
+    for name in ("a.sql", "b.sql"):
+        (tmp_path / "macros" / name).write_text("{% macro m() %}{% endmacro %}")
+
+    with pytest.raises(TemplateError, match="'m' is defined twice") as caught:
+        in_project(tmp_path, "{{ m() }}")
+
+    assert caught.value.span is not None
+    assert (Path(caught.value.span.file).name, caught.value.span.column) == ("b.sql", 10)
+
+
+def test_no_file_outside_the_project_is_read(tmp_path: Path) -> None:
+    """Neither by a path nor by a link."""
+    project = tmp_path / "project"
+    (project / "jobs").mkdir(parents=True)
+    (tmp_path / "outside.sql").write_text("SELECT 'outside'")
+    (project / "jobs" / "link.sql").symlink_to(tmp_path / "outside.sql")
+    (project / "shared.sql").write_text("SELECT 1")
+
+    assert in_project(project, "{% include 'shared.sql' %}").text == "SELECT 1"
+    for name in ("link.sql", "../../outside.sql", str(tmp_path / "outside.sql")):
+        with pytest.raises(TemplateError, match="no file"):
+            in_project(project, f"{{% include '{name}' %}}")
+
+
+def test_a_secret_comes_from_the_environment_or_a_file_and_is_masked(tmp_path: Path) -> None:
+    """It is in the SQL that runs, and in nothing that is shown."""
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "PIN").write_text("from-a-file-7\n")
+
+    result = in_project(tmp_path, "'{{ secret('PIN') }}' '{{ secret('PW') }}'", PW="from-env-8")
+    source = Source(file="a.sql", text=result.text, line_map=result.line_map)
+
+    assert result.text == "'from-a-file-7' 'from-env-8'"
+    assert source.span(0, 3).line_text == "'*************' '**********'"
+    assert render(InputError(f"bad: {result.text}")).endswith("bad: '******' '******'")
+
+
+def test_a_missing_secret_says_where_it_is_looked_for(tmp_path: Path) -> None:
+    """There is no default: it would stand in the file."""
+    with pytest.raises(TemplateError, match="secret\\('PIN'\\) is not defined") as caught:
+        in_project(tmp_path, "{{ secret('PIN') }}")
+
+    assert str(tmp_path / "keys" / "PIN") in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(

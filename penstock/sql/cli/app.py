@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from penstock.sql.cli import catalog, dlq, doctor, kafka, peek, plan, run, tail, version
-from penstock.sql.cli.report import Context
+from penstock.sql.cli import (
+    catalog,
+    dlq,
+    doctor,
+    error_codes,
+    explain,
+    formatting,
+    kafka,
+    peek,
+    plan,
+    render,
+    run,
+    shell,
+    tail,
+    validate,
+    version,
+)
+from penstock.sql.cli.report import Context, reporting
+from penstock.sql.config import load_dotenv
 
 __all__ = ["app", "main"]
 
@@ -39,18 +57,26 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Take the options that hold for every command."""
+    """Take the options that hold for every command, and the project's `.env`, which may hold those of the others."""
     context.obj = Context(verbose=verbose)
+    with reporting(context):
+        load_dotenv(Path.cwd())
 
 
 app.command("run")(run.run)
 app.command("plan")(plan.plan)
+app.command("validate")(validate.validate)
+app.command("explain")(explain.explain)
+app.command("render")(render.render)
+app.command("format")(formatting.format_files)
+app.command("shell")(shell.shell)
 app.command("peek")(peek.peek)
 app.command("tail")(tail.tail)
 app.add_typer(kafka.app, name="kafka")
 app.add_typer(catalog.app, name="catalog")
 app.add_typer(dlq.app, name="dlq")
 app.command("doctor")(doctor.doctor)
+app.command("errors")(error_codes.errors)
 app.command("version")(version.version)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -58,7 +59,8 @@ PathOption = Annotated[
     typer.Option(
         "--path",
         envvar="PENSTOCK_DLQ_PATH",
-        help="A Delta table of dead letters; default all that checkpoints and the catalog's tables name. "
+        help="A Delta table of dead letters; default all tables and topics of them that checkpoints and the "
+        "catalog's tables name. "
         "Example: `--path s3a://bucket/letters`",
         show_default=False,
     ),
@@ -191,7 +193,7 @@ def _shelves(
     *,
     is_verbose: bool,
 ) -> Iterator[Sequence[LetterShelf]]:
-    """Start Spark and find the tables of dead letters that the options name."""
+    """Start Spark and find the dead letters that the options name."""
     if file is not None and pipeline is not None:
         raise ConfigError("a file and --pipeline both name a pipeline", hint="give one of them")
     named = read_script(file).pipeline if file is not None else pipeline
@@ -203,6 +205,8 @@ def _shelves(
     try:
         files = None if is_verbose else log_files(project.data_directory / "logs")
         spark = open_spark(project.master, project.spark_conf, files)
-        yield find_shelves(spark, project, open_catalog(catalog_url), pipeline=named, path=path)
+        store = open_catalog(catalog_url)
+        with TemporaryDirectory(prefix="penstock-") as workdir:
+            yield find_shelves(spark, project, store, Path(workdir), pipeline=named, path=path)
     finally:
         end_jvm()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.sql.cli.progress import ProgressMode
 from penstock.sql.cli.report import OutputFormat
-from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.cli.script_input import ScriptInput
 
 __all__ = ["RunOptions"]
 
@@ -20,12 +19,9 @@ class RunOptions:
     `dry_run` shows what would run; `from_scratch` sets checkpoints aside before it runs.
     """
 
-    files: tuple[ScriptFile, ...]
-    variables: Mapping[str, Any]
-    settings: Mapping[str, str]
+    script: ScriptInput
     spark_conf: Mapping[str, str]
     master: str | None
-    catalog_url: str
     available_now: bool | None
     dry_run: bool
     from_scratch: bool

@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from penstock.catalog.errors import InputError, InputErrors, PenstockError
+from penstock.catalog.errors import InputError, PenstockError
+from penstock.sql.secrets import masked, without_secrets
 
 if TYPE_CHECKING:
+    from penstock.sql.error_formats import ErrorFormat
     from penstock.sql.run.summary import ResultRows
 
 __all__ = [
     "Context",
     "OutputFormat",
     "VerboseOption",
-    "errors_as_json",
     "print_json",
+    "print_lines",
+    "print_rows",
     "reporting",
     "say",
 ]
@@ -62,19 +65,26 @@ VerboseOption = Annotated[
 
 @contextmanager
 def reporting(
-    context: typer.Context, *, verbose: bool = False, output: OutputFormat = OutputFormat.TABLE
+    context: typer.Context,
+    *,
+    verbose: bool = False,
+    output: OutputFormat = OutputFormat.TABLE,
+    errors: ErrorFormat | None = None,
 ) -> Iterator[bool]:
-    """Run a command's body; its errors end as text on stderr and an exit status. Yields whether to be verbose."""
+    """Run a command's body; its errors end as text on stderr and an exit status. Yields whether to be verbose.
+
+    `errors` is how they are told there; None is the form for people.
+    """
     outer = context.find_object(Context) or Context()
     verbose = verbose or outer.verbose
     _configure_logging(verbose=verbose)
     try:
         yield verbose
     except InputError as error:
-        _report(error, verbose=verbose, output=output)
+        _report(error, verbose=verbose, output=output, shape=errors)
         raise typer.Exit(EXIT_WRONG_INPUT) from error
     except PenstockError as error:
-        _report(error, verbose=verbose, output=output)
+        _report(error, verbose=verbose, output=output, shape=errors)
         raise typer.Exit(EXIT_FAILED) from error
     except KeyboardInterrupt as error:
         say("interrupted")
@@ -87,7 +97,7 @@ def reporting(
         if verbose:
             say(traceback.format_exc().rstrip())
         say(
-            f"error: {type(error).__name__}: {error}",
+            f"error[{PenstockError.code}]: {type(error).__name__}: {error}",
             "help: this is a fault in penstock; --verbose shows where",
         )
         raise typer.Exit(EXIT_FAILED) from error
@@ -96,19 +106,19 @@ def reporting(
 def say(*lines: str) -> None:
     """Write lines to stderr: progress, diagnostics, what a person reads and a program does not."""
     for line in lines:
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"{without_secrets(line)}\n")
     sys.stderr.flush()
 
 
 def print_json(document: Any) -> None:
     """Write one JSON document to stdout."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(masked(document), indent=2, ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
 def print_lines(lines: Sequence[str]) -> None:
     """Write lines of text to stdout."""
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.write(without_secrets("".join(f"{line}\n" for line in lines)))
     sys.stdout.flush()
 
 
@@ -129,29 +139,23 @@ def print_rows(rows: ResultRows) -> None:
     Console(width=width).print(table)
 
 
-def errors_as_json(error: PenstockError) -> list[dict[str, Any]]:
-    """Give an error, or each of several, as plain values."""
-    errors = error.errors if isinstance(error, InputErrors) else (error,)
-    return [
-        {
-            "message": each.message,
-            "hint": each.hint,
-            "file": each.span.file if each.span else None,
-            "line": each.span.line if each.span else None,
-            "column": each.span.column if each.span else None,
-        }
-        for each in errors
-    ]
-
-
-def _report(error: PenstockError, *, verbose: bool, output: OutputFormat) -> None:
-    from penstock.sql.errors import render
+def _report(
+    error: PenstockError, *, verbose: bool, output: OutputFormat, shape: ErrorFormat | None
+) -> None:
+    from penstock.sql.error_formats import ErrorFormat, error_document, show_error
 
     if verbose:
         say(traceback.format_exc().rstrip())
-    say(render(error, color=sys.stderr.isatty()).rstrip())
+    say(show_error(error, shape or ErrorFormat.FULL, color=sys.stderr.isatty()))
     if output is OutputFormat.JSON:
-        print_json({"statements": [], "errors": errors_as_json(error)})
+        print_json({"statements": [], "errors": error_document(error)})
+
+
+class _Masked(logging.Formatter):
+    """Writes messages without the secrets of templates."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_secrets(super().format(record))
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
@@ -168,9 +172,10 @@ class _Stderr(logging.StreamHandler[TextIO]):
 
 def _configure_logging(*, verbose: bool) -> None:
     """Show our own messages and the warnings of libraries; everything when asked."""
+    handler = _Stderr()
+    handler.setFormatter(_Masked("%(message)s"))
     logging.basicConfig(
-        handlers=[_Stderr()],
-        format="%(message)s",
+        handlers=[handler],
         level=logging.INFO if verbose else logging.WARNING,
         force=True,
     )

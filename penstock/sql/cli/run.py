@@ -9,17 +9,22 @@ import typer
 from penstock.sql.cli.catalog import CatalogOption, FormatOption
 from penstock.sql.cli.progress import ProgressMode
 from penstock.sql.cli.report import OutputFormat, VerboseOption, reporting
+from penstock.sql.cli.script_input import (
+    ErrorFormatOption,
+    FilesArgument,
+    SetOption,
+    TargetOption,
+    VarOption,
+    VarsFileOption,
+)
 from penstock.sql.cli.script_options import (
     AvailableNowOption,
     ConfOption,
-    FilesArgument,
     FromScratchOption,
     MasterOption,
-    SetOption,
-    VarOption,
-    VarsFileOption,
     run_files,
 )
+from penstock.sql.error_formats import ErrorFormat
 
 __all__ = ["run"]
 
@@ -43,7 +48,9 @@ def run(  # noqa: PLR0917  typer passes options by name
     master: MasterOption = None,
     conf: ConfOption = None,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     output: FormatOption = OutputFormat.TABLE,
+    errors: ErrorFormatOption = ErrorFormat.FULL,
     progress: Annotated[
         ProgressMode | None,
         typer.Option(
@@ -62,12 +69,13 @@ def run(  # noqa: PLR0917  typer passes options by name
 
     Example: `penstock run examples/quickstart.sql --var bootstrap=127.0.0.1:9092`
     """
-    with reporting(context, verbose=verbose, output=output) as is_verbose:
+    with reporting(context, verbose=verbose, output=output, errors=errors) as is_verbose:
         status = run_files(
             files,
             var=var,
             vars_file=vars_file,
             settings=settings,
+            target=target,
             master=master,
             conf=conf,
             catalog=catalog,

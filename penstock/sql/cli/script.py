@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
-from penstock.catalog.names import Namespace
-from penstock.catalog.store import SqlCatalog
 from penstock.sql.cli.options import RunOptions
 from penstock.sql.cli.plan_text import is_incompatible, plan_document, plan_lines, plans_of
 from penstock.sql.cli.progress import JobBoard, ProgressMode, showing
@@ -30,31 +27,24 @@ from penstock.sql.run.clock import SystemClock
 from penstock.sql.run.environment import Environment, RunMode, StopRequest
 from penstock.sql.run.jvm import end_jvm, log_files
 from penstock.sql.run.lease import PipelineLease, hold_leases
-from penstock.sql.run.script_check import CheckedScript, check_scripts, plan_scripts
+from penstock.sql.run.script_check import CheckedScript, plan_scripts
 from penstock.sql.run.script_run import ScriptRun
 from penstock.sql.run.summary import StatementResult, StatementStatus, document
 
 if TYPE_CHECKING:
-    from penstock.sql.config import Project
     from penstock.sql.run.job import Job
 
 __all__ = ["run_scripts"]
 
 
-def run_scripts(options: RunOptions, project: Project) -> int:
+def run_scripts(options: RunOptions) -> int:
     """Run files and give the exit status. Raises InputErrors before anything is started."""
-    catalog = SqlCatalog(options.catalog_url)
-    namespace = Namespace(catalog)
+    script, project = options.script, options.script.project
+    namespace = script.open_namespace()
+    catalog = namespace.catalog
     request = StopRequest()
     with StopSignals(request) as signals:
-        checked = check_scripts(
-            options.files,
-            namespace=namespace,
-            project=project.root,
-            settings=options.settings,
-            variables=options.variables,
-            env=os.environ,
-        )
+        checked = script.check(namespace)
         if not any(script.statements for script in checked):
             say("nothing to run: there is no statement in what was given")
             return 0
@@ -74,7 +64,7 @@ def run_scripts(options: RunOptions, project: Project) -> int:
                 spark,
                 namespace=namespace,
                 project=project.root,
-                settings=options.settings,
+                settings=script.settings,
                 judges=options.dry_run or options.from_scratch,
             )
             if options.dry_run:
@@ -85,7 +75,7 @@ def run_scripts(options: RunOptions, project: Project) -> int:
                 catalog=catalog,
                 namespace=namespace,
                 project=project.root,
-                settings=dict(options.settings),
+                settings=dict(script.settings),
             )
             status = _run(planned, environment, options, request, leases)
             if status == EXIT_FAILED and files is not None:

@@ -1,4 +1,4 @@
-"""What `penstock run` and `penstock plan` take alike: files, what fills them in, and where they run."""
+"""What `penstock run` and `penstock plan` take alike, beside their files: where and how these run."""
 
 from __future__ import annotations
 
@@ -9,48 +9,19 @@ from typing import Annotated
 import typer
 
 from penstock.sql.cli.options import RunOptions
-from penstock.sql.cli.pairs import read_pairs, read_variables
+from penstock.sql.cli.pairs import read_pairs
 from penstock.sql.cli.progress import ProgressMode
 from penstock.sql.cli.report import OutputFormat
-from penstock.sql.config import find_project
-from penstock.sql.run.script_file import read_script
+from penstock.sql.cli.script_input import read_input
 
 __all__ = [
     "AvailableNowOption",
     "ConfOption",
-    "FilesArgument",
     "FromScratchOption",
     "MasterOption",
-    "SetOption",
-    "VarOption",
-    "VarsFileOption",
     "run_files",
 ]
 
-FilesArgument = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="FILE...", help="SQL files, run in order. Example: `tables.sql jobs.sql`"
-    ),
-]
-VarOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--var",
-        metavar="K=V",
-        envvar="PENSTOCK_VAR",
-        help="A value for `{{ var('K') }}` in the files. Example: `--var topic=orders`",
-    ),
-]
-VarsFileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--vars-file",
-        metavar="F",
-        envvar="PENSTOCK_VARS_FILE",
-        help="A TOML or JSON file with such values; `--var` wins. Example: `--vars-file prod.toml`",
-    ),
-]
 AvailableNowOption = Annotated[
     bool | None,
     typer.Option(
@@ -69,15 +40,6 @@ FromScratchOption = Annotated[
         help="Begin anew: checkpoints of the files' INSERTs are set aside first (renamed, never removed), and "
         "sources start by their startup mode. Rows that were written already are written again. "
         "Example: `--from-scratch`",
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="K=V",
-        envvar="PENSTOCK_SET",
-        help="As SET 'K' = 'V' before the first file. Example: `--set pipeline.name=orders`",
     ),
 ]
 MasterOption = Annotated[
@@ -107,6 +69,7 @@ def run_files(
     var: Sequence[str] | None,
     vars_file: Path | None,
     settings: Sequence[str] | None,
+    target: str | None,
     master: str | None,
     conf: Sequence[str] | None,
     catalog: str | None,
@@ -118,23 +81,22 @@ def run_files(
     verbose: bool,
 ) -> int:
     """Read files and pairs, fill in what the project says, and run; gives the exit status. Raises InputError."""
-    project = find_project(Path.cwd())
+    script = read_input(
+        files, var=var, vars_file=vars_file, settings=settings, catalog=catalog, target=target
+    )
     options = RunOptions(
-        variables={**project.variables, **read_variables(vars_file), **read_pairs("--var", var)},
-        settings={**project.settings, **read_pairs("--set", settings)},
-        spark_conf={**project.spark_conf, **read_pairs("--conf", conf)},
-        master=master or project.master,
-        catalog_url=catalog or project.default_catalog_url,
+        script=script,
+        spark_conf={**script.project.spark_conf, **read_pairs("--conf", conf)},
+        master=master or script.project.master,
         available_now=available_now,
         dry_run=dry_run,
         from_scratch=from_scratch,
         output=output,
         progress=progress,
         verbose=verbose,
-        files=tuple(read_script(path) for path in files),
     )
     from penstock.sql.cli.script import (
         run_scripts,  # loads pyspark: only once the options are right
     )
 
-    return run_scripts(options, project)
+    return run_scripts(options)

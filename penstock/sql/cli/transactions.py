@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.catalog.errors import OptionError, UnsupportedError
+from penstock.catalog.errors import ConfigError, OptionError, UnsupportedError
 from penstock.sql.cli.catalog import CatalogOption, FormatOption, open_catalog
 from penstock.sql.cli.report import (
     OutputFormat,
@@ -22,6 +22,7 @@ from penstock.sql.cli.report import (
 
 if TYPE_CHECKING:
     from penstock.connector.kafka.sink.lingering import HeldBack, Slot
+    from penstock.connector.kafka.sink.marker import Marker
 
 __all__ = ["app"]
 
@@ -142,6 +143,82 @@ def abort_(  # noqa: PLR0917  typer passes options by name
             say(f"ended what was open of '{name}'")
         if not named:
             say(f"no transactional id begins with '{place.prefix}'")
+
+
+@app.command("repair")
+def repair(  # noqa: PLR0917  typer passes options by name
+    context: typer.Context,
+    checkpoint: Annotated[
+        str,
+        typer.Option(
+            "--checkpoint",
+            envvar="PENSTOCK_CHECKPOINT",
+            help="The checkpoint of the pipeline: a path or URL. Example: `--checkpoint "
+            ".penstock/checkpoints/job/totals`",
+        ),
+    ],
+    table: Annotated[
+        str,
+        typer.Option(
+            "--table",
+            envvar="PENSTOCK_TRANSACTIONS_TABLE",
+            help="The Kafka table that it writes into. Example: `--table totals`",
+        ),
+    ],
+    not_written: Annotated[
+        bool,
+        typer.Option(
+            "--not-written",
+            envvar="PENSTOCK_NOT_WRITTEN",
+            help="The batch that was begun and not ended is not in the topic: you have looked. "
+            "Example: `--not-written`",
+        ),
+    ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            envvar="PENSTOCK_YES",
+            help="Do it; without it the command says what it would do. Example: `--yes`",
+        ),
+    ] = False,
+    catalog: CatalogOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Set markers again that the broker has forgotten (a pipeline that says "the marker .. is lost"). Others stay.
+
+    Example: `penstock kafka transactions repair --table totals --checkpoint .penstock/checkpoints/job/totals --yes`
+    """
+    with reporting(context, verbose=verbose):
+        from penstock.connector.kafka.sink.client import SinkAdmin
+        from penstock.connector.kafka.sink.protocol import read_marker
+        from penstock.connector.kafka.sink.repair import next_batch, read_slots, set_marker
+        from penstock.connector.kafka.tuning import admin_connection
+
+        place = _place(table, None, None, None, catalog)
+        connection = admin_connection(place.client)
+        admin = SinkAdmin(connection)
+        lost = 0
+        for known in read_slots(checkpoint, place.prefix, place.topics):
+            for slot in known.slots():
+                marker = read_marker(admin, slot.name, slot.place)
+                following = None if marker else next_batch(known, not_written=not_written)
+                if following is not None:
+                    lost += 1
+                    if yes:
+                        marker = set_marker(connection, admin, slot, following)
+                print_lines([f"{slot.name}  {_repaired(marker, following, yes=yes)}"])
+        if lost and not yes:
+            raise ConfigError("no marker was set", hint="add --yes to do it")
+
+
+def _repaired(marker: Marker | None, following: int | None, *, yes: bool) -> str:
+    if marker is not None:
+        now = "now says" if following is not None and yes else "says"
+        return f"the marker {now} that batch {marker.next_batch} is next"
+    if following is None:
+        return "needs no marker: it has not begun"
+    return f"has no marker: it would say that batch {following} is next"
 
 
 def _place(

@@ -8,56 +8,56 @@ CREATE TABEL t (a INT);
 CREATE TABLE t (a BIGNIT);
 SELECT price FROM bids ORDR BY price;
 -- ----- expected
--- error: unexpected 'FORM'
+-- error[PEN-1001]: unexpected 'FORM'
 --  --> case.sql:2:14
 --   |
 -- 2 | SELECT price FORM bids;
 --   |              ^^^^
 --   = help: did you mean FROM?
 --
--- error: unexpected 'WHRE'
+-- error[PEN-1001]: unexpected 'WHRE'
 --  --> case.sql:3:24
 --   |
 -- 3 | SELECT price FROM bids WHRE price > 1;
 --   |                        ^^^^
 --   = help: did you mean WHERE?
 --
--- error: unexpected 'WHRE'
+-- error[PEN-1001]: unexpected 'WHRE'
 --  --> case.sql:4:26
 --   |
 -- 4 | SELECT price FROM bids b WHRE price > 1;
 --   |                          ^^^^
 --   = help: did you mean WHERE?
 --
--- error: unexpected 'GROPU'
+-- error[PEN-1001]: unexpected 'GROPU'
 --  --> case.sql:5:26
 --   |
 -- 5 | SELECT auction FROM bids GROPU BY auction;
 --   |                          ^^^^^
 --   = help: did you mean GROUP?
 --
--- error: no statement begins with 'SELCT'
+-- error[PEN-1001]: no statement begins with 'SELCT'
 --  --> case.sql:6:1
 --   |
 -- 6 | SELCT price FROM bids;
 --   | ^^^^^
 --   = help: did you mean SELECT?
 --
--- error: expected TABLE or VIEW, found 'TABEL'
+-- error[PEN-1001]: expected TABLE, VIEW, DATABASE or CATALOG, found 'TABEL'
 --  --> case.sql:7:8
 --   |
 -- 7 | CREATE TABEL t (a INT);
 --   |        ^^^^^
 --   = help: did you mean TABLE?
 --
--- error: unknown type 'BIGNIT'
+-- error[PEN-1001]: unknown type 'BIGNIT'
 --  --> case.sql:8:19
 --   |
 -- 8 | CREATE TABLE t (a BIGNIT);
 --   |                   ^^^^^^
 --   = help: did you mean BIGINT?
 --
--- error: unexpected 'ORDR'
+-- error[PEN-1001]: unexpected 'ORDR'
 --  --> case.sql:9:24
 --   |
 -- 9 | SELECT price FROM bids ORDR BY price;

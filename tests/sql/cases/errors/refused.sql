@@ -1,73 +1,73 @@
 -- What Flink has and Penstock has not is refused by name, and a way round is shown where there is one.
-ALTER TABLE bids ADD x INT;
+ALTER MODEL m RENAME TO n;
 EXPLAIN ESTIMATED_COST SELECT 1;
-EXECUTE INSERT INTO sink SELECT 1;
-CREATE TEMPORARY SYSTEM FUNCTION f AS 'x';
+EXECUTE PLAN 'p.json';
+CREATE TEMPORARY SYSTEM FUNCTION f AS 'x' LANGUAGE SCALA;
 SELECT TUMBLE_START(ts, INTERVAL '1' DAY) FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' DAY);
 SELECT * FROM bids JOIN auctions FOR SYSTEM_TIME AS OF bids.ts AS a ON bids.auction = a.id;
 SELECT * FROM bids, LATERAL TABLE(f(price)) AS u (x);
 SELECT "price" FROM bids;
-SHOW FUNCTIONS;
+SHOW MODELS;
 -- ----- expected
--- error: ALTER TABLE is not supported
+-- error[PEN-5001]: ALTER MODEL is not supported
 --  --> case.sql:2:1
 --   |
--- 2 | ALTER TABLE bids ADD x INT;
+-- 2 | ALTER MODEL m RENAME TO n;
 --   | ^^^^^
---   = help: drop the table and create it again: its data stays where it is
 --
--- error: EXPLAIN ESTIMATED_COST is not supported
+-- error[PEN-5001]: EXPLAIN ESTIMATED_COST is not supported
 --  --> case.sql:3:9
 --   |
 -- 3 | EXPLAIN ESTIMATED_COST SELECT 1;
 --   |         ^^^^^^^^^^^^^^
---   = help: a stream has no cost that could be told before it runs
+--   = help: a stream has no cost that could be told before it runs; CHANGELOG_MODE and PLAN_ADVICE tell what it keeps
 --
--- error: EXECUTE INSERT is not supported
+-- error[PEN-5001]: EXECUTE PLAN is not supported
 --  --> case.sql:4:1
 --   |
--- 4 | EXECUTE INSERT INTO sink SELECT 1;
+-- 4 | EXECUTE PLAN 'p.json';
 --   | ^^^^^^^
---   = help: write INSERT INTO
 --
--- error: CREATE FUNCTION is not supported
---  --> case.sql:5:1
+-- error[PEN-5001]: functions in Scala are not supported
+--  --> case.sql:5:52
 --   |
--- 5 | CREATE TEMPORARY SYSTEM FUNCTION f AS 'x';
---   | ^^^^^^
---   = help: register it on the Spark session: spark.udf.register(...)
+-- 5 | CREATE TEMPORARY SYSTEM FUNCTION f AS 'x' LANGUAGE SCALA;
+--   |                                                    ^^^^^
+--   = help: LANGUAGE JAVA with a class that implements org.apache.spark.sql.api.java.UDF1 (UDF2, ...), or LANGUAGE PYTHON
 --
--- error: TUMBLE_START is not supported
+-- error[PEN-5001]: TUMBLE_START is not supported
 --  --> case.sql:6:8
 --   |
 -- 6 | SELECT TUMBLE_START(ts, INTERVAL '1' DAY) FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' DAY);
 --   |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --   = help: write a windowing table function: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), size)) GROUP BY window_start, window_end
 --
--- error: a temporal join is not supported
---  --> case.sql:7:56
+-- error[PEN-5001]: a temporal join is not supported
+--  --> case.sql:7:34
 --   |
 -- 7 | SELECT * FROM bids JOIN auctions FOR SYSTEM_TIME AS OF bids.ts AS a ON bids.auction = a.id;
---   |                                                        ^^^^^^^
+--   |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --   = help: a later release will run it
 --
--- error: LATERAL TABLE(...) is not supported
---  --> case.sql:8:29
+-- error[PEN-5001]: the table function F is not supported
+--  --> case.sql:8:35
 --   |
 -- 8 | SELECT * FROM bids, LATERAL TABLE(f(price)) AS u (x);
---   |                             ^^^^^^^^^^^^^^^^^^^^^^^
+--   |                                   ^^^^^^^
+--   = help: UNNEST an array, or write a query in its place
 --
--- error: unexpected "
+-- error[PEN-1001]: unexpected "
 --  --> case.sql:9:8
 --   |
 -- 9 | SELECT "price" FROM bids;
 --   |        ^
 --   = help: names are quoted with `backticks`, texts with 'single quotes'
 --
--- error: SHOW FUNCTIONS is not supported
+-- error[PEN-5001]: SHOW MODELS is not supported
 --   --> case.sql:10:1
 --    |
--- 10 | SHOW FUNCTIONS;
---    | ^^^^
+-- 10 | SHOW MODELS;
+--    | ^^^^^^^^^^^
+--    = help: Penstock runs no models
 --
 -- 9 errors; nothing was started

@@ -3,13 +3,13 @@ CREATE TABLE a (x INT) WITH ('properties.sasl.password' = 'hunter2' 'topic' = 'x
 CREATE TABLE b (x INT) WITH ('properties.sasl.jaas.config' =
   'hunter2 is it', 'topic' == 'x');
 -- ----- expected
--- error: expected ')', found a string
+-- error[PEN-1001]: expected ')', found a string
 --  --> case.sql:2:69
 --   |
 -- 2 | CREATE TABLE a (x INT) WITH ('properties.sasl.password' = '*******' 'topic' = 'x');
 --   |                                                                     ^^^^^^^
 --
--- error: expected a string, found '='
+-- error[PEN-1001]: expected a string, found '='
 --  --> case.sql:4:29
 --   |
 -- 4 |   '*************', 'topic' == 'x');

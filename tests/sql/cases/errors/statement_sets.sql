@@ -11,63 +11,63 @@ EXPLAIN PLAN FOR SHOW TABLES;
 EXPLAIN CHANGELOG_MODE, PLAN_ADVIC SELECT 1;
 EXECUTE STATEMENT SET BEGIN INSERT INTO sink (id) SELECT 1;
 -- ----- expected
--- error: there is no column 'nme'
+-- error[PEN-2001]: there is no column 'nme'
 --  --> case.sql:3:25
 --   |
 -- 3 |   INSERT INTO sink (id, nme) SELECT auction, extra FROM bids;
 --   |                         ^^^
 --   = help: did you mean 'name'?
 --
--- error: there is no table or view default_catalog.default_database.nowhere
+-- error[PEN-2001]: there is no table or view default_catalog.default_database.nowhere
 --  --> case.sql:4:15
 --   |
 -- 4 |   INSERT INTO nowhere SELECT price FROM bids;
 --   |               ^^^^^^^
 --   = help: known are: auctions, bids, halves, sink
 --
--- error: a statement set holds INSERTs only, not SELECT
+-- error[PEN-1001]: a statement set holds INSERTs only, not SELECT
 --  --> case.sql:6:54
 --   |
 -- 6 | BEGIN STATEMENT SET; INSERT INTO sink (id) SELECT 1; SELECT 1; END;
 --   |                                                      ^^^^^^
 --   = help: write other statements before it or after it
 --
--- error: ';' is missing
+-- error[PEN-1001]: ';' is missing
 --  --> case.sql:7:17
 --   |
 -- 7 | BEGIN STATEMENT SET INSERT INTO sink (id) SELECT 1; END;
 --   |                 ^^^
 --   = help: BEGIN STATEMENT SET; ... END;
 --
--- error: this statement set is empty
+-- error[PEN-1001]: this statement set is empty
 --  --> case.sql:8:1
 --   |
 -- 8 | EXECUTE STATEMENT SET BEGIN END;
 --   | ^^^^^^^
 --   = help: write INSERTs between BEGIN and END
 --
--- error: ';' is missing before END
+-- error[PEN-1001]: ';' is missing before END
 --  --> case.sql:9:60
 --   |
 -- 9 | EXPLAIN STATEMENT SET BEGIN INSERT INTO sink (id) SELECT 1 END;
 --   |                                                            ^^^
 --   = help: each INSERT ends with ';'
 --
--- error: only queries, INSERTs and statement sets have a plan
+-- error[PEN-5001]: only queries, INSERTs and statement sets have a plan
 --   --> case.sql:10:18
 --    |
 -- 10 | EXPLAIN PLAN FOR SHOW TABLES;
 --    |                  ^^^^^^^^^^^
 --    = help: EXPLAIN SELECT ..., EXPLAIN INSERT ... or EXPLAIN STATEMENT SET BEGIN ... END
 --
--- error: 'PLAN_ADVIC' is no detail of EXPLAIN
+-- error[PEN-1001]: 'PLAN_ADVIC' is no detail of EXPLAIN
 --   --> case.sql:11:25
 --    |
 -- 11 | EXPLAIN CHANGELOG_MODE, PLAN_ADVIC SELECT 1;
 --    |                         ^^^^^^^^^^
 --    = help: did you mean 'PLAN_ADVICE'?
 --
--- error: this statement set has no END
+-- error[PEN-1001]: this statement set has no END
 --   --> case.sql:12:1
 --    |
 -- 12 | EXECUTE STATEMENT SET BEGIN INSERT INTO sink (id) SELECT 1;

@@ -8,9 +8,9 @@ SELECT extra LIKE 'a\b%', extra LIKE 'a!%' ESCAPE '!', 'it''s \d', U&'\00e9', X'
 SELECT LEAST(price, bidder), GREATEST(1, 2), COALESCE(price, 0), NULLIF(price, 0), IF(ok, 1, 2), CASE WHEN ok THEN 1 END FROM bids;
 SELECT h / 2 FROM halves;
 -- ----- expected
--- SELECT CAST(`price` DIV 3 AS BIGINT), `price` / 2.0, `d` / 2, CAST(`price` DIV `bidder` AS BIGINT), CAST(AVG(`price`) OVER (PARTITION BY `auction`) AS BIGINT), `price` % 7 FROM `bids` AS `bids`
--- SELECT date_format(`ts`, 'yyyy-MM-dd HH:mm:ss.SSS'), date_format(`l`, 'yyyy-MM-dd HH:mm:ss.SSS'), upper(CAST(`ok` AS STRING)), CAST(`price` AS STRING), left(CAST(`extra` AS STRING), 3), rpad(CAST(`extra` AS STRING), 5, ' ') FROM `bids` AS `bids`
--- SELECT CAST(`extra` AS TIMESTAMP_NTZ), CAST(`extra` AS TIMESTAMP), CAST(`extra` AS DATE), TRY_CAST(`extra` AS INT), CAST(`extra` AS BINARY) FROM `bids` AS `bids`
+-- SELECT CAST(`price` DIV 3 AS BIGINT), `price` / 2.0, `d` / 2, CAST(`price` DIV `bidder` AS BIGINT), (SUM(CAST(`price` AS DECIMAL(38, 0))) OVER (PARTITION BY `auction`) DIV nullif(COUNT(`price`) OVER (PARTITION BY `auction`), 0)), `price` % 7 FROM `bids` AS `bids`
+-- SELECT left(rpad(if(contains(CAST(`ts` AS STRING), '.'), CAST(`ts` AS STRING), concat(CAST(`ts` AS STRING), '.')), 26, '0'), 23), left(rpad(if(contains(CAST(`l` AS STRING), '.'), CAST(`l` AS STRING), concat(CAST(`l` AS STRING), '.')), 26, '0'), 23), upper(CAST(`ok` AS STRING)), CAST(`price` AS STRING), left(CAST(`extra` AS STRING), 3), rpad(CAST(`extra` AS STRING), 5, ' ') FROM `bids` AS `bids`
+-- SELECT (CAST(`extra` AS TIMESTAMP_NTZ) - make_dt_interval(0, 0, 0, extract(SECOND FROM CAST(`extra` AS TIMESTAMP_NTZ)) % 0.001BD)), (CAST(`extra` AS TIMESTAMP) - make_dt_interval(0, 0, 0, extract(SECOND FROM CAST(`extra` AS TIMESTAMP)) % 0.001BD)), CAST(`extra` AS DATE), TRY_CAST(if(contains(`extra`, '.'), regexp_replace(`extra`, '^(\\s*[+-]?[0-9]+)[.][0-9]*(\\s*)$', '$1'), `extra`) AS INT), CAST(`extra` AS BINARY) FROM `bids` AS `bids`
 -- SELECT `m`[1], get(`arr`, 0).`x`, `r`.`b`.`c`, get(ARRAY(1, 2), 0), map('a', 1)['a'], struct(1, 'x'), CAST(struct(1, 'x') AS STRUCT<`a`: BIGINT, `b`: STRING>) FROM `bids` AS `bids`
 -- SELECT `ts` - INTERVAL '1:30' HOUR TO MINUTE, `ts` + INTERVAL '10' SECOND, `ts` - INTERVAL '14' DAY, CAST('2026-01-01' AS DATE) + INTERVAL '3' MONTH FROM `bids` AS `bids`
 -- SELECT `extra` LIKE 'a\\\\b%', `extra` LIKE 'a!%' ESCAPE '!', 'it\'s \\d', 'é', X'1F', `extra` || 'x' FROM `bids` AS `bids`

@@ -1,0 +1,180 @@
+"""`penstock shell`: statements typed or given, run one at a time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.sql.cli.catalog import CatalogOption
+from penstock.sql.cli.pairs import read_pairs
+from penstock.sql.cli.report import EXIT_FAILED, VerboseOption, reporting, say
+from penstock.sql.cli.script_input import (
+    ErrorFormatOption,
+    ScriptInput,
+    SetOption,
+    TargetOption,
+    VarOption,
+    VarsFileOption,
+    read_input,
+)
+from penstock.sql.cli.script_options import ConfOption, MasterOption
+from penstock.sql.error_formats import ErrorFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.sql.run.summary import StatementResult
+    from penstock.sql.shell.completion import Names
+    from penstock.sql.shell.session import ShellSession
+
+__all__ = ["shell"]
+
+
+def shell(  # noqa: PLR0917  typer passes options by name
+    context: typer.Context,
+    execute: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--execute",
+            "-e",
+            metavar="SQL",
+            envvar="PENSTOCK_EXECUTE",
+            help="Run statements and leave. Example: `-e 'SHOW TABLES'`",
+        ),
+    ] = None,
+    init: Annotated[
+        Path | None,
+        typer.Option(
+            "--init",
+            "-i",
+            metavar="FILE",
+            envvar="PENSTOCK_INIT",
+            help="Run a file first; an error in it ends the shell. Example: `-i init.sql`",
+        ),
+    ] = None,
+    var: VarOption = None,
+    vars_file: VarsFileOption = None,
+    settings: SetOption = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    catalog: CatalogOption = None,
+    target: TargetOption = None,
+    errors: ErrorFormatOption = ErrorFormat.FULL,
+    verbose: VerboseOption = False,
+) -> None:
+    """Type Flink SQL and see what it gives: history, completion by Tab, HELP. Standard input may be a file, too.
+
+    Example: `penstock shell -e "SELECT COUNT(*) FROM orders /*+ OPTIONS('scan.bounded.mode' = 'latest-offset') */"`
+    """
+    with reporting(context, verbose=verbose, errors=errors) as is_verbose:
+        script = read_input(
+            [] if init is None else [init],
+            var=var,
+            vars_file=vars_file,
+            settings=settings,
+            catalog=catalog,
+            target=target,
+        )
+        spark_conf = {**script.project.spark_conf, **read_pairs("--conf", conf)}
+        session = _open(script, master, spark_conf, verbose=is_verbose)
+        try:
+            given = [file.text for file in script.files] + list(execute or ())
+            if not execute and not sys.stdin.isatty():
+                given.append(sys.stdin.read())
+            if not all(session.run(text) for text in given if text.strip()):
+                raise typer.Exit(EXIT_FAILED)
+            if not execute and sys.stdin.isatty():
+                _talk(session)
+        finally:
+            session.close()
+
+
+def _open(
+    script: ScriptInput, master: str | None, spark_conf: dict[str, str], *, verbose: bool
+) -> ShellSession:
+    from penstock.sql.shell.session import Screen, ShellSession
+
+    return ShellSession(
+        project=script.project,
+        namespace=script.open_namespace(),
+        settings=dict(script.settings),
+        variables=script.variables,
+        spark_conf=spark_conf,
+        master=master or script.project.master,
+        screen=Screen(say=say, ended=_show, rows=_Lines().write),
+        verbose=verbose,
+    )
+
+
+def _talk(session: ShellSession) -> None:
+    from importlib.metadata import version
+
+    from penstock.sql.shell.console import Console
+
+    project = session.project
+    target = f", target {project.target}" if project.target else ""
+    say(f"penstock {version('penstock')}, project {project.root}{target}")
+    say("Statements end with ; and HELP tells more. Spark starts when it is needed.", "")
+    Console(session, _names(session), say).loop()
+
+
+def _names(session: ShellSession) -> Names:
+    from penstock.catalog.table import Table
+    from penstock.sql.dialect.builtin import built_in_functions
+    from penstock.sql.plan.settings import SETTINGS
+    from penstock.sql.run.session_settings import RESTART_SETTINGS
+    from penstock.sql.shell.completion import Names
+
+    namespace = session.namespace
+
+    def tables() -> list[str]:
+        return [one.name for one in (*namespace.tables(), *namespace.views())]
+
+    def columns(name: str) -> Sequence[str]:
+        found = namespace.lookup(namespace.resolve((name,)))
+        return found.schema.names if isinstance(found, Table) else found.columns
+
+    keys = {option.key: option for option in (*SETTINGS, *RESTART_SETTINGS)}
+    return Names(tables=tables, columns=columns, functions=built_in_functions, settings=keys)
+
+
+_TEXT = ("result",)
+"""The column of EXPLAIN and SHOW CREATE, whose answer is a text and no table."""
+
+
+def _show(result: StatementResult) -> None:
+    from penstock.sql.cli.report import print_lines, print_rows
+    from penstock.sql.cli.summary import summary_lines
+    from penstock.sql.run.summary import StatementStatus
+
+    if result.rows is None or result.status is not StatementStatus.FINISHED:
+        say(*summary_lines([result]))
+        return
+    count = len(result.rows.rows)
+    if result.rows.columns == _TEXT:
+        print_lines([str(row[0]) for row in result.rows.rows])
+        return
+    if count:
+        print_rows(result.rows)
+    more = "the first " if result.rows.truncated else ""
+    say(f"{more}{count:,} row{'' if count == 1 else 's'} in {result.seconds:.1f} s")
+
+
+class _Lines:
+    """Writes the rows of a query that goes on, with a header where its columns are new."""
+
+    def __init__(self) -> None:
+        self._columns: tuple[str, ...] = ()
+        self._writer: Any = None
+
+    def write(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        """Write rows under their columns."""
+        from penstock.sql.cli.row_text import RowFormat, RowWriter
+
+        if tuple(columns) != self._columns or self._writer is None:
+            self._columns = tuple(columns)
+            self._writer = RowWriter(self._columns, RowFormat.TABLE)
+        self._writer.write(rows)

@@ -1,0 +1,171 @@
+"""`penstock validate`: whether files would run, looked at as deeply as asked for. Starts and changes nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.catalog.errors import InputError, PenstockError
+from penstock.sql.cli.catalog import CatalogOption
+from penstock.sql.cli.report import (
+    EXIT_FAILED,
+    EXIT_WRONG_INPUT,
+    VerboseOption,
+    print_json,
+    print_lines,
+    reporting,
+)
+from penstock.sql.cli.script_input import (
+    ErrorFormatOption,
+    FilesArgument,
+    ScriptInput,
+    SetOption,
+    TargetOption,
+    VarOption,
+    VarsFileOption,
+    read_input,
+)
+from penstock.sql.error_formats import ErrorFormat, error_document, show_error
+
+if TYPE_CHECKING:
+    from penstock.sql.run.replay import Replayed
+    from penstock.sql.run.script_check import CheckedScript
+    from penstock.sql.run.table_look import TableLook
+
+__all__ = ["Depth", "validate"]
+
+
+class Depth(StrEnum):
+    """How deeply files are looked at: texts alone, where tables live too, or rows through every query."""
+
+    STATIC = "static"
+    CONNECT = "connect"
+    SAMPLE = "sample"
+
+
+def validate(  # noqa: PLR0917  typer passes options by name
+    context: typer.Context,
+    files: FilesArgument,
+    level: Annotated[
+        Depth,
+        typer.Option(
+            "--level",
+            envvar="PENSTOCK_LEVEL",
+            help="static: no Spark, no network. connect: ask brokers, folders and databases for every table, too. "
+            "sample: let rows of the sources through every query and show them. Example: `--level connect`",
+        ),
+    ] = Depth.STATIC,
+    rows: Annotated[
+        int,
+        typer.Option(
+            "--rows",
+            "-n",
+            min=1,
+            envvar="PENSTOCK_ROWS",
+            help="Rows of a query that `--level sample` shows. Example: `--rows 20`",
+        ),
+    ] = 10,
+    var: VarOption = None,
+    vars_file: VarsFileOption = None,
+    settings: SetOption = None,
+    catalog: CatalogOption = None,
+    target: TargetOption = None,
+    errors: ErrorFormatOption = ErrorFormat.FULL,
+    verbose: VerboseOption = False,
+) -> None:
+    """Check SQL files without running them. What is wrong goes to stdout, with exit status 2.
+
+    Where the texts are right but a table cannot be reached, or is not there, the exit status is 1.
+
+    Example: `penstock validate examples/quickstart.sql --level connect`
+    """
+    with reporting(context, verbose=verbose, errors=errors) as is_verbose:
+        script = read_input(
+            files, var=var, vars_file=vars_file, settings=settings, catalog=catalog, target=target
+        )
+        namespace = script.open_namespace()
+        try:
+            checked = script.check(namespace)
+        except InputError as error:
+            _report([error], errors)
+            raise typer.Exit(EXIT_WRONG_INPUT) from error
+        statements = [] if level is Depth.STATIC else script.replay(checked, namespace)
+        looks = _look_at_all(statements, script, errors)
+        failed = [_named(look, look.error) for look in looks if look.error is not None]
+        if not failed and level is Depth.SAMPLE:
+            from penstock.sql.cli.sample import show_samples
+
+            show_samples(script, script.replay(checked, namespace), rows=rows, verbose=is_verbose)
+        _report(failed, errors, checked=checked, looks=looks)
+        if failed:
+            raise typer.Exit(EXIT_FAILED)
+
+
+def _look_at_all(
+    statements: Iterable[Replayed], script: ScriptInput, shape: ErrorFormat
+) -> list[TableLook]:
+    """Look at every table; for a person, say what was found as it comes."""
+    from penstock.sql.run.table_look import look_at, tables_of
+
+    root = script.project.root
+    looks: list[TableLook] = []
+    for use in tables_of(statements):
+        look = look_at(use, root)
+        looks.append(look)
+        if shape is ErrorFormat.FULL:
+            print_lines([f"{look.name} ({use.table.connector}, {use.words}): {look.text}"])
+    return looks
+
+
+def _named(look: TableLook, error: PenstockError) -> PenstockError:
+    """Say which table an error is of, where it does not itself."""
+    name = look.use.table.identifier.name
+    return error if name in error.message else error.within(f"table {look.name}")
+
+
+def _report(
+    found: Sequence[PenstockError],
+    shape: ErrorFormat,
+    *,
+    checked: Sequence[CheckedScript] = (),
+    looks: Sequence[TableLook] = (),
+) -> None:
+    if shape is ErrorFormat.JSON:
+        print_json(_document(found, checked, looks))
+        return
+    lines = [show_error(error, shape, color=sys.stdout.isatty()) for error in found]
+    if shape is ErrorFormat.FULL and checked and not found:
+        lines += [
+            f"{script.file.name}: {_counted(len(script.statements))}, nothing wrong"
+            for script in checked
+        ]
+    print_lines(lines)
+
+
+def _document(
+    found: Sequence[PenstockError], checked: Sequence[CheckedScript], looks: Sequence[TableLook]
+) -> dict[str, Any]:
+    return {
+        "files": [
+            {"file": script.file.name, "statements": len(script.statements)} for script in checked
+        ],
+        "tables": [
+            {
+                "table": str(look.use.table.identifier),
+                "connector": look.use.table.connector,
+                "use": look.use.words,
+                "found": look.text,
+                "reachable": look.error is None,
+            }
+            for look in looks
+        ],
+        "errors": [one for error in found for one in error_document(error)],
+    }
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} statement{'' if count == 1 else 's'}"

@@ -1,0 +1,236 @@
+"""Runs the statements of a shell: what needs no Spark without it, the first that does starts it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from penstock.catalog.errors import PenstockError, UnsupportedError
+from penstock.catalog.names import Namespace
+from penstock.connector.changelog import ChangelogMode
+from penstock.sql.cli.spark import open_spark
+from penstock.sql.config import Project
+from penstock.sql.lower import parse_statement
+from penstock.sql.plan.analysis import AnalysedQuery, analyse
+from penstock.sql.plan.planner import Planner
+from penstock.sql.plan.sent_rows import shown_rows
+from penstock.sql.plan.sink_changes import SinkTable
+from penstock.sql.positions import Source
+from penstock.sql.run.clock import SystemClock
+from penstock.sql.run.environment import Environment, StopRequest
+from penstock.sql.run.job import Job
+from penstock.sql.run.jvm import end_jvm, log_files
+from penstock.sql.run.live_select import follow
+from penstock.sql.run.script_check import check_scripts, plan_scripts
+from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.run.script_run import ScriptRun
+from penstock.sql.run.summary import StatementResult, StatementStatus
+from penstock.sql.script import split_all
+from penstock.sql.statements import Select
+from penstock.sql.template import render_template
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Screen", "ShellSession"]
+
+NAME = "shell"
+"""What places of errors name as the file, and the pipeline of INSERTs that have no `pipeline.name`."""
+
+_SCREEN = SinkTable(name="the screen", accepts=ChangelogMode.ALL, columns=())
+
+
+class _LazySpark:
+    """Stands for a Spark session that is started when something is asked of it."""
+
+    def __init__(self, start: Callable[[], SparkSession]) -> None:
+        self._start = start
+        self._session: SparkSession | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._session is None:
+            self._session = self._start()
+        return getattr(self._session, name)
+
+    @property
+    def started(self) -> bool:
+        """Whether Spark runs."""
+        return self._session is not None
+
+
+class _Interrupts:
+    """Ctrl-C while a statement runs: once asks it to stop, twice gives it up; Spark's handler would end all jobs."""
+
+    def __init__(self, request: StopRequest, say: Callable[[str], None]) -> None:
+        self._request = request
+        self._say = say
+
+    def __enter__(self) -> Self:
+        self.take()
+        return self
+
+    def take(self) -> None:
+        """Handle the signal from here on, whoever has put a handler in place since."""
+        signal.signal(signal.SIGINT, self._handle)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _handle(self, _number: int, _frame: FrameType | None) -> None:
+        self._request.count += 1
+        if self._request.count > 1:
+            raise KeyboardInterrupt
+        self._say("stopping; once more gives the statement up")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """Where a shell shows things: `say` what happens, `ended` a statement, `rows` as they come (columns, rows)."""
+
+    say: Callable[[str], None]
+    ended: Callable[[StatementResult], None]
+    rows: Callable[[Sequence[str], Sequence[tuple[Any, ...]]], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class ShellSession:
+    """One shell's state: names, settings, jobs. `run` is called on the main thread, as signals come there."""
+
+    project: Project
+    namespace: Namespace
+    settings: dict[str, str]
+    variables: Mapping[str, Any]
+    spark_conf: Mapping[str, str]
+    master: str | None
+    screen: Screen
+    verbose: bool = False
+    _jobs: list[Job] = field(default_factory=list)
+    _request: StopRequest = field(default_factory=StopRequest)
+    _spark: _LazySpark = field(init=False)
+    _interrupts: _Interrupts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._spark = _LazySpark(self._start_spark)
+        self._interrupts = _Interrupts(self._request, self.screen.say)
+
+    def run(self, text: str) -> bool:
+        """Run a text of one statement or more. Gives False where one failed while it ran.
+
+        Raises InputError before anything is started, KeyboardInterrupt when it was given up.
+        """
+        self._request.count = 0
+        with self._interrupts:
+            select = self._live_select(text)
+            if select is not None:
+                self._follow(*select)
+                return True
+            return self._run_checked(ScriptFile(name=NAME, text=text))
+
+    def close(self) -> None:
+        """Let running jobs finish their batch, and end Spark."""
+        running = [job for job in self._jobs if not job.wait(0)]
+        if running:
+            self.screen.say(f"stopping {len(running)} running job{'s' * (len(running) > 1)}")
+        for job in running:
+            job.request_stop()
+        for job in running:
+            job.wait(None)
+        if self._spark.started:
+            end_jvm()
+
+    def _run_checked(self, file: ScriptFile) -> bool:
+        spark = cast("SparkSession", self._spark)
+        root = self.project.root
+        checked = check_scripts(
+            (file,),
+            namespace=self.namespace,
+            project=root,
+            settings=self.settings,
+            variables=self.variables,
+            env=self.project.environment,
+            folders=self.project.folders,
+        )
+        planned = plan_scripts(
+            checked, spark, namespace=self.namespace, project=root, settings=self.settings
+        )
+        environment = Environment(
+            spark=spark,
+            catalog=self.namespace.catalog,
+            namespace=self.namespace,
+            project=root,
+            settings=self.settings,
+        )
+        run = ScriptRun(environment, stop=self._request, listener=self)
+        run.run(planned, wait=False)
+        self._jobs += [job for job in run.jobs if not job.wait(0)]
+        return run.error is None
+
+    def job_started(self, job: Job) -> None:
+        """Say that an INSERT runs (`Listener`)."""
+        self.screen.say(f"writing into {job.progress.sink}")
+
+    def statement_ended(self, result: StatementResult) -> None:
+        """Show what a statement gave (`Listener`)."""
+        self.screen.ended(result)
+
+    def _live_select(self, text: str) -> tuple[Select, AnalysedQuery] | None:
+        """Give the query that a text is, if it is one that never ends."""
+        rendered = render_template(
+            text, NAME, self.variables, self.project.environment, self.project.folders
+        )
+        source = Source(file=NAME, text=rendered.text, line_map=rendered.line_map)
+        texts, error = split_all(source)
+        if error is not None:
+            raise error
+        if len(texts) != 1 or texts[0].tokens[0].text.upper() not in {"SELECT", "WITH", "("}:
+            return None
+        statement = parse_statement(texts[0], self.namespace)
+        if not isinstance(statement, Select):
+            return None
+        try:
+            query = analyse(
+                statement.query, self.namespace, self.project.root, appends=True, sink=_SCREEN
+            )
+        except PenstockError:
+            return None  # the road of bounded queries says what is wrong
+        return None if query.bounded else (statement, query)
+
+    def _follow(self, statement: Select, query: AnalysedQuery) -> None:
+        if query.maintained is not None:
+            raise UnsupportedError(
+                "the changes of this query cannot be followed on the screen",
+                hint="write them into a table with 'connector' = 'print', "
+                "or give the table an end: FROM t /*+ OPTIONS('scan.bounded.mode' = 'latest-offset') */",
+                span=statement.span,
+            )
+        spark = cast("SparkSession", self._spark)
+        planner = Planner(
+            namespace=self.namespace, project=self.project.root, settings=self.settings
+        )
+        try:
+            frame = planner.builder(spark).build(query, streaming=True)
+            self.screen.say("following; Ctrl-C stops")
+            follow(
+                shown_rows(frame, query, streaming=True),
+                query,
+                show=self.screen.rows,
+                stopped=lambda: self._request.count > 0,
+                clock=SystemClock(),
+            )
+        finally:
+            planner.close()
+        self.screen.ended(StatementResult(kind="SELECT", status=StatementStatus.STOPPED))
+
+    def _start_spark(self) -> SparkSession:
+        files = None if self.verbose else log_files(self.project.data_directory / "logs")
+        spark = open_spark(self.master, self.spark_conf, files)
+        self._interrupts.take()
+        return spark
