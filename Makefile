@@ -27,7 +27,7 @@ or name one: make PYTHON=/path/to/python3 ...
 endef
 export NO_PYTHON
 
-.PHONY: help check-machine setup lint format test test-fast faults sim demo bench clean lock
+.PHONY: help check-machine setup docs lint format test test-fast faults sim demo bench clean lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ lint: setup ## ruff, ruff format, mypy strict, import contracts
 format: setup ## let ruff mend and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: setup ## write the pages that are made from tables: docs/flink-compatibility.md
+	$(PY) -m penstock.sql.compatibility
 
 test-fast: setup ## tests that need neither a broker nor a JVM
 	$(BIN)/pytest -m "not broker and not spark and not simulation"

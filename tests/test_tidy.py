@@ -41,6 +41,7 @@ SPARK_FOLDERS = (
     "connector/spark/",
     "connector/delta/",
     "connector/kafka/sink/",
+    "sql/maintain/",
     "sql/plan/",
     "sql/run/",
 )

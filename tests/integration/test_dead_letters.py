@@ -31,7 +31,7 @@ SQL = """
       'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
       'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset',
       'scan.max-records-per-batch' = '{limit}', 'value.format' = 'json', 'key.format' = 'raw', 'key.fields' = 'k',
-      'value.fields-include' = 'EXCEPT_KEY', 'bad-records' = '{policy}'
+      'value.fields-include' = 'EXCEPT_KEY', 'bad-records' = '{policy}'{more}
     );
     CREATE TABLE IF NOT EXISTS kept (k BIGINT, id BIGINT) WITH ('connector' = 'delta', 'path' = 'kept');
     INSERT INTO kept SELECT k, id FROM orders;
@@ -71,6 +71,19 @@ def fill(kafka: KafkaServer, records: int) -> str:
     return topic
 
 
+def sql_of(
+    kafka: KafkaServer, topic: str, *, limit: int, policy: str = "dead-letter", more: str = ""
+) -> str:
+    """The pipeline's file."""
+    return SQL.format(topic=topic, bootstrap=kafka.bootstrap, limit=limit, policy=policy, more=more)
+
+
+def place_of(message: Any) -> tuple[int, int]:
+    """Partition and offset of the record that a letter in a topic is of."""
+    headers = dict(message.headers())
+    return int(headers["__penstock.errors.partition"]), int(headers["__penstock.errors.offset"])
+
+
 def content(kafka: KafkaServer, topic: str, partition: int = 0) -> list[Any]:
     """The committed records of a partition, up to its end now."""
     end = kafka.watermarks(topic, partition)[1]
@@ -94,20 +107,26 @@ def content(kafka: KafkaServer, topic: str, partition: int = 0) -> list[Any]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("policy", "moments"),
+    ("policy", "in_topic", "moments"),
     [
-        ("skip", [("written", 2)]),
-        ("dead-letter", [("written", 2), ("committed", 1), ("read-to-end", 1)]),
+        ("skip", False, [("written", 2)]),
+        ("dead-letter", False, [("written", 2), ("committed", 1), ("read-to-end", 1)]),
+        ("dead-letter", True, [("written", 2), ("transaction-committed", 1), ("committed", 1)]),
     ],
 )
 @pytest.mark.faults
 def test_bad_records_are_left_out_once_through_kills(
-    kafka: KafkaServer, project: Path, policy: str, moments: list[tuple[str, int]]
+    kafka: KafkaServer,
+    project: Path,
+    policy: str,
+    in_topic: bool,
+    moments: list[tuple[str, int]],
 ) -> None:
     """Case 37: read = rows + bad records, by partition and offset, whatever dies between rows, letters and the end."""
-    topic = fill(kafka, RECORDS)
+    topic, letters_in = fill(kafka, RECORDS), kafka.create_topic()
     script = project / "job.sql"
-    text = SQL.format(topic=topic, bootstrap=kafka.bootstrap, limit=1500, policy=policy)
+    more = f", 'dead-letter.topic' = '{letters_in}'" if in_topic else ""
+    text = sql_of(kafka, topic, limit=1500, policy=policy, more=more)
     script.write_text(text, encoding="utf-8")
     pipeline = FaultyPipeline(project, script)
     for failpoint, visit in moments:
@@ -117,7 +136,10 @@ def test_bad_records_are_left_out_once_through_kills(
     rows = delta_rows(project / "kept", "SELECT id, count(*) FROM {table} GROUP BY id ORDER BY id")
 
     assert rows == [(number, 2) for number in range(RECORDS) if is_good(number)]
-    if policy == "dead-letter":
+    if in_topic:
+        found = sorted(place_of(message) for message in content(kafka, letters_in))
+        assert found == [(p, offset) for p in range(2) for offset in bad_offsets(RECORDS)]
+    elif policy == "dead-letter":
         query = 'SELECT "partition", "offset", count(*) FROM {table} GROUP BY ALL ORDER BY ALL'
         letters = delta_rows(pipeline.checkpoint("kept") / "dead-letters", query)
         assert letters == [(p, offset, 1) for p in range(2) for offset in bad_offsets(RECORDS)]
@@ -137,19 +159,23 @@ def run_to_end(session: Session, script: Path) -> Job:
     return job
 
 
+def the_shelf(session: Session, workdir: Path) -> LetterShelf:
+    """The dead letters that the pipeline kept."""
+    (found,) = find_shelves(
+        session.spark, session.project, session.catalog, workdir, pipeline="job", path=None
+    )
+    return found
+
+
 @pytest.fixture
-def shelf(session: Session, kafka: KafkaServer) -> LetterShelf:
+def shelf(session: Session, kafka: KafkaServer, tmp_path: Path) -> LetterShelf:
     """The letters of a pipeline that ran to its end."""
     topic = fill(kafka, EVERY)
     script = Path.cwd() / "job.sql"
-    text = SQL.format(topic=topic, bootstrap=kafka.bootstrap, limit=1000, policy="dead-letter")
-    script.write_text(text, encoding="utf-8")
+    script.write_text(sql_of(kafka, topic, limit=1000), encoding="utf-8")
     job = run_to_end(session, script)
     assert job.progress.bad_records == 2 * len(bad_offsets(EVERY))
-    (found,) = find_shelves(
-        session.spark, session.project, session.catalog, pipeline="job", path=None
-    )
-    return found
+    return the_shelf(session, tmp_path)
 
 
 def test_letters_say_how_many_and_why_and_lead_to_their_records(shelf: LetterShelf) -> None:
@@ -158,7 +184,7 @@ def test_letters_say_how_many_and_why_and_lead_to_their_records(shelf: LetterShe
     letters = [letter_document(row) for row in shelf.newest(2)]
     by_stage = {error["stage"]: error["letters"] for error in counted["errors"]}
     newest = letters[0]
-    other = LetterShelf(spark=shelf.spark, path=shelf.path, project=shelf.project, pipeline="jo")
+    other = LetterShelf(spark=shelf.spark, place=shelf.place, project=shelf.project, pipeline="jo")
 
     assert (counted["letters"], counted["replayed"], by_stage) == (6, 0, {"key": 2, "value": 4})
     assert (newest["offset"], newest["stage"], newest["key"]) == (BAD_BOTH, "value", "no key")
@@ -204,21 +230,51 @@ def test_records_are_given_back_as_they_were_and_once(
     assert shelf.counts()[0].replayed == shelf.counts()[0].letters
 
 
+def test_letters_in_a_topic_are_there_once_and_lead_to_their_records(
+    session: Session, kafka: KafkaServer, tmp_path: Path
+) -> None:
+    """A batch of which only Spark's note is lost is run again: the topic has its letters. Then as with a table."""
+    letters_in, target = kafka.create_topic(), kafka.create_topic()
+    script = Path.cwd() / "job.sql"
+    more = f", 'dead-letter.topic' = '{letters_in}'"
+    script.write_text(sql_of(kafka, fill(kafka, EVERY), limit=1000, more=more), encoding="utf-8")
+    run_to_end(session, script)
+    Path(".penstock/checkpoints/job/kept/commits/0").unlink()
+    Path(".penstock/checkpoints/job/kept/commits/.0.crc").unlink()
+    run_to_end(session, script)
+    shelf = the_shelf(session, tmp_path)
+    newest = letter_document(shelf.newest(1)[0])
+    replayer = Replayer(catalog=session.catalog, project=session.project.root, target=target)
+    told = list(replayer.run(shelf, really=True))
+    written = content(kafka, letters_in)
+
+    assert sorted(map(place_of, written)) == [
+        (partition, offset) for partition in range(2) for offset in bad_offsets(EVERY)
+    ]
+    assert shelf.path == f"topic {letters_in} at {kafka.bootstrap}"
+    assert (newest["offset"], newest["stage"], newest["key"]) == (BAD_BOTH, "value", "no key")
+    assert newest["headers"] == [{"key": "trace", "value": "\x01"}]
+    assert (newest["pipeline"], newest["batch_id"]) == ("job/kept", 0)
+    assert told[0].startswith("gave back 6 records of ")
+    assert list(replayer.run(shelf, really=True)) == []
+    assert sum(count.replayed for count in shelf.counts()) == 6
+    assert sorted((m.key(), m.value()) for m in content(kafka, target)) == sorted(
+        record(number) for number in bad_offsets(EVERY) for _ in range(2)
+    )
+
+
 def test_a_topic_of_rubbish_stops_before_its_second_batch(
-    session: Session, kafka: KafkaServer
+    session: Session, kafka: KafkaServer, tmp_path: Path
 ) -> None:
     """The circuit breaker (case 38) when each task alone has too few records to know: the driver adds them up."""
     topic = kafka.create_topic(partitions=2)
     for partition in range(2):
         kafka.produce(topic, [b"rubbish"] * 2_000, partition=partition)
     script = Path.cwd() / "job.sql"
-    text = SQL.format(topic=topic, bootstrap=kafka.bootstrap, limit=1500, policy="dead-letter")
-    script.write_text(text, encoding="utf-8")
+    script.write_text(sql_of(kafka, topic, limit=1500), encoding="utf-8")
     with pytest.raises(BadRecordError, match=r"too many bad records in a batch: 1,500 of 1,500"):
         run_to_end(session, script)
-    (shelf,) = find_shelves(
-        session.spark, session.project, session.catalog, pipeline=None, path=None
-    )
+    shelf = the_shelf(session, tmp_path)
 
     assert not list(Path(".penstock/checkpoints/job/kept/commits").glob("[0-9]*"))
     assert shelf.counts() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -56,7 +57,10 @@ EXPECTED = (
 def test_a_sink_that_fails_stops_the_set_by_its_name_and_the_others_resume_with_it(
     spark, script, project, monkeypatch
 ):
-    """The first sink has the batch already and passes over it when it is run again: each row is there once."""
+    """The first sink has the batch already and passes over it when it is run again: each row is there once.
+
+    A table that was removed afterwards is not gone on with.
+    """
     write_batch, failed = DeltaSink.write_batch, []
 
     def failing(self, frame, batch):
@@ -81,6 +85,13 @@ def test_a_sink_that_fails_stops_the_set_by_its_name_and_the_others_resume_with_
 
     assert again.progress.rows_in == 0
     assert written(project) == EXPECTED
+
+    shutil.rmtree(project / "evens")
+    with (
+        connect(spark) as session,
+        pytest.raises(PenstockError, match=r"sink evens: .*is another one"),
+    ):
+        session.run_file(script)
 
 
 def test_a_set_that_can_no_longer_share_its_read_does_not_begin_anew_by_itself(
