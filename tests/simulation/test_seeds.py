@@ -15,7 +15,7 @@ from tests.simulation.seeds import PROBES, WORLDS, run_in_processes, run_seed, r
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_SEED = 1_000_000
-SEEDS = int(os.environ.get("PENSTOCK_SIMULATION_SEEDS", "1500"))
+SEEDS = int(os.environ.get("PENSTOCK_SIMULATION_SEEDS", "1000"))
 JOBS = min(4, os.cpu_count() or 1)
 
 in_each_world = pytest.mark.parametrize("world", sorted(WORLDS))

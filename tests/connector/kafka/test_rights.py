@@ -31,6 +31,8 @@ from tests.kafka_server import KafkaServer
 if TYPE_CHECKING:
     from penstock.connector.kafka.source import KafkaSource
 
+pytestmark = pytest.mark.broker
+
 USER, PASSWORD = "clerk", "of-the-tests"
 LOG_IN = {
     "properties.security.protocol": "SASL_PLAINTEXT",
