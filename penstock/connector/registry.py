@@ -21,6 +21,7 @@ _BUILT_IN = (
     ("filesystem", "penstock.connector.filesystem.connector:FilesystemConnector"),
     ("jdbc", "penstock.connector.jdbc.connector:JdbcConnector"),
     ("kafka", "penstock.connector.kafka.connector:KafkaConnector"),
+    ("memory", "penstock.connector.memory.connector:MemoryConnector"),
     ("print", "penstock.connector.printing.connector:PrintConnector"),
     ("upsert-kafka", "penstock.connector.kafka.upsert:UpsertKafkaConnector"),
 )

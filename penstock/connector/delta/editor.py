@@ -11,11 +11,11 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.changelog import ROW_KIND
-from penstock.connector.delta.changes import IS_DELETE, last_changes
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.table import Target, stored_schema
 from penstock.connector.delta.upkeep import Upkeep
 from penstock.connector.spark.configured import configured
+from penstock.connector.spark.last_changes import IS_DELETE, last_changes
 from penstock.connector.spark.target_rows import spark_name
 
 __all__ = ["DeltaEditor"]

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 
-from penstock.connector.delta.changes import IS_DELETE
+from penstock.connector.spark.last_changes import IS_DELETE
 from penstock.connector.spark.target_rows import spark_name
 
 __all__ = ["BatchKeys", "key_literal", "measure"]

@@ -100,7 +100,7 @@ def look_at(use: TableUse, project: Path) -> TableLook:
 
 def _look(use: TableUse, project: Path) -> str:
     match use.table.connector:
-        case "print" | "blackhole":
+        case "print" | "blackhole" | "memory":
             return "nothing to look at"
         case "delta":
             return _delta(use, project)

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as s
 
-from penstock.connector.delta.changes import IS_DELETE
 from penstock.connector.delta.key_range import MAX_PARTITIONS, key_literal, measure
+from penstock.connector.spark.last_changes import IS_DELETE
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""The connector `memory`: tables whose rows live in this process, for tests and trials of a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.catalog.options import STRING, Option, optional, resolve
+from penstock.catalog.table import Table
+from penstock.connector.contract import EngineSource, Sink
+from penstock.connector.metadata_columns import check_written_metadata
+
+__all__ = ["MemoryConnector"]
+
+NAME = optional(
+    STRING,
+    "name",
+    "under which the rows are kept; tables of one name share them (default: the table's own name)",
+)
+OPTIONS = (Option(key="connector", type=STRING, default="", doc="'memory'", required=True), NAME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryConnector:
+    """Tables in memory (`Connector`). `project` is of no use to it."""
+
+    project: Path
+
+    @property
+    def name(self) -> str:
+        """The value of the option `connector`."""
+        return "memory"
+
+    def check(self, table: Table) -> None:
+        """Check options and columns. Raises OptionError, DefinitionError."""
+        _place(table)
+
+    def source(self, table: Table) -> EngineSource:
+        """Describe reading what was written."""
+        from penstock.connector.memory.source import MemorySource  # Spark, only where it is used
+
+        return MemorySource(table=table, place=_place(table))
+
+    def sink(self, table: Table) -> Sink:
+        """Describe writing: appending, or upserts and deletes where it has a PRIMARY KEY."""
+        from penstock.connector.memory.sink import MemorySink
+
+        return MemorySink(table=table, place=_place(table))
+
+
+def _place(table: Table) -> str:
+    """Give the name that the rows are kept under. Raises OptionError, DefinitionError."""
+    options = resolve(table.option_map, OPTIONS, owner=f"table {table.identifier}")
+    check_written_metadata(table, "memory")
+    return options.get(NAME) or str(table.identifier)

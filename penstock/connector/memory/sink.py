@@ -1,0 +1,88 @@
+"""Writing into memory: the rows of a batch come to the driver as Arrow, all or none, each batch once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.catalog.table import Table
+from penstock.connector.changelog import ChangelogMode
+from penstock.connector.contract import Guarantee, SinkSettings
+from penstock.connector.memory.rows import Held, held
+from penstock.connector.spark.last_changes import IS_DELETE, last_changes
+from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query, pass_over
+from penstock.connector.spark.target_rows import check_complete, target_rows
+from penstock.connector.spark.types import spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+__all__ = ["MemorySink"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySink:
+    """Keeps rows under `place`, by the PRIMARY KEY where the table has one. They are as many as memory holds."""
+
+    table: Table
+    place: str
+
+    @property
+    def accepts(self) -> ChangelogMode:
+        """Rows that stay; with a PRIMARY KEY every change."""
+        return ChangelogMode.ALL if self._key else ChangelogMode.INSERT_ONLY
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """A batch that is run again changes nothing, yet all rows are gone with the process."""
+        return Guarantee.NONE
+
+    def prepare(self, spark: SparkSession, schema: StructType) -> None:  # noqa: ARG002  of the contract
+        """Check that the INSERT fills the NOT NULL columns. Raises DefinitionError."""
+        check_complete(self.table.schema, schema.names, owner=str(self.table.identifier))
+
+    def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
+        """Start writing batch after batch."""
+        return micro_batch_query(frame, settings, self.write_batch)
+
+    def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
+        """Write the rows of a micro-batch, unless they are there."""
+        target = held(self.place)
+        if target.has(batch.application_id, batch.batch_id):
+            pass_over(frame)
+            return
+        rows = self._collected(frame)
+        with target.lock:
+            self._add(target, rows)
+            target.batches[batch.application_id] = batch.batch_id
+
+    def write(self, frame: DataFrame) -> None:
+        """Write a batch frame."""
+        target, rows = held(self.place), self._collected(frame)
+        with target.lock:
+            self._add(target, rows)
+
+    def _collected(self, frame: DataFrame) -> pa.Table:
+        """Give the rows; of a keyed table the last change of each key, with IS_DELETE."""
+        rows = target_rows(frame, self.table.schema)
+        if self._key:
+            columns = [(f.name, f.dataType) for f in spark_schema(self.table.schema.physical)]
+            rows = last_changes(rows, self._key, columns)
+        return rows.toArrow()
+
+    def _add(self, target: Held, rows: pa.Table) -> None:
+        if not self._key:
+            target.append(rows)
+            return
+        stay = rows.filter(pc.invert(rows.column(IS_DELETE)))
+        target.replace(rows.select(self._key), stay.drop_columns([IS_DELETE]))
+
+    @property
+    def _key(self) -> tuple[str, ...]:
+        key = self.table.schema.primary_key
+        return () if key is None else key.columns
