@@ -25,6 +25,7 @@ __all__ = [
     "Context",
     "OutputFormat",
     "VerboseOption",
+    "YesOption",
     "print_json",
     "print_lines",
     "print_rows",
@@ -52,6 +53,14 @@ class Context:
     verbose: bool = False
 
 
+YesOption = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        envvar="PENSTOCK_YES",
+        help="Do it; without it the command says what it would do. Example: `--yes`",
+    ),
+]
 VerboseOption = Annotated[
     bool,
     typer.Option(

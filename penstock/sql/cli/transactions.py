@@ -14,6 +14,7 @@ from penstock.sql.cli.catalog import CatalogOption, FormatOption, open_catalog
 from penstock.sql.cli.report import (
     OutputFormat,
     VerboseOption,
+    YesOption,
     print_json,
     print_lines,
     reporting,
@@ -174,14 +175,7 @@ def repair(  # noqa: PLR0917  typer passes options by name
             "Example: `--not-written`",
         ),
     ] = False,
-    yes: Annotated[
-        bool,
-        typer.Option(
-            "--yes",
-            envvar="PENSTOCK_YES",
-            help="Do it; without it the command says what it would do. Example: `--yes`",
-        ),
-    ] = False,
+    yes: YesOption = False,
     catalog: CatalogOption = None,
     verbose: VerboseOption = False,
 ) -> None:
