@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
-import random
 import shutil
-import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +14,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 
+from penstock.connector.kafka.broker import free_port
+from tests.faults.debugger import Debugger, agent
 from tests.faults.faulty import CATCH_UP_S, FaultyPipeline, versions
 from tests.faults.workload import BOUNDED, COPY, COUNT, Workload, counted
 from tests.integration.pipeline import delta_rows
@@ -186,69 +184,42 @@ def test_a_full_disk_stops_the_pipeline_and_costs_nothing(
 # --- two writers -----------------------------------------------------------------------------------------
 
 
-ATTEMPTS = 200
-FIRST_DELAY_S = 0.002
-STEP_S = 0.000_5
-
-
 @pytest.mark.faults
 def test_without_a_lease_two_writers_of_a_local_table_lose_commits(
-    pipeline: Make, workload: Workload, seed: int
+    pipeline: Make, workload: Workload
 ) -> None:
     """Case 50, the negative control: Delta looks for a version's file and then renames onto it, which is two steps.
 
     A driver that is stopped between the two overwrites what another has committed meanwhile: so there are leases.
-    The moment is found by approach: later when the stop came before the look, earlier when it came after the rename.
     """
-    draw = random.Random(seed)
     workload.write(1)
-    job = pipeline(workload.script(COPY), "--continuous")
+    port = free_port()
+    options = f"spark.driver.extraJavaOptions={agent(port)}"
+    job = pipeline(workload.script(COPY), "--continuous", "--conf", options)
     table = job.project / "copied"
     job.start_clean()
     job.until(lambda: job.batches("copied") > 0, "a first batch")
-    delay_s, in_time, lost = FIRST_DELAY_S, 0, False
-    for attempt in range(ATTEMPTS):
-        batches, version = job.batches("copied"), versions(table)
+    batches, version = job.batches("copied"), versions(table)
+    with Debugger(port) as debugger:
+        debugger.stop_in("java.io.File.renameTo")
         workload.write(1)
-        theirs = commit_within_a_commit(job, table, version, delay_s, attempt)
-        job.until(lambda batches=batches: job.batches("copied") > batches, "the batch")
-        in_time += theirs is not None
-        lost = theirs is not None and version_file(table, version).read_bytes() != theirs
-        if lost:
-            break
-        step_s = draw.uniform(0, STEP_S)
-        delay_s = max(0.0, delay_s + (step_s if theirs is not None else -step_s))
+        debugger.until_stopped()
+        while not is_a_commit(debugger.value("this.path")):
+            debugger.go_on()
+            debugger.until_stopped()
+        write_elsewhere(table)
+        theirs = version_file(table, version).read_bytes()
+    job.until(lambda: job.batches("copied") > batches, "the batch")
 
-    assert lost, f"{in_time} of {ATTEMPTS} commits were made in time, and none was lost"
+    assert version_file(table, version).read_bytes() != theirs
+    assert strangers(table) == []
+
+
+def is_a_commit(path: str) -> bool:
+    """Tell whether a file that is renamed is to become a version of a Delta table."""
+    return "_delta_log" in path and ".json." in path
 
 
 def version_file(table: Path, version: int) -> Path:
     """Give the path of a version's file."""
     return table / "_delta_log" / f"{version:020}.json"
-
-
-def commit_within_a_commit(
-    job: FaultyPipeline, table: Path, version: int, delay_s: float, seq: int
-) -> bytes | None:
-    """Stop the driver `delay_s` after it began to write a version, and write that version meanwhile.
-
-    Gives what was written; None where the driver was quicker.
-    """
-    log, mine = table / "_delta_log", version_file(table, version)
-    deadline = time.perf_counter() + CATCH_UP_S
-    # no pause between two looks: the file has its temporary name for some milliseconds
-    while not any(".json." in name and name.endswith(".tmp") for name in os.listdir(log)):  # noqa: PTH208
-        if mine.exists():
-            return None
-        assert time.perf_counter() < deadline, "no batch is committed: " + job.log[-3000:]
-    moment = time.perf_counter() + delay_s
-    while time.perf_counter() < moment:
-        pass
-    os.kill(job.jvm, signal.SIGSTOP)
-    try:
-        if mine.exists():
-            return None
-        write_elsewhere(table, seq)
-        return mine.read_bytes()
-    finally:
-        os.kill(job.jvm, signal.SIGCONT)
