@@ -9,7 +9,6 @@ from enum import StrEnum
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.connector.changelog import ROW_KIND
 from penstock.sql.maintain.relation import Item, Staged, column, unique_name
 from penstock.sql.maintain.source import Scope, StagedSource
 from penstock.sql.maintain.stages import Input
@@ -126,19 +125,7 @@ def _side(
 
 
 def _other_name(source: StagedSource) -> StagedSource:
-    """Give the rows under another name: a stage tells its inputs apart by it."""
-    rows = source.rows
-    query = exp.select(*(column(name) for name in rows.columns), column(ROW_KIND))
-    query = query.from_(exp.to_table(rows.name, quoted=True), copy=False)
-    copied = source.stages.stateless(
-        query,
-        (rows.name,),
-        columns=rows.columns,
-        key=rows.key,
-        constants=rows.constants,
-        like=rows,
-        inserts=rows.inserts,
-    )
+    copied = source.stages.renamed(source.rows)
     scope = {place: column(v.name, copied.name, v) for place, v in source.scope.items()}
     return StagedSource(stages=source.stages, rows=copied, scope=scope)
 

@@ -32,7 +32,7 @@ def combine(node: exp.SetOperation, left: Relation, right: Relation, stages: Sta
     if isinstance(node, exp.Union):
         rows = _union_all(one, two, stages)
         return distinct(rows, stages, node) if node.args.get("distinct") else rows
-    return _compared(node, one, _under(two, one, stages), stages)
+    return _compared(node, one, two if two.name != one.name else stages.renamed(two), stages)
 
 
 def _union_all(one: Staged, two: Staged, stages: StageList) -> Staged:
@@ -68,21 +68,6 @@ def _compared(node: exp.SetOperation, one: Staged, two: Staged, stages: StageLis
         key=one.columns if node.args.get("distinct") else None,
         mechanism=mechanism,
         origin=node,
-    )
-
-
-def _under(rows: Staged, other: Staged, stages: StageList) -> Staged:
-    """Give the rows under a name that is not `other`'s: a stage tells its inputs apart by it."""
-    if rows.name != other.name:
-        return rows
-    return stages.stateless(
-        _read(rows, rows.columns),
-        (rows.name,),
-        columns=rows.columns,
-        key=rows.key,
-        constants=rows.constants,
-        like=rows,
-        inserts=rows.inserts,
     )
 
 

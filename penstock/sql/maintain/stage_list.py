@@ -65,6 +65,19 @@ class StageList:
             self._known[text] = self._changes(query, replace(table, columns=names), node)
         return self._known[text]
 
+    def renamed(self, rows: Staged) -> Staged:
+        """Give the rows under another name: a stage tells its inputs apart by it."""
+        query = exp.select(*(column(name) for name in (*rows.columns, ROW_KIND)))
+        return self.stateless(
+            query.from_(exp.to_table(rows.name, quoted=True), copy=False),
+            (rows.name,),
+            columns=rows.columns,
+            key=rows.key,
+            constants=rows.constants,
+            like=rows,
+            inserts=rows.inserts,
+        )
+
     def stateless(
         self,
         query: exp.Query,
