@@ -109,12 +109,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A standalone Spark cluster of its own: a master and two workers of one core each."""
     from tests.spark_cluster import Cluster
 
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        cluster.start()
+    with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 
 import pyspark
 
@@ -22,6 +23,19 @@ class Cluster:
         self._hosts = hosts
         self._processes: list[subprocess.Popen[bytes]] = []
         self.url = ""
+
+    def __enter__(self) -> Self:
+        """Start it; what was started is stopped again where that fails."""
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it."""
+        self.stop()
 
     def start(self) -> None:
         """Start the master, wait for its address, start the workers, wait until they are registered."""

@@ -41,12 +41,9 @@ UNCHECKED = (
 @pytest.fixture
 def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster whose workers have an address each (Linux has the whole of 127/8)."""
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"), ("127.0.0.1", "127.0.0.2"))
-    try:
-        cluster.start()
+    hosts = ("127.0.0.1", "127.0.0.2")
+    with Cluster(tmp_path_factory.mktemp("cluster"), hosts) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 def kill(victims: list[int], draw: random.Random) -> None:
