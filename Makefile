@@ -66,7 +66,7 @@ docs: setup ## write the pages that are made from tables: docs/flink-compatibili
 	$(PY) -m penstock.sql.compatibility
 
 test-fast: setup ## tests that need neither a broker nor a JVM
-	$(BIN)/pytest -m "not broker and not spark and not simulation"
+	$(BIN)/pytest -m "not broker and not spark and not simulation and not faults"
 
 test: setup ## all tests, on a real broker, Spark and Delta
 	$(BIN)/pytest -m "not faults"

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
@@ -88,7 +89,7 @@ class KafkaAdmin(KafkaClient):
             ends = self._list_offsets(partitions, _LATEST, committed=committed)
             found = {}
             for partition, future in first.items():
-                low, high = _unless_gone(future), _unless_gone(ends[partition])
+                low, high = _answered(future), _answered(ends[partition])
                 if low is not None and high is not None:
                     found[partition] = LogBounds(
                         first=low.offset, end=high.offset, leader_epoch=high.leader_epoch
@@ -106,7 +107,7 @@ class KafkaAdmin(KafkaClient):
             futures = self._list_offsets(
                 partitions, OffsetSpec.for_timestamp(at_ms), committed=committed
             )
-            found = {partition: _unless_gone(future) for partition, future in futures.items()}
+            found = {partition: _answered(future) for partition, future in futures.items()}
             return {
                 p: result.offset
                 for p, result in found.items()
@@ -121,18 +122,27 @@ class KafkaAdmin(KafkaClient):
         """Look up a group's committed offsets, open transactions waited for; missing ones are absent."""
 
         def attempt() -> dict[TopicPartition, int]:
-            wanted = ConsumerGroupTopicPartitions(group, [ClientPartition(*p) for p in partitions])
-            futures = self.admin.list_consumer_group_offsets(
-                [wanted], require_stable=True, request_timeout=REQUEST_TIMEOUT_S
-            )
-            (answer,) = [future.result() for future in futures.values()]
-            return {
-                TopicPartition(p.topic, p.partition): p.offset
-                for p in answer.topic_partitions
-                if p.offset >= 0
-            }
+            found = self.group_answer(group, partitions)
+            return {TopicPartition(p.topic, p.partition): p.offset for p in found}
 
         return self.patiently(f"offsets of group '{group}'", attempt) if partitions else {}
+
+    def group_answer(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> list[ClientPartition]:
+        """Ask once for the partitions in which a group has committed, open transactions waited for.
+
+        Raises KafkaException, for the error of a single partition too: its offset looks like one never committed.
+        """
+        wanted = ConsumerGroupTopicPartitions(group, [ClientPartition(*p) for p in partitions])
+        futures = self.admin.list_consumer_group_offsets(
+            [wanted], require_stable=True, request_timeout=REQUEST_TIMEOUT_S
+        )
+        (answer,) = [future.result() for future in futures.values()]
+        for partition in answer.topic_partitions:
+            if partition.error is not None and partition.error.code() not in GONE:
+                raise KafkaException(partition.error)
+        return [partition for partition in answer.topic_partitions if partition.offset >= 0]
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> Future[Any]:
         """Send a group's offsets without waiting; the future ends within REQUEST_TIMEOUT_S."""
@@ -208,6 +218,17 @@ class KafkaAdmin(KafkaClient):
 def _topic_info(topic: Any) -> TopicInfo:
     numbers = sorted(partition.id for partition in topic.partitions)
     return TopicInfo(topic_id=str(topic.topic_id), partitions=tuple(numbers))
+
+
+def _answered(future: Future[Any]) -> Any:
+    """Give the answer for one partition, None where it is gone.
+
+    Where a connection broke in between, the client calls a partition answered that is not (librdkafka 2.16).
+    """
+    result = _unless_gone(future)
+    if result is not None and result.offset == OFFSET_INVALID:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))  # noqa: SLF001  a public code
+    return result
 
 
 def _unless_gone(future: Future[T]) -> T | None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Message,
@@ -65,15 +64,9 @@ class SinkAdmin(KafkaAdmin):
         """Look up what a group committed, open transactions waited for; missing ones are absent."""
 
         def attempt() -> dict[TopicPartition, Commit]:
-            wanted = ConsumerGroupTopicPartitions(group, [ClientPartition(*p) for p in partitions])
-            futures = self.admin.list_consumer_group_offsets(
-                [wanted], require_stable=True, request_timeout=REQUEST_TIMEOUT_S
-            )
-            (answer,) = [future.result() for future in futures.values()]
+            found = self.group_answer(group, partitions)
             return {
-                TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "")
-                for p in answer.topic_partitions
-                if p.offset >= 0
+                TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in found
             }
 
         return self.patiently(f"marker of group '{group}'", attempt)
