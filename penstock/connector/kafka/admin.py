@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from penstock.connector.kafka.client import DENIED, GONE, REQUEST_TIMEOUT_S, KafkaClient
 from penstock.connector.kafka.connection import Connection, LogBounds, TopicInfo
+from penstock.connector.kafka.group import GroupMember
 from penstock.connector.kafka.split import TopicPartition
 
 __all__ = ["KafkaAdmin"]
@@ -120,29 +121,13 @@ class KafkaAdmin(KafkaClient):
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """Look up a group's committed offsets, open transactions waited for; missing ones are absent."""
-
-        def attempt() -> dict[TopicPartition, int]:
-            found = self.group_answer(group, partitions)
-            return {TopicPartition(p.topic, p.partition): p.offset for p in found}
-
-        return self.patiently(f"offsets of group '{group}'", attempt) if partitions else {}
-
-    def group_answer(
-        self, group: str, partitions: Collection[TopicPartition]
-    ) -> list[ClientPartition]:
-        """Ask once for the partitions in which a group has committed, open transactions waited for.
-
-        Raises KafkaException, for the error of a single partition too: its offset looks like one never committed.
-        """
-        wanted = ConsumerGroupTopicPartitions(group, [ClientPartition(*p) for p in partitions])
-        futures = self.admin.list_consumer_group_offsets(
-            [wanted], require_stable=True, request_timeout=REQUEST_TIMEOUT_S
-        )
-        (answer,) = [future.result() for future in futures.values()]
-        for partition in answer.topic_partitions:
-            if partition.error is not None and partition.error.code() not in GONE:
-                raise KafkaException(partition.error)
-        return [partition for partition in answer.topic_partitions if partition.offset >= 0]
+        if not partitions:
+            return {}
+        with GroupMember(self.connection, group) as member:
+            found = self.patiently(
+                f"offsets of group '{group}'", lambda: member.committed(partitions)
+            )
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found}
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> Future[Any]:
         """Send a group's offsets without waiting; the future ends within REQUEST_TIMEOUT_S."""

@@ -36,8 +36,11 @@ class Broker:
     def list_offsets(self, wanted: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
         return {partition: self.next() for partition in wanted}
 
-    def list_consumer_group_offsets(self, _: Any, **__: Any) -> dict[str, Future[Any]]:
-        return {"group": self.next()}
+    def committed(self, _: Any, **__: Any) -> Any:
+        return self.next().result()
+
+    def close(self) -> None:
+        pass
 
     def poll(self, _: float) -> int:
         return 0
@@ -51,6 +54,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[KafkaAdmin, Br
         made = KafkaAdmin(Connection.of({"bootstrap.servers": "127.0.0.1:1"}))
         broker = Broker(iter(answers))
         monkeypatch.setattr(made, "admin", broker)
+        monkeypatch.setattr("penstock.connector.kafka.group.Consumer", lambda _: broker)
         return made, broker
 
     return make
@@ -60,9 +64,8 @@ def offset(value: int) -> SimpleNamespace:
     return SimpleNamespace(offset=value, leader_epoch=None)
 
 
-def group(value: int, error: KafkaError | None = None) -> SimpleNamespace:
-    partition = SimpleNamespace(topic="orders", partition=0, offset=value, metadata="", error=error)
-    return SimpleNamespace(topic_partitions=[partition])
+def group(value: int, error: KafkaError | None = None) -> list[SimpleNamespace]:
+    return [SimpleNamespace(topic="orders", partition=0, offset=value, metadata="", error=error)]
 
 
 def test_bounds_that_were_not_answered_are_asked_again(admin: Callable[..., Any]) -> None:

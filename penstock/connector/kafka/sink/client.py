@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import (
-    Consumer,
     KafkaError,
     KafkaException,
     Message,
@@ -27,6 +26,7 @@ from penstock.catalog.errors import BrokerUnavailableError, PenstockError, SinkE
 from penstock.connector.kafka.admin import KafkaAdmin
 from penstock.connector.kafka.client import DENIED, REQUEST_TIMEOUT_S, KafkaClient
 from penstock.connector.kafka.connection import Connection
+from penstock.connector.kafka.group import GroupMember
 from penstock.connector.kafka.split import TopicPartition
 
 __all__ = ["Commit", "RecordProducer", "SinkAdmin"]
@@ -42,6 +42,10 @@ DRAINED_RECORDS = 200_000
 """So much is handed to the client before all of it has to be with the broker: its queue never runs full."""
 
 POLL_S = 0.1
+
+SERVED_S = 0.01
+"""For one look at what befell the records. The client's own flush is of no use: where a fatal error has to be raised,
+it calls back with the exception set (confluent-kafka 2.16)."""
 
 _FENCED = {
     KafkaError._FENCED,  # noqa: SLF001  the client's own codes begin with an underscore
@@ -62,14 +66,11 @@ class SinkAdmin(KafkaAdmin):
         self, group: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, Commit]:
         """Look up what a group committed, open transactions waited for; missing ones are absent."""
-
-        def attempt() -> dict[TopicPartition, Commit]:
-            found = self.group_answer(group, partitions)
-            return {
-                TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in found
-            }
-
-        return self.patiently(f"marker of group '{group}'", attempt)
+        with GroupMember(self.connection, group) as member:
+            found = self.patiently(
+                f"marker of group '{group}'", lambda: member.committed(partitions)
+            )
+        return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in found}
 
     def broker_setting(self, name: str) -> str | None:
         """Look up a setting of any broker; None where it may not be seen."""
@@ -114,7 +115,7 @@ class RecordProducer(KafkaClient):
     def configuration(self) -> dict[str, Any]:
         """Give the client library's settings; only failures are reported, record by record."""
         settings = super().configuration()
-        # with it the client raises fatal errors out of whatever serves its callbacks, and calls the next one regardless
+        # what fails is told record by record, and fatal errors are raised
         del settings["error_cb"]
         return {
             **settings,
@@ -169,8 +170,8 @@ class RecordProducer(KafkaClient):
     def flush(self) -> None:
         """Wait until the broker has all records. Raises SinkError for the first that it did not take."""
         # the client gives up on a record by itself (message.timeout.ms), so this ends
-        while self._producer.flush(REQUEST_TIMEOUT_S) and not self._failed:
-            pass
+        while len(self._producer) and not self._failed:
+            self._serve(SERVED_S)
         self._queued_bytes = self._queued_records = 0
         if self._failed:
             raise self._refused(*self._failed[0])
@@ -179,7 +180,8 @@ class RecordProducer(KafkaClient):
         """Commit the transaction together with an offset of `group`."""
         offset, metadata = commit
         marker = [ClientPartition(place.topic, place.partition, offset, metadata)]
-        member = _member_of(group, self)
+        with GroupMember(self.connection, group) as consumer:
+            member = consumer.metadata
 
         def with_marker(timeout_s: float) -> None:
             self._producer.send_offsets_to_transaction(marker, member, timeout_s)
@@ -203,7 +205,14 @@ class RecordProducer(KafkaClient):
             self._queued_bytes, self._queued_records = size, records
         elif self._failed:
             raise self._refused(*self._failed[0])
-        self._producer.poll(0)
+        self._serve(0)
+
+    def _serve(self, wait_s: float) -> None:
+        """Let the client tell what befell the records, and note it."""
+        try:
+            self._producer.poll(wait_s)
+        except KafkaException as failure:  # a fatal error, which belongs to no record
+            self._failed.append((failure.args[0], ""))
 
     def _note_failure(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -255,6 +264,10 @@ class RecordProducer(KafkaClient):
         """Ask why the producer is of no use any more, by aborting its transaction; None where it is, or has none."""
         if "transactional.id" not in dict(self.connection.settings):
             return None
+        # nothing may be left that an abort would report, see SERVED_S
+        self._producer.purge()
+        while len(self._producer):
+            self._serve(SERVED_S)
         try:
             self._producer.abort_transaction(REQUEST_TIMEOUT_S)
         except KafkaException as failure:
@@ -284,15 +297,3 @@ class RecordProducer(KafkaClient):
         if error.code() in DENIED:
             return self.denied(error.str())
         return SinkError(f"{self._who}: {asked} failed: {why}")
-
-
-def _member_of(group: str, client: KafkaClient) -> Any:
-    """Make what stands for the group in a transaction: a consumer that never joins or asks."""
-    settings = {**dict(client.connection.settings), "group.id": group, "enable.auto.commit": False}
-    for name in ("transactional.id", "transaction.timeout.ms"):
-        settings.pop(name, None)
-    consumer = Consumer({**settings, "logger": client.configuration()["logger"]})
-    try:
-        return consumer.consumer_group_metadata()
-    finally:
-        consumer.close()
