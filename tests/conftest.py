@@ -1,4 +1,4 @@
-"""What tests share: one real Kafka broker and one Spark with Delta a run, both started when first asked for.
+"""What tests share: a real Kafka broker, a Spark with Delta, a PostgreSQL server, each started when first asked for.
 
 A test that asks for `kafka` or `topic` is marked `broker`, one that asks for `spark` is marked `spark`.
 Pure tests run first, so that a simple mistake shows before a JVM has started.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.kafka_server import KafkaServer
+    from tests.postgres_server import PostgresServer
     from tests.spark_cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,6 +59,19 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
 def topic(kafka: KafkaServer) -> Callable[..., str]:
     """Makes topics with new names, as in `topic(partitions=4, **{"cleanup.policy": "compact"})`."""
     return kafka.create_topic
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """The run's PostgreSQL; a test that asks is skipped where the server or its driver is not installed."""
+    from tests.postgres_server import programs, running
+
+    found = programs()
+    if found is None:
+        pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'penstock[jdbc]'")
+    with running(found) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

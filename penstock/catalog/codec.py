@@ -53,7 +53,12 @@ def table_to_json(value: Table | View) -> dict[str, Any]:
                 "materialization": materialization_to_json(value.materialization),
             }
         case View():
-            return base | {"kind": "view", "query": value.query, "columns": list(value.columns)}
+            return base | {
+                "kind": "view",
+                "query": value.query,
+                "columns": list(value.columns),
+                "column_comments": list(value.column_comments),
+            }
     assert_never(value)
 
 
@@ -69,6 +74,7 @@ def table_from_json(value: Mapping[str, Any]) -> Table | View:
             columns=tuple(value["columns"]),
             comment=value["comment"],
             temporary=value["temporary"],
+            column_comments=tuple(value.get("column_comments", ())),  # older ones have none
         )
     return Table(
         identifier=identifier,

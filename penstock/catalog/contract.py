@@ -11,8 +11,10 @@ from penstock.catalog.descriptor import (
     DatabaseDescriptor,
 )
 from penstock.catalog.function_store import FunctionStore
+from penstock.catalog.history import Change
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.lease import Claim, Lease, Owner
+from penstock.catalog.secret_store import SecretStore
 from penstock.catalog.table import Table, View
 
 __all__ = [
@@ -31,6 +33,10 @@ class Catalog(Protocol):
 
     Tables and views share one space of names. A change is there as a whole or not at all, and a change that
     another process made is seen by the next call. Every method raises CatalogError when the store cannot be used.
+
+    What a store gives carries a `version`, which grows with each change of the name and is no part of its value; None
+    where nothing is stored. A `replace` is refused when the stored version is another than that of `before`, and so is
+    a `create` with `replace` of what was made of another version.
     """
 
     @property
@@ -44,6 +50,10 @@ class Catalog(Protocol):
     @property
     def functions(self) -> FunctionStore:
         """The functions that users have registered."""
+
+    @property
+    def secrets(self) -> SecretStore:
+        """What options refer to by `${secret:name}`."""
 
     def catalogs(self) -> list[CatalogDescriptor]:
         """List the catalogs, sorted by name; the default one is always there."""
@@ -62,6 +72,14 @@ class Catalog(Protocol):
 
     def get(self, identifier: Identifier) -> Table | View:
         """Give a definition. Raises UnknownObjectError with the nearest name."""
+
+    def history(
+        self, name: Identifier | tuple[str, ...] | None = None, *, limit: int | None = None
+    ) -> list[Change]:
+        """List the changes of what has, or had, a name (None: all changes), the newest first; at most `limit`.
+
+        A database is named by its catalog and itself, a catalog by itself.
+        """
 
     def create(
         self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False

@@ -5,21 +5,31 @@ Knows nothing of definitions and leases. SQLite by default, PostgreSQL for teams
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC
+from datetime import UTC, datetime
+from pathlib import Path
 from threading import RLock
+from typing import TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, func, select
+from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
 
-from penstock.catalog import sqlite_file
+from penstock.catalog import postgres, sqlite_file
 from penstock.catalog.errors import CatalogError, ConfigError
-from penstock.catalog.migrations import MIGRATIONS, is_foreign, migrate, version_of
+from penstock.catalog.migrations import HEAD, version_of
 
-__all__ = ["Database", "now_ms"]
+__all__ = ["ATTEMPTS", "Database", "now_ms", "stored_version"]
+
+T = TypeVar("T")
+
+ATTEMPTS = 10
+"""How often a step is done before other processes are said to be in its way."""
+
+STORED_VERSION = "penstock_stored_version"
+"""Execution option of a connection: the version of the store that it is to."""
 
 
 class Database:
@@ -39,12 +49,22 @@ class Database:
         in_memory = self._is_sqlite and self._file is None
         # a database in memory is one connection, which threads take in turns
         self._turn: AbstractContextManager[object] = RLock() if in_memory else nullcontext()
-        self._engine = self._open()
+        self._engine = (
+            sqlite_file.open_engine(self._url)
+            if self._is_sqlite
+            else postgres.open_engine(self._url, self.location)
+        )
+        self._process = os.getpid()
 
     @property
     def location(self) -> str:
         """Where the catalog is: the file, or the URL without a password."""
         return str(self._file or self._url.render_as_string(hide_password=True))
+
+    @property
+    def file(self) -> Path | None:
+        """The file of a SQLite catalog; None for another database, and for one in memory."""
+        return self._file
 
     @contextmanager
     def reading(self, *, since: int = 1) -> Iterator[Connection | None]:
@@ -55,64 +75,73 @@ class Database:
         if self._file is not None and not self._file.exists():
             yield None
             return
-        with self._turn, self._explained(), self._engine.begin() as connection:
-            yield connection if self._version(connection) >= since else None
+        with self._turn, self._explained(), self._opened().connect() as connection:
+            version = version_of(connection)
+            connection.execution_options(**{STORED_VERSION: version})
+            yield connection if version >= max(since, 1) else None
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self, *, queued: bool = False) -> Iterator[Connection]:
         """Open a transaction for writing, committed at the end; makes the store, or brings it up to date, first.
 
-        Lets IntegrityError pass: the caller knows what it means.
+        `queued`: no other one that is queued runs at once, as with SQLite's writers always. Lets IntegrityError pass:
+        the caller knows what it means.
         """
         with self._turn, self._explained():
             self._bring_up_to_date()
             with self._writer().begin() as connection:
+                if queued:
+                    self._queue_up(connection)
+                connection.execution_options(**{STORED_VERSION: HEAD})
                 yield connection
+
+    def change(self, step: Callable[[Connection], T], *, queued: bool = True) -> T:
+        """Do a step in a transaction for writing; again, up to ATTEMPTS times, while others are in the way."""
+        failure: BaseException | None = None
+        for _ in range(ATTEMPTS):
+            try:
+                with self.writing(queued=queued) as connection:
+                    return step(connection)
+            except (IntegrityError, _Passing) as error:
+                failure = error
+        raise CatalogError(
+            f"other processes were in the way {ATTEMPTS} times at the catalog {self.location}",
+            hint="nothing was changed; try again",
+        ) from failure
 
     def close(self) -> None:
         """Close what is open; the next call opens it again."""
         self._engine.dispose()
 
-    def _open(self) -> Engine:
-        if self._is_sqlite:
-            return sqlite_file.open_engine(self._url)
-        try:
-            return create_engine(self._url, poolclass=NullPool)
-        except ImportError as error:
-            raise ConfigError(
-                f"the catalog {self.location} needs the Python package {error.name!r}",
-                hint=f"pip install {error.name}",
-            ) from error
+    def _opened(self) -> Engine:
+        if self._process != os.getpid():
+            # after a fork: the parent goes on to use its connections
+            self._engine.dispose(close=False)
+            self._process = os.getpid()
+        return self._engine
 
     def _writer(self) -> Engine:
-        return self._engine.execution_options(**{sqlite_file.WRITES: True})
+        return self._opened().execution_options(**{sqlite_file.WRITES: True})
 
-    def _version(self, connection: Connection) -> int:
-        version = version_of(connection)
-        if version == 0 and self._is_sqlite and is_foreign(connection):
-            raise CatalogError(
-                f"{self.location} is a database of something else, not a Penstock catalog",
-                hint="name another file; this one was not changed",
-            )
-        return version
+    def _queue_up(self, connection: Connection) -> None:
+        if not self._is_sqlite:
+            postgres.queue_up(connection)
 
     def _bring_up_to_date(self) -> None:
         if self._file is not None and not self._file.exists():
             sqlite_file.create_file(self._file)
-        with self._engine.begin() as connection:
-            if self._version(connection) == len(MIGRATIONS):
+        with self._opened().connect() as connection:
+            if version_of(connection) == HEAD:
                 return
-        try:
-            with self._writer().connect() as connection:
-                with connection.begin():
-                    migrated = migrate(connection)
-                if migrated and self._file is not None:
-                    sqlite_file.write_ahead(connection, self._file)
-        except DBAPIError:
-            # where definitions of tables do not queue up, another process was first
-            with self._engine.begin() as connection:
-                if self._version(connection) != len(MIGRATIONS):
-                    raise
+        # loaded before others have to wait for the transaction
+        from penstock.catalog.migrations.upgrade import migrate
+
+        with self._writer().connect() as connection:
+            with connection.begin():
+                self._queue_up(connection)
+                migrated = migrate(connection)
+            if migrated and self._file is not None:
+                sqlite_file.write_ahead(connection, self._file)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -123,19 +152,44 @@ class Database:
         except SQLAlchemyError as error:
             # the statement and its values stay out: values are definitions, which may hold secrets
             cause = error.orig if isinstance(error, DBAPIError) else error
-            raise CatalogError(
+            kind = (
+                _Passing if isinstance(error, DBAPIError) and postgres.is_passing(error) else None
+            )
+            raise (kind or CatalogError)(
                 f"the catalog {self.location} cannot be used: {' '.join(str(cause).split())}",
-                hint="another process held it for too long; try again"
-                if "locked" in str(cause)
-                else "mend it, or name another with --catalog or PENSTOCK_CATALOG; nothing was changed",
+                hint=self._hint(error),
             ) from error
+
+    def _hint(self, error: SQLAlchemyError) -> str:
+        if isinstance(error, DBAPIError):
+            if "locked" in str(error.orig) or postgres.is_lock_timeout(error):
+                return "another process held it for too long; try again"
+            if not self._is_sqlite and postgres.is_away(error):
+                return "start the server, or correct the URL in --catalog or PENSTOCK_CATALOG"
+        return "mend it, or name another with --catalog or PENSTOCK_CATALOG; nothing was changed"
+
+
+class _Passing(CatalogError):
+    """A transaction failed because of another one: the next attempt may succeed."""
+
+
+def stored_version(connection: Connection) -> int:
+    """Give the version of the store that a connection of `Database` is to."""
+    version: int = connection.get_execution_options()[STORED_VERSION]
+    return version
 
 
 def now_ms(connection: Connection) -> int:
-    """Read the database's clock in epoch ms, to the second: the one clock that all runners share."""
-    now = connection.scalar(select(func.current_timestamp()))
+    """Read the database's clock in epoch ms: the one clock that all runners share."""
+    if connection.dialect.name == "sqlite":
+        # its CURRENT_TIMESTAMP has no fraction of a second
+        text = connection.scalar(select(func.strftime("%Y-%m-%d %H:%M:%f", "now")))
+        return round(datetime.fromisoformat(str(text)).replace(tzinfo=UTC).timestamp() * 1000)
+    # the time of now: CURRENT_TIMESTAMP is the transaction's beginning there
+    now = connection.scalar(select(func.clock_timestamp()))
     assert now is not None, "a clock always answers"
-    return int((now.replace(tzinfo=UTC) if now.tzinfo is None else now).timestamp() * 1000)
+    moment: datetime = now
+    return round(moment.timestamp() * 1000)
 
 
 def _checked(url: str) -> URL:
@@ -147,6 +201,6 @@ def _checked(url: str) -> URL:
         # the text itself may hold a password, so only its beginning is shown
         raise ConfigError(
             f"{url.partition(':')[0]!r}... is not the URL of a catalog",
-            hint="such as sqlite:///.penstock/catalog.db or postgresql+psycopg://user@host/database",
+            hint="such as sqlite:///.penstock/catalog.db or postgresql://user@host/database",
         )
     return parsed

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from penstock.catalog.secret_mask import without_secrets
+
 __all__ = [
     "BadRecordError",
     "BrokerUnavailableError",
@@ -89,9 +91,11 @@ class PenstockError(Exception):
     code: ClassVar[str] = "PEN-9000"
 
     def __init__(self, message: str, *, hint: str | None = None, span: Span | None = None) -> None:
+        # what passes through from clients, drivers and Java may repeat what they were given
+        message = without_secrets(message)
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = hint if hint is None else without_secrets(hint)
         self.span = span
 
     def within(self, place: str) -> Self:

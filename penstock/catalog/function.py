@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -28,6 +28,7 @@ class Function:
 
     `code` is the name of a Java class, or the path `module.attribute` of something in Python; `jars` are paths that
     are added to the session first. `system`: a temporary one that needs no catalog and no database.
+    `version`: as in `contract.Catalog`.
     """
 
     identifier: Identifier
@@ -36,6 +37,7 @@ class Function:
     jars: tuple[str, ...] = ()
     temporary: bool = False
     system: bool = False
+    version: int | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.code.strip():

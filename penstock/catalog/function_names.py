@@ -43,6 +43,11 @@ class FunctionNames:
         found |= {i.name: f for i, f in self._temporary.items() if (i.catalog, i.database) == place}
         return found | self._system
 
+    def listed(self) -> list[Function]:
+        """List the functions of all databases, temporary and system ones too."""
+        stored = {i: f for i, f in self._stored().items() if i not in self._temporary}
+        return [*stored.values(), *self._temporary.values(), *self._system.values()]
+
     def find(self, identifier: Identifier) -> Function:
         """Give the function of a name. Raises UnknownObjectError with the nearest name."""
         found = self.visible(identifier.catalog, identifier.database)
@@ -57,7 +62,11 @@ class FunctionNames:
         """Add a function. Raises ObjectExistsError."""
         identifier, temporary, system = function.identifier, function.temporary, function.system
         if self._own(identifier, temporary=temporary, system=system) is None:
-            self._put(function)
+            try:
+                self._put(function, before=None)
+            except ObjectExistsError:  # by another process since then
+                if not if_not_exists:
+                    raise
         elif not if_not_exists:
             kind = _kind(temporary=temporary, system=system)
             raise ObjectExistsError(
@@ -66,11 +75,13 @@ class FunctionNames:
             )
 
     def alter(self, function: Function, *, if_exists: bool = False) -> None:
-        """Give a function other code; its jars stay. Raises UnknownObjectError."""
+        """Give a function other code; its jars stay. Raises UnknownObjectError, and DefinitionError when it is
+        another's by then.
+        """
         identifier, temporary, system = function.identifier, function.temporary, function.system
         found = self._own(identifier, temporary=temporary, system=system)
         if found is not None:
-            self._put(replace(function, jars=found.jars))
+            self._put(replace(function, jars=found.jars), before=found)
         elif not if_exists:
             raise _missing(identifier, temporary=temporary, system=system)
 
@@ -89,8 +100,8 @@ class FunctionNames:
             del self._temporary[identifier]
         elif self._draft:
             self._changed[identifier] = None
-        else:
-            self._store().remove(identifier)
+        elif not self._store().remove(identifier) and not if_exists:
+            raise _missing(identifier, temporary=temporary, system=system)
 
     def _own(self, identifier: Identifier, *, temporary: bool, system: bool) -> Function | None:
         """Find what has this name among the functions of one kind."""
@@ -100,15 +111,15 @@ class FunctionNames:
             return self._temporary.get(identifier)
         return self._stored().get(identifier)
 
-    def _put(self, function: Function) -> None:
+    def _put(self, function: Function, *, before: Function | None) -> None:
         if function.system:
             self._system[function.name] = function
         elif function.temporary:
             self._temporary[function.identifier] = function
         elif self._draft:
-            self._changed[function.identifier] = function
+            self._changed[function.identifier] = replace(function, version=None)
         else:
-            self._store().put(function)
+            self._store().put(function, before=before)
 
     def _stored(self) -> dict[Identifier, Function]:
         found: dict[Identifier, Function | None] = {f.identifier: f for f in self._store().listed()}

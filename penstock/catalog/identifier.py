@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from penstock.catalog.errors import DefinitionError
 
-__all__ = ["Identifier", "name_clash", "parse_identifier", "quote"]
+__all__ = ["Identifier", "check_storable", "name_clash", "parse_identifier", "quote"]
+
+MAX_LENGTH = 255
+"""Characters of one part of a name that is kept in a database."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.\s]+)")
@@ -33,6 +36,18 @@ class Identifier:
 def quote(name: str) -> str:
     """Write a name as SQL: in backticks where it needs them."""
     return name if _PLAIN.match(name) else "`" + name.replace("`", "``") + "`"
+
+
+def check_storable(name: Iterable[str]) -> None:
+    """Refuse a name that a database cannot keep in its columns. Raises DefinitionError."""
+    for part in name:
+        if len(part) > MAX_LENGTH:
+            raise DefinitionError(
+                f"the name {part[:20]!r}... has {len(part)} characters",
+                hint=f"a name that the catalog keeps has at most {MAX_LENGTH}",
+            )
+        if "\0" in part:
+            raise DefinitionError(f"the name {part!r} has a character of code 0 in it")
 
 
 def name_clash(names: Iterable[str]) -> str | None:

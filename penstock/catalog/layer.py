@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from penstock.catalog.contract import Catalog, ObjectKind, kind_of
 from penstock.catalog.descriptor import (
@@ -14,6 +17,7 @@ from penstock.catalog.descriptor import (
 from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.existence import may_create, may_drop, may_rename, unknown_object
 from penstock.catalog.function_store import FunctionStore
+from penstock.catalog.history import Change, Word
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.lease import Claim, Lease, Owner
 from penstock.catalog.places import (
@@ -27,10 +31,16 @@ from penstock.catalog.places import (
     may_drop_catalog,
     may_drop_database,
 )
+from penstock.catalog.secret_store import SecretStore
 from penstock.catalog.snapshot import Snapshot
 from penstock.catalog.table import Table, View
 
 __all__ = ["Layer"]
+
+T = TypeVar("T", Table | View, CatalogDescriptor, DatabaseDescriptor)
+
+RECENT = 20
+"""Changes of a name among which the newest of a table or view is looked for: functions may have the same name."""
 
 
 class Layer:
@@ -53,12 +63,21 @@ class Layer:
         self.default_catalog = base.default_catalog
         self.default_database = base.default_database
 
+    def overlay(self) -> Layer:
+        """Make a draft over this catalog, whose changes stay in it."""
+        return Layer(self, draft=True)
+
     # --- what is there ---
 
     @property
     def functions(self) -> FunctionStore:
         """The functions that users have registered; drafts of them are `function_names.py`'s."""
         return self._base.functions
+
+    @property
+    def secrets(self) -> SecretStore:
+        """What options refer to by `${secret:name}`; drafts of them are a namespace's."""
+        return self._base.secrets
 
     def catalogs(self) -> list[CatalogDescriptor]:
         """List the catalogs, sorted by name."""
@@ -109,6 +128,15 @@ class Layer:
             raise unknown_object(identifier, (*self.tables(), *self.views()))
         return found
 
+    def history(
+        self, name: Identifier | tuple[str, ...] | None = None, *, limit: int | None = None
+    ) -> list[Change]:
+        """List the changes of what has, or had, a name (None: all changes), the newest first; at most `limit`.
+
+        What changed here, in a draft or in memory, has no history.
+        """
+        return self._base.history(name, limit=limit)
+
     # --- definitions ---
 
     def create(
@@ -121,7 +149,7 @@ class Layer:
         check_place(obj.identifier, self)
         found = self._kind(obj.identifier)
         if may_create(obj, found, if_not_exists=if_not_exists, replace=replace):
-            self._objects[obj.identifier] = obj
+            self._objects[obj.identifier] = _unstored(obj)
 
     def replace(self, before: Table | View, after: Table | View) -> None:
         """Change a definition, its name too if `after` has another."""
@@ -130,11 +158,12 @@ class Layer:
             return
         check_place(after.identifier, self)
         what = f"the {kind_of(before)} {before.identifier}"
-        check_unchanged(what, self.get(before.identifier), before)
+        last = partial(self._last_change, before.identifier)
+        check_unchanged(what, self.get(before.identifier), before, last=last)
         if after.identifier != before.identifier:
             may_rename(after, self._kind(after.identifier))
         self._objects[before.identifier] = None
-        self._objects[after.identifier] = after
+        self._objects[after.identifier] = _unstored(after)
 
     def drop(self, identifier: Identifier, *, kind: ObjectKind, if_exists: bool = False) -> None:
         """Remove a definition. Raises UnknownObjectError."""
@@ -168,11 +197,13 @@ class Layer:
             self._base.replace_catalog(before, after)
             return
         check_replaced_catalog(before, after)
-        check_unchanged(f"the catalog {before.name!r}", find_catalog(before.name, self), before)
+        found = find_catalog(before.name, self)
+        last = partial(self._last_change, (before.name,))
+        check_unchanged(f"the catalog {before.name!r}", found, before, last=last)
         if before.name in self._catalogs:
-            self._catalogs[before.name] = after
+            self._catalogs[before.name] = _unstored(after)
         else:
-            self._described[before.name] = after
+            self._described[before.name] = _unstored(after)
 
     def drop_catalog(self, name: str, *, if_exists: bool = False) -> None:
         """Remove a catalog that holds nothing. Raises UnknownObjectError, DefinitionError."""
@@ -203,8 +234,9 @@ class Layer:
             self._base.replace_database(before, after)
             return
         found = self.database(before.catalog, before.name)
-        check_unchanged(f"the database {before.name!r}", found, before)
-        self._databases[after.catalog, after.name] = after
+        last = partial(self._last_change, (before.catalog, before.name))
+        check_unchanged(f"the database {before.name!r}", found, before, last=last)
+        self._databases[after.catalog, after.name] = _unstored(after)
 
     def drop_database(
         self, catalog: str, name: str, *, if_exists: bool = False, cascade: bool = False
@@ -255,6 +287,11 @@ class Layer:
         """What is below, for reading."""
         return self._below or self._base
 
+    def _last_change(self, name: Identifier | tuple[str, ...]) -> Change | None:
+        """The newest change that was stored: what another process did since something was read."""
+        found = self._base.history(name, limit=RECENT)
+        return next((c for c in found if c.kind is not Word.FUNCTION), None)
+
     def _keeps(self, catalog: str) -> bool:
         """Whether changes in a catalog stay here."""
         return self._draft or self._catalogs.get(catalog) is not None
@@ -288,5 +325,12 @@ class Layer:
             and database in (None, i.database)
             and catalog in (None, i.catalog)
         }
+        if not self._objects and not self._catalogs:
+            return list(base)
         below = {i for i in base if i.catalog not in self._catalogs} - self._objects.keys()
         return sorted(below | added)
+
+
+def _unstored(value: T) -> T:
+    """Take from a definition that was made of a stored one the version of that."""
+    return value if value.version is None else replace(value, version=None)

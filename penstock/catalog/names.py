@@ -9,8 +9,10 @@ from penstock.catalog.errors import DefinitionError, UnknownObjectError
 from penstock.catalog.existence import may_create, may_rename, unknown_object
 from penstock.catalog.function_names import FunctionNames
 from penstock.catalog.identifier import Identifier
+from penstock.catalog.information_schema import refuse_change
 from penstock.catalog.layer import Layer
 from penstock.catalog.places import check_place, check_unchanged, find_catalog, find_database
+from penstock.catalog.secret_store import DraftSecrets, SecretStore
 from penstock.catalog.table import Table, View
 
 __all__ = ["Namespace"]
@@ -20,13 +22,17 @@ class Namespace:
     """Resolves names as Flink does: temporary objects hide permanent ones of the same name. Not for many threads."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self.catalog: Catalog = (
-            catalog if isinstance(catalog, Layer) else Layer(catalog, draft=False)
-        )
+        self.catalog = catalog if isinstance(catalog, Layer) else Layer(catalog, draft=False)
         self.current_catalog = catalog.default_catalog
         self.current_database = catalog.default_database
         self._temporary: dict[Identifier, Table | View] = {}
         self.functions = FunctionNames(lambda: catalog.functions)
+        self._drafted_secrets: DraftSecrets | None = None
+
+    @property
+    def secrets(self) -> SecretStore:
+        """What options refer to by `${secret:name}`: the catalog's, and drafts over them."""
+        return self._drafted_secrets or self.catalog.secrets
 
     def resolve(self, parts: Sequence[str]) -> Identifier:
         """Complete `name`, `database.name` or `catalog.database.name`. Whether it exists is not asked."""
@@ -48,7 +54,12 @@ class Namespace:
             return self.catalog.get(identifier)
         except UnknownObjectError:
             check_place(identifier, self.catalog)
-            known = (*self._temporary, *self.catalog.tables(), *self.catalog.views())
+            place = (identifier.database, identifier.catalog)
+            known = (
+                *self._temporary,
+                *self.catalog.tables(*place),
+                *self.catalog.views(*place),
+            )
             raise unknown_object(identifier, known) from None
 
     def catalogs(self) -> list[str]:
@@ -102,6 +113,7 @@ class Namespace:
         if not obj.temporary:
             self.catalog.create(obj, if_not_exists=if_not_exists, replace=replace)
             return
+        refuse_change(obj.identifier)
         found = self._temporary.get(obj.identifier)
         if may_create(
             obj,
@@ -153,10 +165,11 @@ class Namespace:
 
     def overlay(self) -> Namespace:
         """Make a draft of this namespace: definitions may be tried on it without touching the store."""
-        draft = Namespace(Layer(self.catalog, draft=True))
+        draft = Namespace(self.catalog.overlay())
         draft.current_catalog, draft.current_database = self.current_catalog, self.current_database
         draft._temporary = dict(self._temporary)
         draft.functions = self.functions.overlay()
+        draft._drafted_secrets = DraftSecrets(lambda: self.secrets)
         return draft
 
     def _known(self, catalog: str | None, database: str | None) -> tuple[str, str]:
@@ -178,6 +191,8 @@ class Namespace:
         here = {
             i: kind_of(o) for i, o in self._temporary.items() if (i.catalog, i.database) == place
         }
+        if not here:
+            return list(permanent)
         return sorted(
             {i for i in permanent if i not in here} | {i for i, k in here.items() if k == kind}
         )

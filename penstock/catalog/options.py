@@ -6,6 +6,7 @@ Checks and messages follow Flink's FactoryUtil: missing required options first, 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -14,6 +15,13 @@ from itertools import pairwise
 from typing import Any, Generic, TypeVar, cast
 
 from penstock.catalog.errors import OptionError, did_you_mean
+from penstock.catalog.references import (
+    check_references,
+    holds_only_references,
+    holds_reference,
+    shown_references,
+)
+from penstock.catalog.secret_mask import REDACTED
 
 __all__ = [
     "BOOLEAN",
@@ -37,7 +45,6 @@ __all__ = [
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-REDACTED = "******"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +146,7 @@ def enum_type(*values: str) -> OptionType[str]:
 class Option(Generic[T_co]):
     """One option. `aliases` are older keys that are still read; `secret` values are never shown.
 
+    `references`: the value may hold some (`references.py`); whoever connects with it has to reveal it.
     An option that may be absent is an `Option[T | None]` with the default None.
     """
 
@@ -149,6 +157,7 @@ class Option(Generic[T_co]):
     required: bool = False
     aliases: tuple[str, ...] = ()
     secret: bool = False
+    references: bool = False
 
 
 def optional(type_: OptionType[Any], key: str, doc: str) -> Option[Any]:
@@ -158,10 +167,14 @@ def optional(type_: OptionType[Any], key: str, doc: str) -> Option[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixOption:
-    """All options that begin with `prefix`, passed on as they are."""
+    """All options that begin with `prefix`, passed on as they are.
+
+    `references` are names behind the prefix whose values may hold some, as with `Option`.
+    """
 
     prefix: str
     doc: str
+    references: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,26 +225,30 @@ def resolve(
         for key in (option.key, *option.aliases)
     }
     prefixes = tuple(option.prefix for option in known if isinstance(option, PrefixOption))
-    _check_required(options, known, owner)
+    prefixes_or_none = prefixes or ("\0",)
+    unknown = [k for k in options if k not in by_key and not k.startswith(prefixes_or_none)]
+    _check_required(options, known, unknown, owner)
     values: dict[str, Any] = {}
     passed_on: dict[str, str] = {}
-    unknown: list[str] = []
     for key, text in options.items():
         option = by_key.get(key)
+        _check_references(key, text, known, owner)
         if option is not None:
             values[option.key] = _parse(option, key, text, owner)
-        elif key.startswith(prefixes or ("\0",)):
+        elif key.startswith(prefixes_or_none):
             passed_on[key] = text
-        else:
-            unknown.append(key)
     if unknown:
         raise _unknown(unknown, known, owner)
     return Resolved(values=values, passed_on=passed_on)
 
 
 def _check_required(
-    options: Mapping[str, str], known: Sequence[Option[Any] | PrefixOption], owner: str
+    options: Mapping[str, str],
+    known: Sequence[Option[Any] | PrefixOption],
+    unknown: Sequence[str],
+    owner: str,
 ) -> None:
+    """Check that all are there that have to be; one that is misspelt is said with the one that it stands for."""
     missing = sorted(
         option.key
         for option in known
@@ -239,10 +256,38 @@ def _check_required(
         and option.required
         and not {option.key, *option.aliases} & options.keys()
     )
-    if missing:
+    if not missing:
+        return
+    message = f"{owner}: one or more required options are missing: {', '.join(missing)}"
+    near = {key: hint for key in unknown if (hint := did_you_mean(key, missing))}
+    if near:
+        several = "s" if len(near) > 1 else ""
+        message += f"; unsupported option{several} {', '.join(map(repr, near))}"
+    rest = [key for key in missing if not any(repr(key) in hint for hint in near.values())]
+    added = ["add " + ", ".join(f"'{key}' = '...'" for key in rest)] if rest else []
+    raise OptionError(message, hint="; ".join([*near.values(), *added]))
+
+
+def _check_references(
+    key: str, text: str, known: Sequence[Option[Any] | PrefixOption], owner: str
+) -> None:
+    """Refuse references that nobody would reveal, and malformed ones. Raises OptionError."""
+    if "${" not in text:
+        return
+    taking: list[str] = []
+    for option in known:
+        match option:
+            case Option(references=True):
+                taking += [option.key, *option.aliases]
+            case PrefixOption():
+                taking += sorted(option.prefix + name for name in option.references)
+    if key in taking:
+        check_references(text, what=f"{owner}: option '{key}'")
+    elif holds_reference(text):
+        where = f"options that do: {', '.join(taking)}; " if taking else ""
         raise OptionError(
-            f"{owner}: one or more required options are missing: {', '.join(missing)}",
-            hint="add " + ", ".join(f"'{key}' = '...'" for key in missing),
+            f"{owner}: option '{key}' does not take references such as ${{env:NAME}}",
+            hint=f"{where}in a SQL file a template does it, {{{{ env_var('NAME') }}}}",
         )
 
 
@@ -265,10 +310,28 @@ def _unknown(
         option.key if isinstance(option, Option) else f"{option.prefix}*" for option in known
     )
     near = [did_you_mean(key, keys) for key in unknown]
+    hints = [hint for hint in near if hint]
+    if len(hints) < len(unknown):
+        hints.append(f"supported are: {', '.join(_in_short(keys))}")
     return OptionError(
         f"{owner}: unsupported option{'s' if len(unknown) > 1 else ''} {', '.join(repr(key) for key in unknown)}",
-        hint="; ".join([hint for hint in near if hint] + [f"supported are: {', '.join(keys)}"]),
+        hint="; ".join(hints),
     )
+
+
+def _in_short(keys: Sequence[str]) -> list[str]:
+    """List keys, those of a family as `scan.*`: a connector has fifty, and nobody reads a list of fifty."""
+    families = Counter(key.partition(".")[0] for key in keys if "." in key)
+    shown = {
+        f"{family}.*" if families[family] > FAMILY else key
+        for key in keys
+        for family in (key.partition(".")[0] if "." in key else "",)
+    }
+    return sorted(shown)
+
+
+FAMILY = 2
+"""Options with the same first word that are listed one by one."""
 
 
 # Flink's GlobalConfiguration list, and what Kafka clients and cloud file systems add to it
@@ -301,8 +364,14 @@ def is_secret(key: str) -> bool:
 
 
 def redact(options: Mapping[str, str]) -> dict[str, str]:
-    """Give the options with secret values as ******, and secrets inside other values (URLs, JAAS, PEM) too."""
-    return {
-        key: REDACTED if is_secret(key) else _VALUE.sub(REDACTED, value)
-        for key, value in options.items()
-    }
+    """Give the options with secret values as ******, and secrets inside other values (URLs, JAAS, PEM) too.
+
+    References tell nothing and are shown, where there is nothing beside them.
+    """
+    return {key: _redacted(key, shown_references(value)) for key, value in options.items()}
+
+
+def _redacted(key: str, value: str) -> str:
+    if holds_only_references(value):
+        return value
+    return REDACTED if is_secret(key) else _VALUE.sub(REDACTED, value)

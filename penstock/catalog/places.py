@@ -6,13 +6,14 @@ in nobody's reach.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from penstock.catalog.descriptor import (
     DEFAULT_CATALOG,
     DEFAULT_DATABASE,
     IN_MEMORY,
+    INFORMATION_SCHEMA,
     CatalogDescriptor,
     DatabaseDescriptor,
 )
@@ -27,6 +28,7 @@ from penstock.catalog.identifier import Identifier, quote
 
 __all__ = [
     "Places",
+    "changed_meanwhile",
     "check_place",
     "check_replaced_catalog",
     "check_unchanged",
@@ -38,7 +40,6 @@ __all__ = [
     "may_drop_database",
 ]
 
-T = TypeVar("T")
 SHOWN = 5
 """Names of objects that an error lists."""
 
@@ -59,6 +60,14 @@ class Places(Protocol):
         """List the views of a database or catalog."""
 
 
+class Versioned(Protocol):
+    """A definition that may know which version of it was read (`contract.Catalog`)."""
+
+    @property
+    def version(self) -> int | None:
+        """The version; None where it is not known."""
+
+
 def find_catalog(name: str, places: Places) -> CatalogDescriptor:
     """Give a catalog. Raises UnknownObjectError with the nearest name."""
     known = {catalog.name: catalog for catalog in places.catalogs()}
@@ -71,8 +80,8 @@ def find_catalog(name: str, places: Places) -> CatalogDescriptor:
 def find_database(catalog: str, name: str, places: Places) -> None:
     """Check that a database exists. Raises UnknownObjectError with the nearest name."""
     known = places.databases(catalog)
-    if name not in known:
-        hint = did_you_mean(name, known) or _known(known)
+    if name not in known and name != INFORMATION_SCHEMA:
+        hint = did_you_mean(name, (*known, INFORMATION_SCHEMA)) or _known(known)
         place = "" if catalog == DEFAULT_CATALOG else f" in the catalog {catalog!r}"
         raise UnknownObjectError(f"there is no database {name!r}{place}", hint=hint)
 
@@ -161,12 +170,34 @@ def may_drop_database(
     return True
 
 
-def check_unchanged(what: str, found: T, before: T) -> None:
-    """Refuse a change of what is no longer as it was read. Raises DefinitionError."""
-    if found != before:
-        raise DefinitionError(
-            f"{what} was changed by somebody else meanwhile", hint="look at it, and try again"
-        )
+def check_unchanged(
+    what: str,
+    found: Versioned | None,
+    before: Versioned,
+    *,
+    last: Callable[[], object] | None = None,
+) -> None:
+    """Refuse a change of what is no longer as it was read: of another version, or another value.
+
+    `last` tells of the newest change where there is a history. Raises DefinitionError.
+    """
+    now, then = None if found is None else found.version, before.version
+    if found != before or (None not in (now, then) and now != then):
+        raise changed_meanwhile(what, now, then, last)
+
+
+def changed_meanwhile(
+    what: str, now: int | None, then: int | None, last: Callable[[], object] | None
+) -> DefinitionError:
+    """Make the error for what is of the version `now`, and was of the version `then` when it was read."""
+    change = None if last is None else last()
+    details = "" if change is None else f": it was {change}"
+    if None not in (now, then) and now != then:
+        details += f" (it is version {now}, what was read is version {then})"
+    return DefinitionError(
+        f"{what} was changed by somebody else meanwhile{details}",
+        hint="look at it, and try again",
+    )
 
 
 def _known(names: Sequence[str]) -> str:

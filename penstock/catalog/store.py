@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection
 
-from penstock.catalog import lease_rows
-from penstock.catalog.codec import table_from_json, table_to_json
-from penstock.catalog.contract import DEFAULT_CATALOG, DEFAULT_DATABASE, ObjectKind, kind_of
+from penstock.catalog import history_rows, lease_rows
+from penstock.catalog.contract import DEFAULT_CATALOG, DEFAULT_DATABASE, ObjectKind
 from penstock.catalog.database import Database
 from penstock.catalog.descriptor import CatalogDescriptor, DatabaseDescriptor
-from penstock.catalog.errors import CatalogError
-from penstock.catalog.existence import may_create, may_drop, may_rename, unknown_object
+from penstock.catalog.existence import unknown_object
 from penstock.catalog.function_store import SqlFunctions
+from penstock.catalog.history import Change
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.lease import Claim, Lease, Owner
-from penstock.catalog.migrations import OBJECTS, PLACES_SINCE
-from penstock.catalog.place_rows import StoredPlaces, identifiers
+from penstock.catalog.migrations import PLACES_SINCE, VERSIONS_SINCE
+from penstock.catalog.object_rows import (
+    create_object,
+    drop_object,
+    find_object,
+    kind_in,
+    replace_object,
+)
+from penstock.catalog.place_rows import StoredPlaces
 from penstock.catalog.places import (
     check_place,
     check_replaced_catalog,
-    check_unchanged,
     may_create_catalog,
     may_create_database,
     may_drop_catalog,
     may_drop_database,
 )
+from penstock.catalog.secret_store import SqlSecrets
 from penstock.catalog.table import Table, View
 
 __all__ = ["SqlCatalog"]
@@ -46,9 +50,11 @@ class SqlCatalog:
     default_catalog = DEFAULT_CATALOG
     default_database = DEFAULT_DATABASE
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, secret_key_file: Path | None = None) -> None:
+        """`secret_key_file`: the keys of secrets, where the environment names none; None is beside a local file."""
         self._database = Database(url)
         self.functions = SqlFunctions(self._database)
+        self.secrets = SqlSecrets(self._database, secret_key_file)
 
     @property
     def location(self) -> str:
@@ -85,10 +91,16 @@ class SqlCatalog:
         with self._database.reading() as connection:
             if connection is None:
                 raise unknown_object(identifier, ())
-            text = connection.scalar(select(OBJECTS.c.definition).where(*_is(identifier)))
-            if text is None:
-                raise unknown_object(identifier, identifiers(connection))
-        return self._decoded(identifier, text)
+            return find_object(connection, identifier, self.location)
+
+    def history(
+        self, name: Identifier | tuple[str, ...] | None = None, *, limit: int | None = None
+    ) -> list[Change]:
+        """List the changes of what has, or had, a name (None: all changes), the newest first; at most `limit`."""
+        if isinstance(name, Identifier):
+            name = (name.catalog, name.database, name.name)
+        with self._database.reading(since=VERSIONS_SINCE) as connection:
+            return [] if connection is None else history_rows.changes(connection, name, limit)
 
     def create(
         self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False
@@ -99,13 +111,8 @@ class SqlCatalog:
             check_place(obj.identifier, places)  # before a store is made for nothing
 
         def write(connection: Connection, places: StoredPlaces) -> None:
-            _check_target(obj.identifier, places)
-            found = _kind(connection, obj.identifier)
-            if may_create(obj, found, if_not_exists=if_not_exists, replace=replace):
-                if found is not None:
-                    connection.execute(delete(OBJECTS).where(*_is(obj.identifier)))
-                # what another process has created since then is in the way, not replaced
-                connection.execute(insert(OBJECTS).values(_row(obj)))
+            check_place(obj.identifier, places)
+            create_object(connection, obj, if_not_exists=if_not_exists, replace=replace)
 
         self._write(write)
 
@@ -114,34 +121,20 @@ class SqlCatalog:
         assert not after.temporary, "temporary objects live in a namespace"
 
         def write(connection: Connection, places: StoredPlaces) -> None:
-            _check_target(after.identifier, places)
-            wanted = select(OBJECTS.c.definition).where(*_is(before.identifier))
-            text = connection.scalar(wanted.with_for_update())
-            if text is None:
-                raise unknown_object(before.identifier, identifiers(connection))
-            found = self._decoded(before.identifier, text)
-            check_unchanged(f"the {kind_of(before)} {before.identifier}", found, before)
-            if after.identifier != before.identifier:
-                may_rename(after, _kind(connection, after.identifier))
-            connection.execute(delete(OBJECTS).where(*_is(before.identifier)))
-            connection.execute(insert(OBJECTS).values(_row(after)))
+            check_place(after.identifier, places)
+            replace_object(connection, before, after, self.location)
 
         self._write(write)
 
     def drop(self, identifier: Identifier, *, kind: ObjectKind, if_exists: bool = False) -> None:
         """Remove a definition; what the table's connector holds stays. Raises UnknownObjectError."""
-        if not self._exists(identifier) and if_exists:
+        if if_exists and not self._exists(identifier):
             return
-        with self._database.writing() as connection:
-            found = _kind(connection, identifier)
-            if may_drop(
-                identifier,
-                kind,
-                found,
-                if_exists=if_exists,
-                known=lambda: identifiers(connection),
-            ):
-                connection.execute(delete(OBJECTS).where(*_is(identifier)))
+
+        def write(connection: Connection, _: StoredPlaces) -> None:
+            drop_object(connection, identifier, kind, if_exists=if_exists)
+
+        self._write(write)
 
     def create_catalog(self, new: CatalogDescriptor, *, if_not_exists: bool = False) -> None:
         """Add a catalog. Raises ObjectExistsError."""
@@ -164,8 +157,6 @@ class SqlCatalog:
                 return
 
         def write(_: Connection, places: StoredPlaces) -> None:
-            for database in places.databases(name):
-                places.lock(name, database)
             if may_drop_catalog(name, places, if_exists=if_exists):
                 places.delete_catalog(name)
 
@@ -196,7 +187,6 @@ class SqlCatalog:
                 return
 
         def write(_: Connection, places: StoredPlaces) -> None:
-            places.lock(catalog, name)
             if may_drop_database(catalog, name, places, if_exists=if_exists, cascade=cascade):
                 places.delete_database(catalog, name)
 
@@ -204,12 +194,9 @@ class SqlCatalog:
 
     def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
         """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
-        try:
-            with self._database.writing() as connection:
-                return lease_rows.acquire(connection, pipeline, owner)
-        except IntegrityError:
-            with self._database.writing() as connection:
-                return lease_rows.acquire(connection, pipeline, owner)
+        return self._database.change(
+            lambda connection: lease_rows.acquire(connection, pipeline, owner), queued=False
+        )
 
     def renew(self, lease: Lease) -> None:
         """Say that the holder lives. Raises PipelineLockedError when the lease is lost."""
@@ -228,8 +215,9 @@ class SqlCatalog:
 
     def request_stop(self, pipeline: str) -> Claim | None:
         """Ask the runner of a pipeline to end; it finds out when it renews its lease. None where there is none."""
-        with self._database.writing() as connection:
-            return lease_rows.request_stop(connection, pipeline)
+        return self._database.change(
+            lambda connection: lease_rows.request_stop(connection, pipeline), queued=False
+        )
 
     def is_asked_to_stop(self, lease: Lease) -> bool:
         """Tell whether somebody asked for the end of the run that holds `lease`."""
@@ -241,57 +229,16 @@ class SqlCatalog:
         self._database.close()
 
     def _write(self, step: Callable[[Connection, StoredPlaces], None]) -> None:
-        """Do a step in a transaction; once more where another process was in the way, which is seen then."""
-        try:
-            with self._database.writing() as connection:
-                step(connection, StoredPlaces(connection=connection))
-        except IntegrityError:
-            with self._database.writing() as connection:
-                step(connection, StoredPlaces(connection=connection))
+        """Change definitions in a transaction: no other process does, or it is all done again."""
+        self._database.change(
+            lambda connection: step(connection, StoredPlaces(connection=connection))
+        )
 
     @contextmanager
     def _places(self) -> Iterator[StoredPlaces]:
         with self._database.reading(since=PLACES_SINCE) as connection:
             yield StoredPlaces(connection=connection)
 
-    def _decoded(self, identifier: Identifier, text: str) -> Table | View:
-        try:
-            return table_from_json(json.loads(text))
-        except (ValueError, KeyError, TypeError) as error:
-            raise CatalogError(
-                f"the catalog {self.location} holds a definition of {identifier} that cannot be read",
-                hint=f"drop it and create it again, or restore the catalog ({type(error).__name__}: {error})",
-            ) from error
-
     def _exists(self, identifier: Identifier) -> bool:
         with self._database.reading() as connection:
-            return connection is not None and _kind(connection, identifier) is not None
-
-
-def _check_target(identifier: Identifier, places: StoredPlaces) -> None:
-    """Check the place of a definition, which then stays until the transaction ends. Raises UnknownObjectError."""
-    places.lock(identifier.catalog, identifier.database)
-    check_place(identifier, places)
-
-
-def _row(obj: Table | View) -> dict[str, Any]:
-    return {
-        "catalog_name": obj.identifier.catalog,
-        "database_name": obj.identifier.database,
-        "object_name": obj.identifier.name,
-        "kind": kind_of(obj),
-        "definition": json.dumps(table_to_json(obj), ensure_ascii=False),
-    }
-
-
-def _is(identifier: Identifier) -> tuple[ColumnElement[bool], ...]:
-    return (
-        OBJECTS.c.catalog_name == identifier.catalog,
-        OBJECTS.c.database_name == identifier.database,
-        OBJECTS.c.object_name == identifier.name,
-    )
-
-
-def _kind(connection: Connection, identifier: Identifier) -> ObjectKind | None:
-    kind: ObjectKind | None = connection.scalar(select(OBJECTS.c.kind).where(*_is(identifier)))
-    return kind
+            return connection is not None and kind_in(connection, identifier) is not None

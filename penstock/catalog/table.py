@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.catalog.distribution import Distribution
 from penstock.catalog.errors import DefinitionError, did_you_mean
@@ -16,7 +16,7 @@ __all__ = ["Table", "View"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table's definition. `options` are those of WITH, in their order."""
+    """A table's definition. `options` are those of WITH, in their order. `version`: as in `contract.Catalog`."""
 
     identifier: Identifier
     schema: Schema
@@ -26,6 +26,7 @@ class Table:
     temporary: bool = False
     distribution: Distribution | None = None
     materialization: Materialization | None = None
+    version: int | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         self._check_declared("PARTITIONED BY", self.partition_keys)
@@ -62,10 +63,20 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A view's definition. `query` is Flink SQL; `columns` rename its columns where they are given."""
+    """A view's definition. `query` is Flink SQL; `columns` rename its columns where they are given.
+
+    `column_comments` are as many as `columns`, or none. `version`: as in `contract.Catalog`.
+    """
 
     identifier: Identifier
     query: str
     columns: tuple[str, ...] = ()
     comment: str | None = None
     temporary: bool = False
+    version: int | None = field(default=None, compare=False, repr=False)
+    column_comments: tuple[str | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert not self.column_comments or len(self.column_comments) == len(self.columns), (
+            "a comment without a column"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.identifier import name_clash
@@ -321,6 +322,9 @@ LogicalType = (
 )
 
 
+@lru_cache(
+    maxsize=4096
+)  # a catalog has few spellings, and reading a table reads each of its columns
 def parse_type(text: str) -> LogicalType:
     """Read a type from its Flink spelling, all synonyms included. Raises DefinitionError."""
     from penstock.catalog.type_text import TypeParser  # it needs the values above

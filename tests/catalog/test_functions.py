@@ -25,9 +25,8 @@ def names(catalog: SqlCatalog) -> FunctionNames:
     return Namespace(catalog).functions
 
 
-def test_a_function_lives_as_long_as_its_kind_says() -> None:
+def test_a_function_lives_as_long_as_its_kind_says(catalog: SqlCatalog) -> None:
     """In the catalog for all sessions, or in one; a temporary one hides it, a system one both."""
-    catalog = SqlCatalog("sqlite://")
     session = names(catalog)
     session.create(function("m.stored"))
     session.create(function("m.temporary", temporary=True))
@@ -40,9 +39,8 @@ def test_a_function_lives_as_long_as_its_kind_says() -> None:
     assert names(catalog).visible(*HERE)["f"] == function("m.stored")
 
 
-def test_a_draft_changes_nothing() -> None:
+def test_a_draft_changes_nothing(catalog: SqlCatalog) -> None:
     """Statements are tried on drafts, which know what was tried before."""
-    catalog = SqlCatalog("sqlite://")
     session = names(catalog)
     session.create(function("m.g", name="g"))
     draft = session.overlay()
@@ -53,9 +51,9 @@ def test_a_draft_changes_nothing() -> None:
     assert list(session.visible(*HERE)) == ["g"]
 
 
-def test_a_name_is_taken_once_and_has_to_be_there_to_go() -> None:
+def test_a_name_is_taken_once_and_has_to_be_there_to_go(catalog: SqlCatalog) -> None:
     """The nearest name is said."""
-    session = names(SqlCatalog("sqlite://"))
+    session = names(catalog)
     session.create(function("m.f", name="discount"))
     session.create(function("m.g", name="discount"), if_not_exists=True)
     there = function("m.f", name="discount").identifier
@@ -70,6 +68,31 @@ def test_a_name_is_taken_once_and_has_to_be_there_to_go() -> None:
     session.alter(missing, if_exists=True)
     assert caught.value.hint == "did you mean 'discount'?"
     assert session.find(there).code == "m.f"
+
+
+def test_a_function_that_another_changed_meanwhile_is_left_alone(catalog: SqlCatalog) -> None:
+    """Made by two, or changed by two, or dropped by two: one is told."""
+    (first, second) = (catalog.functions, catalog.functions)
+    first.put(function("m.f"))
+    (before,) = first.listed()
+    second.put(function("m.g"), before=before)
+    with pytest.raises(ObjectExistsError, match="there is a function"):
+        first.put(function("m.h"))
+    with pytest.raises(
+        DefinitionError, match=r"changed by somebody else meanwhile: it was changed by \S+@"
+    ):
+        first.put(function("m.h"), before=before)
+    dropped = [second.remove(before.identifier), first.remove(before.identifier)]
+    with pytest.raises(UnknownObjectError) as caught:
+        first.put(function("m.h"), before=before)
+
+    assert dropped == [True, False]
+    assert (caught.value.hint or "").startswith("it was dropped by ")
+    assert [(c.action.value, c.version) for c in catalog.history(before.identifier)] == [
+        ("drop", 3),
+        ("replace", 2),
+        ("create", 1),
+    ]
 
 
 @pytest.mark.parametrize("code", ["", "f", "m.", ".f", "m.1"])

@@ -133,15 +133,35 @@ def test_wrong_values_come_before_unknown_keys() -> None:
     assert caught.value.message.startswith("table t: option 'interval' = 'soon' is not a duration")
 
 
-def test_an_unknown_key_is_refused_with_the_nearest_and_all() -> None:
-    """Both lists, as Flink gives them, and the nearest key first."""
+def test_a_misspelt_required_option_is_named_with_the_one_it_stands_for() -> None:
+    """The missing one and the one that is none: they are one mistake; what else is missing is to be added."""
+    needs_two = (*KNOWN, Option(key="path", type=STRING, default="", doc="", required=True))
+    with pytest.raises(OptionError) as caught:
+        resolve({"pathh": "x"}, needs_two, owner="table t")
+
+    assert caught.value.message == (
+        "table t: one or more required options are missing: path, topic; unsupported option 'pathh'"
+    )
+    assert caught.value.hint == "did you mean 'path'?; add 'topic' = '...'"
+
+
+def test_an_unknown_key_is_refused_with_the_nearest() -> None:
+    """A key that is near says enough; nobody reads all of them beside it."""
     with pytest.raises(OptionError) as caught:
         resolve({"topic": "t", "scan.statup.mode": "x"}, KNOWN, owner="table t")
 
     assert caught.value.message == "table t: unsupported option 'scan.statup.mode'"
+    assert caught.value.hint == "did you mean 'scan.startup.mode'?"
+
+
+def test_an_unknown_key_that_is_like_none_is_refused_with_all_families() -> None:
+    """Options with one first word are named together, if there are more than two."""
+    more = tuple(Option(key=f"json.{n}", type=STRING, default="", doc="") for n in "abc")
+    with pytest.raises(OptionError) as caught:
+        resolve({"topic": "t", "qqq": "x"}, (*KNOWN, *more), owner="table t")
+
     assert caught.value.hint == (
-        "did you mean 'scan.startup.mode'?; "
-        "supported are: interval, pin, properties.*, scan.startup.mode, topic"
+        "supported are: interval, json.*, pin, properties.*, scan.startup.mode, topic"
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from penstock.catalog.identifier import Identifier
 from penstock.catalog.layer import Layer
 from penstock.catalog.names import Namespace
 from penstock.catalog.store import SqlCatalog
+from tests.catalog.conftest import Store
 from tests.catalog.examples import identifier, table, view
 from tests.catalog.strategies import comments, names, texts
 
@@ -41,16 +41,12 @@ SALES = DatabaseDescriptor(catalog="default_catalog", name="sales")
 ORDERS = Identifier(catalog="default_catalog", database="sales", name="orders")
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "catalog.db"
-
-
 @pytest.fixture(params=["store", "session", "draft"])
-def catalog(request: pytest.FixtureRequest, file: Path) -> Catalog:
+def catalog(request: pytest.FixtureRequest, store: Store) -> Iterator[Catalog]:
     """Each that takes changes of catalogs and databases."""
-    store = SqlCatalog(f"sqlite:///{file}")
-    return store if request.param == "store" else Layer(store, draft=request.param == "draft")
+    below = store.open()
+    yield below if request.param == "store" else Layer(below, draft=request.param == "draft")
+    below.close()
 
 
 def test_a_table_lives_in_its_database(catalog: Catalog) -> None:
@@ -146,36 +142,17 @@ def test_a_definition_is_changed_as_a_whole_or_not_at_all(catalog: Catalog) -> N
     assert catalog.tables() == [identifier("b")]
 
 
-def test_a_store_of_the_first_version_is_read_and_brought_up_to_date(file: Path) -> None:
-    """It has one catalog and one database until something is written."""
-    SqlCatalog(f"sqlite:///{file}").create(table("a"))
-    with sqlite3.connect(file) as connection:
-        connection.execute("DELETE FROM penstock_schema_version WHERE version > 1")
-        for name in ("penstock_catalogs", "penstock_databases", "penstock_functions"):
-            connection.execute(f"DROP TABLE {name}")
-    connection.close()
-    catalog = SqlCatalog(f"sqlite:///{file}")
-
-    assert [one.name for one in catalog.catalogs()] == ["default_catalog"]
-    assert catalog.databases() == ["default_database"]
-    assert catalog.get(identifier("a")) == table("a")
-    catalog.create_database(SALES)
-    assert catalog.databases() == ["default_database", "sales"]
-    assert catalog.get(identifier("a")) == table("a")
-
-
-def test_a_database_that_cannot_be_read_is_an_error_in_words(file: Path) -> None:
+def test_a_database_that_cannot_be_read_is_an_error_in_words(store: Store) -> None:
     """Of another version, or no definition at all."""
-    catalog = SqlCatalog(f"sqlite:///{file}")
+    catalog = store.open()
     catalog.create_database(SALES)
     for text in ('{"v": 9}', '{"v": 1}', "nothing"):
-        with sqlite3.connect(file) as connection:
-            connection.execute("UPDATE penstock_databases SET definition = ?", (text,))
-        connection.close()
+        store.execute(f"UPDATE penstock_databases SET definition = '{text}'")
         with pytest.raises(CatalogError):
             catalog.database("default_catalog", "sales")
 
     assert catalog.databases() == ["default_database", "sales"]
+    catalog.close()
 
 
 def test_reading_and_refusing_make_no_store(file: Path) -> None:
@@ -226,9 +203,9 @@ def test_a_draft_of_a_session_changes_neither_it_nor_the_store(file: Path) -> No
     assert not file.exists()
 
 
-def test_what_is_in_use_is_not_dropped(file: Path) -> None:
+def test_what_is_in_use_is_not_dropped(store: Store) -> None:
     """As in Flink."""
-    namespace = Namespace(SqlCatalog(f"sqlite:///{file}"))
+    namespace = Namespace(store.open())
     namespace.catalog.create_database(SALES)
     namespace.use(["sales"])
     with pytest.raises(DefinitionError, match="in use"):

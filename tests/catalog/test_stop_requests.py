@@ -6,9 +6,8 @@ from penstock.catalog.lease import this_process
 from penstock.catalog.store import SqlCatalog
 
 
-def test_a_runner_is_asked_by_the_name_of_its_pipeline() -> None:
+def test_a_runner_is_asked_by_the_name_of_its_pipeline(catalog: SqlCatalog) -> None:
     """Who holds it is said; a pipeline that nobody runs cannot be asked."""
-    catalog = SqlCatalog("sqlite://")
     lease = catalog.acquire_lease("job/t", this_process())
     before = catalog.is_asked_to_stop(lease)
     claim = catalog.request_stop("job/t")
@@ -21,9 +20,8 @@ def test_a_runner_is_asked_by_the_name_of_its_pipeline() -> None:
     assert [each.lease.pipeline for each in catalog.claims()] == ["job/t"]
 
 
-def test_a_request_is_for_the_run_that_there_was() -> None:
+def test_a_request_is_for_the_run_that_there_was(catalog: SqlCatalog) -> None:
     """The next runner of the pipeline is not meant."""
-    catalog = SqlCatalog("sqlite://")
     first = catalog.acquire_lease("job/t", this_process())
     catalog.request_stop("job/t")
     catalog.release(first)

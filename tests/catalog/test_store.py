@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import sqlite3
 import stat
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -14,65 +12,33 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from sqlalchemy import select
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.schema import CreateTable
 
 from penstock.catalog.contract import Catalog
+from penstock.catalog.descriptor import DatabaseDescriptor
 from penstock.catalog.errors import (
     CatalogError,
     ConfigError,
+    DefinitionError,
     ObjectExistsError,
     PipelineLockedError,
     UnknownObjectError,
 )
 from penstock.catalog.lease import LEASE_TIMEOUT_MS, this_process
-from penstock.catalog.migrations import (
-    CATALOGS,
-    DATABASES,
-    LEASES,
-    MIGRATIONS,
-    OBJECTS,
-    SCHEMA_VERSION,
-)
 from penstock.catalog.store import SqlCatalog
 from penstock.catalog.table import Table
+from tests.catalog.conftest import Store
 from tests.catalog.examples import identifier, table, view
-from tests.catalog.strategies import tables
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / ".penstock" / "catalog.db"
+from tests.catalog.processes import PROCESSES, begin, together, told
+from tests.catalog.workers import change_one, claim, create_many, create_same, hold
 
 
-@pytest.fixture
-def catalog(file: Path) -> Catalog:
-    return SqlCatalog(f"sqlite:///{file}")
-
-
-def run(code: str, *arguments: str) -> subprocess.Popen[str]:
-    """Start Python code in another process."""
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def test_definitions_outlive_the_object(file: Path) -> None:
+def test_definitions_outlive_the_object(store: Store) -> None:
     """Another catalog of the same URL sees them, sorted."""
-    first = SqlCatalog(f"sqlite:///{file}")
+    first = store.open()
     first.create(table("b"))
     first.create(table("a"))
     first.create(view("v"))
-    second = SqlCatalog(f"sqlite:///{file}")
+    second = store.open()
 
     assert second.tables() == [identifier("a"), identifier("b")]
     assert second.views("default_database") == [identifier("v")]
@@ -81,24 +47,9 @@ def test_definitions_outlive_the_object(file: Path) -> None:
     assert second.get(identifier("v")) == view("v")
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(tables())
-def test_any_table_comes_back_as_it_was(file: Path, value: Table) -> None:
-    """Names with quotes, options with anything."""
-    name = identifier(value.identifier.name)
-    kept = replace(value, identifier=name, temporary=False)
-    catalog = SqlCatalog(f"sqlite:///{file}")
-    catalog.create(kept, replace=True)
-
-    assert catalog.get(name) == kept
-
-
-def test_reading_does_not_make_a_store(catalog: Catalog, file: Path) -> None:
+def test_reading_does_not_make_a_store(sqlite_store: Store, file: Path) -> None:
     """`penstock catalog ls` in any folder leaves it as it was."""
+    catalog = sqlite_store.open()
     assert catalog.tables() == []
     assert catalog.views() == []
     catalog.drop(identifier("x"), kind="table", if_exists=True)
@@ -108,8 +59,9 @@ def test_reading_does_not_make_a_store(catalog: Catalog, file: Path) -> None:
     assert not file.parent.exists()
 
 
-def test_the_store_is_its_users_own(catalog: Catalog, file: Path) -> None:
+def test_the_store_is_its_users_own(sqlite_store: Store, file: Path) -> None:
     """Options may hold secrets: the folder, the file and SQLite's files beside it."""
+    catalog = sqlite_store.open()
     catalog.create(table())
     reader = sqlite3.connect(file)
     reader.execute("SELECT * FROM penstock_objects").fetchall()
@@ -182,103 +134,45 @@ def test_an_unknown_name_is_an_error_with_the_nearest(catalog: Catalog) -> None:
     assert far.value.hint == "known are: orders"
 
 
-CREATE_MANY = """
-import sys
-from penstock.catalog.store import SqlCatalog
-from tests.catalog.examples import table
-catalog = SqlCatalog(sys.argv[1])
-print("ready", flush=True)
-input()
-for number in range(25):
-    catalog.create(table(f"{sys.argv[2]}{number}"))
-"""
+def test_processes_that_create_tables_at_once_lose_nothing(catalog: Catalog, store: Store) -> None:
+    """From the first moment on: they race for making the store too."""
+    together(create_many, [(store.url, name) for name in "abc"])
+
+    assert len(catalog.tables()) == 45
 
 
-def test_processes_that_create_tables_at_once_lose_nothing(catalog: Catalog, file: Path) -> None:
-    """From the first moment on: they race for making the file too."""
-    processes = [run(CREATE_MANY, f"sqlite:///{file}", name) for name in "abc"]
-    for process in processes:
-        assert process.stdout is not None
-        process.stdout.readline()
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    told = [process.communicate()[1] for process in processes]
-
-    assert told == ["", "", ""]
-    assert len(catalog.tables()) == 75
-
-
-CREATE_ONE = """
-import sys
-from penstock.catalog.errors import ObjectExistsError
-from penstock.catalog.store import SqlCatalog
-from tests.catalog.examples import table
-catalog = SqlCatalog(sys.argv[1])
-print("ready", flush=True)
-input()
-made = 0
-for number in range(20):
-    try:
-        catalog.create(table(f"t{number}"))
-        made += 1
-    except ObjectExistsError:
-        pass
-print(made)
-"""
-
-
-def test_of_two_that_create_one_table_one_is_told(catalog: Catalog, file: Path) -> None:
+def test_of_two_that_create_one_table_one_is_told(catalog: Catalog, store: Store) -> None:
     """No table is made twice and none is silently replaced."""
-    processes = [run(CREATE_ONE, f"sqlite:///{file}") for _ in range(2)]
-    for process in processes:
-        assert process.stdout is not None
-        process.stdout.readline()
-    made = [int(process.communicate("\n")[0]) for process in processes]
+    made = together(create_same, [(store.url,)] * 2)
 
-    assert sum(made) == 20
-    assert len(catalog.tables()) == 20
+    assert sum(made) == 15
+    assert len(catalog.tables()) == 15
 
 
-CHANGE_ONE = """
-import sys
-from dataclasses import replace
-from penstock.catalog.errors import DefinitionError
-from penstock.catalog.store import SqlCatalog
-from tests.catalog.examples import identifier
-catalog = SqlCatalog(sys.argv[1])
-print("ready", flush=True)
-input()
-for number in range(10):
-    while True:
-        before = catalog.get(identifier("orders"))
-        option = (f"{sys.argv[2]}{number}", "x")
-        try:
-            catalog.replace(before, replace(before, options=(*before.options, option)))
-            break
-        except DefinitionError:
-            pass  # another was first: look again
-"""
-
-
-def test_processes_that_change_one_table_lose_no_change(catalog: Catalog, file: Path) -> None:
+def test_processes_that_change_one_table_lose_no_change(catalog: Catalog, store: Store) -> None:
     """Each change is of what was read, or is refused."""
     catalog.create(table())
-    processes = [run(CHANGE_ONE, f"sqlite:///{file}", name) for name in "ab"]
-    for process in processes:
-        assert process.stdout is not None
-        process.stdout.readline()
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    told = [process.communicate()[1] for process in processes]
+    together(change_one, [(store.url, name) for name in "ab"])
     found = catalog.get(identifier("orders"))
 
-    assert told == ["", ""]
     assert isinstance(found, Table)
     assert {key for key, _ in found.options} == {f"{a}{n}" for a in "ab" for n in range(10)}
+    assert found.version == 21
+
+
+@pytest.mark.parametrize("name", ["n" * 256, "a\0b"])
+def test_a_name_that_a_database_cannot_keep_is_refused(catalog: Catalog, name: str) -> None:
+    """In the same words on both; the longest that can be kept is."""
+    longest = table("ü" * 255)
+    catalog.create(longest)
+    with pytest.raises(DefinitionError, match="the name"):
+        catalog.create(table(name))
+    with pytest.raises(DefinitionError, match="the name"):
+        catalog.replace(longest, replace(longest, identifier=identifier(name)))
+    with pytest.raises(DefinitionError, match="the name"):
+        catalog.create_database(DatabaseDescriptor(catalog="default_catalog", name=name))
+
+    assert catalog.tables() == [longest.identifier]
 
 
 def test_threads_share_a_catalog(catalog: Catalog) -> None:
@@ -334,7 +228,7 @@ def test_a_relative_path_means_the_folder_of_then(
 def newer(file: Path) -> None:
     SqlCatalog(f"sqlite:///{file}").create(table())
     with sqlite3.connect(file) as connection:
-        connection.execute("INSERT INTO penstock_schema_version VALUES (?)", (len(MIGRATIONS) + 1,))
+        connection.execute("UPDATE penstock_alembic_version SET version_num = '0099'")
     connection.close()
 
 
@@ -375,7 +269,7 @@ def foreign(file: Path) -> None:
     ids=["list", "get", "create", "lease"],
 )
 def test_a_store_that_is_not_understood_is_left_alone(
-    catalog: Catalog,
+    sqlite_store: Store,
     file: Path,
     spoil: Callable[[Path], None],
     message: str,
@@ -385,22 +279,20 @@ def test_a_store_that_is_not_understood_is_left_alone(
     spoil(file)
     before = file.read_bytes()
     with pytest.raises(CatalogError, match=message) as caught:
-        use(catalog)
+        use(sqlite_store.open())
 
     assert file.read_bytes() == before
     assert caught.value.hint
 
 
-def test_a_definition_of_a_newer_version_is_refused_alone(catalog: Catalog, file: Path) -> None:
+def test_a_definition_of_a_newer_version_is_refused_alone(catalog: Catalog, store: Store) -> None:
     """Others in the same store can still be read."""
     catalog.create(table("a"))
     catalog.create(table("b"))
-    with sqlite3.connect(file) as connection:
-        for name, text in (("a", '{"v": 2}'), ("b", '{"v": 1}')):
-            connection.execute(
-                "UPDATE penstock_objects SET definition = ? WHERE object_name = ?", (text, name)
-            )
-    connection.close()
+    for name, text in (("a", '{"v": 2}'), ("b", '{"v": 1}')):
+        store.execute(
+            f"UPDATE penstock_objects SET definition = '{text}' WHERE object_name = '{name}'"
+        )
     catalog.create(table("c"))
     for name in "ab":
         with pytest.raises(CatalogError):
@@ -418,8 +310,8 @@ def test_a_folder_that_cannot_be_written_is_an_error_in_words(tmp_path: Path) ->
     assert "PENSTOCK_CATALOG" in (caught.value.hint or "")
 
 
-def test_a_store_that_another_process_holds_is_an_error_in_words(
-    catalog: Catalog, file: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_file_that_another_process_holds_is_an_error_in_words(
+    file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a wait; reading goes on meanwhile."""
     monkeypatch.setattr("penstock.catalog.sqlite_file.BUSY_TIMEOUT_S", 0.05)
@@ -454,80 +346,55 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError) as caught:
         SqlCatalog("postgresql+psycopg://app:hunter2@host/db")
 
-    assert caught.value.hint == "pip install psycopg"
+    assert caught.value.hint == "pip install 'psycopg[binary]'"
     assert "hunter2" not in caught.value.message
-
-
-def test_the_statements_are_postgresqls_too() -> None:
-    """They compile for it, and a lease's row is locked there."""
-    dialect = postgresql.dialect()
-    made = [
-        str(CreateTable(kept).compile(dialect=dialect))
-        for kept in (SCHEMA_VERSION, OBJECTS, LEASES, CATALOGS, DATABASES)
-    ]
-    locked = str(select(LEASES).with_for_update().compile(dialect=dialect))
-
-    assert "BIGINT" in made[2]
-    assert "FOR UPDATE" in locked
 
 
 # --- leases -----------------------------------------------------------------------------------------
 
 
-HOLD = """
-import sys
-from penstock.catalog.lease import this_process
-from penstock.catalog.store import SqlCatalog
-lease = SqlCatalog(sys.argv[1]).acquire_lease("p", this_process())
-print(lease.owner.pid, lease.owner.host, flush=True)
-input()
-"""
-
-
-def test_a_live_runner_keeps_its_pipeline(catalog: Catalog, file: Path) -> None:
+def test_a_live_runner_keeps_its_pipeline(catalog: Catalog, store: Store) -> None:
     """The second one is refused and told who has it."""
-    holder = run(HOLD, f"sqlite:///{file}")
-    assert holder.stdout is not None
-    pid, host = holder.stdout.readline().split()
+    _, holder = begin(hold, store.url)
+    pid, host = told(holder)
     with pytest.raises(PipelineLockedError) as caught:
         catalog.acquire_lease("p", this_process())
     catalog.acquire_lease("another", this_process())
-    holder.communicate("\n")
+    holder.send("end")
 
     assert f"process {pid} on host {host}" in caught.value.message
 
 
-def test_a_dead_runner_loses_its_pipeline_at_once(catalog: Catalog, file: Path) -> None:
+def test_a_dead_runner_loses_its_pipeline_at_once(catalog: Catalog, store: Store) -> None:
     """Kill -9 leaves the claim behind; nobody waits for it to run out."""
-    holder = run(HOLD, f"sqlite:///{file}")
-    assert holder.stdout is not None
-    holder.stdout.readline()
-    holder.send_signal(signal.SIGKILL)
-    holder.communicate()
+    process, holder = begin(hold, store.url)
+    told(holder)
+    process.kill()
+    process.join()
     lease = catalog.acquire_lease("p", this_process())
 
     assert lease.fence == 2
 
 
-def test_a_silent_runner_loses_its_pipeline_in_time(catalog: Catalog, file: Path) -> None:
+def test_a_silent_runner_loses_its_pipeline_in_time(catalog: Catalog, store: Store) -> None:
     """By the database's clock; waking up, it learns who has the pipeline now."""
     slow = catalog.acquire_lease("p", this_process())
-    age(file, LEASE_TIMEOUT_MS - 5_000)
+    age(store, LEASE_TIMEOUT_MS - 5_000)
     with pytest.raises(PipelineLockedError):
         catalog.acquire_lease("p", this_process())
-    age(file, 10_000)
+    age(store, 10_000)
     catalog.acquire_lease("p", this_process())
     with pytest.raises(PipelineLockedError, match="has lost pipeline 'p', process"):
         catalog.renew(slow)
 
 
-def test_a_heartbeat_keeps_a_pipeline(catalog: Catalog, file: Path) -> None:
+def test_a_heartbeat_keeps_a_pipeline(catalog: Catalog, store: Store) -> None:
     """However long it runs."""
     lease = catalog.acquire_lease("p", this_process())
     for _ in range(3):
-        age(file, LEASE_TIMEOUT_MS - 5_000)
+        age(store, LEASE_TIMEOUT_MS - 5_000)
         catalog.renew(lease)
-    age(file, LEASE_TIMEOUT_MS - 5_000)
+    age(store, LEASE_TIMEOUT_MS - 5_000)
     with pytest.raises(PipelineLockedError, match="this process"):
         catalog.acquire_lease("p", this_process())
 
@@ -545,47 +412,20 @@ def test_a_lease_that_was_given_back_is_free(catalog: Catalog) -> None:
     assert (first.fence, second.fence) == (1, 2)
 
 
-CLAIM = """
-import sys
-from penstock.catalog.errors import PipelineLockedError
-from penstock.catalog.lease import this_process
-from penstock.catalog.store import SqlCatalog
-catalog = SqlCatalog(sys.argv[1])
-print("ready", flush=True)
-input()
-won = []
-for number in range(20):
-    try:
-        won.append(catalog.acquire_lease(f"p{number}", this_process()))
-    except PipelineLockedError:
-        pass
-print(len(won), flush=True)
-input()
-"""
-
-
-def test_of_many_that_claim_a_pipeline_one_gets_it(file: Path) -> None:
+def test_of_many_that_claim_a_pipeline_one_gets_it(store: Store) -> None:
     """Three processes, twenty pipelines, each granted once."""
-    processes = [run(CLAIM, f"sqlite:///{file}") for _ in range(3)]
-    won = []
-    for process in processes:
-        assert process.stdout is not None
-        process.stdout.readline()
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    for process in processes:
-        assert process.stdout is not None
-        won.append(int(process.stdout.readline()))
-    for process in processes:
-        process.communicate("\n")
+    start = PROCESSES.Event()
+    runners = [begin(claim, start, store.url)[1] for _ in range(3)]
+    for runner in runners:
+        assert told(runner) == "ready"
+    start.set()
+    won = [told(runner) for runner in runners]
+    for runner in runners:
+        runner.send("end")
 
     assert sum(won) == 20
 
 
-def age(file: Path, by_ms: int) -> None:
+def age(store: Store, by_ms: int) -> None:
     """Let time pass in the store."""
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE penstock_leases SET heartbeat_ms = heartbeat_ms - ?", (by_ms,))
-    connection.close()
+    store.execute(f"UPDATE penstock_leases SET heartbeat_ms = heartbeat_ms - {by_ms}")

@@ -1,0 +1,21 @@
+"""What Alembic runs to migrate: on the connection, and within the transaction, that `upgrade.py` gives it."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from penstock.catalog.migrations.tables import VERSION
+
+__all__ = ["run"]
+
+
+def run() -> None:
+    """Apply the steps that Alembic was asked for."""
+    connection = context.config.attributes["connection"]
+    context.configure(connection=connection, version_table=VERSION.name)
+    context.run_migrations()
+
+
+# Alembic executes this file; whoever else imports it gets the function alone
+if hasattr(context, "config"):
+    run()

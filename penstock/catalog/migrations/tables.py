@@ -1,0 +1,173 @@
+"""The store's own tables as they are now, and the versions that brought them. Plain SQLAlchemy, no dialect's own SQL.
+
+`versions/` makes them, step by step; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+__all__ = [
+    "CATALOGS",
+    "DATABASES",
+    "FUNCTIONS",
+    "FUNCTIONS_SINCE",
+    "HEAD",
+    "HISTORY",
+    "LEASES",
+    "LEGACY_VERSION",
+    "METADATA",
+    "OBJECTS",
+    "PLACES_SINCE",
+    "SECRETS",
+    "SECRETS_SINCE",
+    "STOP_REQUESTS",
+    "VERSION",
+    "VERSIONS_SINCE",
+]
+
+METADATA = MetaData()
+
+HEAD = 4
+"""The version of a store that is up to date: the number of the last file in `versions/`."""
+PLACES_SINCE = 2
+"""The version of a store from which on it holds catalogs and databases."""
+FUNCTIONS_SINCE = 3
+"""The version of a store from which on it holds functions and requests to stop."""
+VERSIONS_SINCE = 4
+"""The version of a store from which on its definitions have versions and a history."""
+SECRETS_SINCE = 4
+"""The version of a store from which on it holds secrets."""
+
+VERSION = Table(
+    "penstock_alembic_version",
+    METADATA,
+    # one row, kept by Alembic: the number of the last file of `versions/` that was applied, as 0004
+    Column("version_num", String(32), primary_key=True),
+)
+LEGACY_VERSION = Table(
+    "penstock_schema_version",
+    METADATA,
+    # what stores had up to version 3; a row 4 has the Penstock of that time refuse the store in words
+    Column("version", Integer, primary_key=True, autoincrement=False),
+)
+
+
+def _version() -> Column[int]:
+    # grows with each change of the name, over drops too
+    return Column("version", BigInteger, nullable=False, server_default="1")
+
+
+OBJECTS = Table(
+    "penstock_objects",
+    METADATA,
+    # one space of names for tables and views, as in Flink
+    Column("catalog_name", String(255), primary_key=True),
+    Column("database_name", String(255), primary_key=True),
+    Column("object_name", String(255), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("definition", Text, nullable=False),  # JSON, see codec.py
+    _version(),
+)
+FUNCTIONS = Table(
+    "penstock_functions",
+    METADATA,
+    # a space of names of their own, as in Flink; names are in lower case
+    Column("catalog_name", String(255), primary_key=True),
+    Column("database_name", String(255), primary_key=True),
+    Column("function_name", String(255), primary_key=True),
+    Column("definition", Text, nullable=False),  # JSON, see function.py
+    _version(),
+)
+CATALOGS = Table(
+    "penstock_catalogs",
+    METADATA,
+    Column("catalog_name", String(255), primary_key=True),
+    Column("definition", Text, nullable=False),  # JSON, see codec.py
+    _version(),
+)
+DATABASES = Table(
+    "penstock_databases",
+    METADATA,
+    # default databases are there without a row, until they are altered
+    Column("catalog_name", String(255), primary_key=True),
+    Column("database_name", String(255), primary_key=True),
+    Column("definition", Text, nullable=False),  # JSON, see codec.py
+    _version(),
+)
+HISTORY = Table(
+    "penstock_history",
+    METADATA,
+    Column(
+        "change_id",
+        # the only type that SQLite counts up by itself
+        BigInteger().with_variant(Integer, "sqlite"),
+        primary_key=True,
+        autoincrement=True,
+    ),
+    # what was changed; a database has no object's name, a catalog no database's either
+    Column("catalog_name", String(255), nullable=False),
+    Column("database_name", String(255), nullable=False),
+    Column("object_name", String(255), nullable=False),
+    Column("kind", String(16), nullable=False),  # table, view, function, database, catalog
+    Column("action", String(16), nullable=False),  # create, replace, rename, drop
+    Column("version", BigInteger, nullable=False),  # the one that the change made
+    Column("changed_ms", BigInteger, nullable=False),  # epoch ms by the database's clock
+    Column("changed_by", String(512), nullable=False),  # user@host
+    Column("process", BigInteger, nullable=False),  # its id on that host
+    Column("before", Text, nullable=True),  # JSON of the definition, null for what was created
+    Column("after", Text, nullable=True),  # JSON of the definition, null for what was dropped
+    # the new name of what was renamed
+    Column("to_catalog", String(255), nullable=True),
+    Column("to_database", String(255), nullable=True),
+    Column("to_object", String(255), nullable=True),
+    # tables and views share their names, so this also holds between the two
+    UniqueConstraint(
+        "catalog_name",
+        "database_name",
+        "object_name",
+        "kind",
+        "version",
+        name="penstock_history_version",
+    ),
+    Index("penstock_history_to", "to_catalog", "to_database", "to_object"),
+)
+LEASES = Table(
+    "penstock_leases",
+    METADATA,
+    Column("pipeline", String(512), primary_key=True),
+    Column("fence", BigInteger, nullable=False),
+    Column("token", String(64), nullable=False),  # empty: given back; the row stays for its fence
+    Column("host", String(255), nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    Column("boot_id", String(255), nullable=False),
+    Column("started", BigInteger, nullable=True),
+    Column("since_ms", BigInteger, nullable=False),  # epoch ms by the database's clock
+    Column("heartbeat_ms", BigInteger, nullable=False),  # as above
+)
+STOP_REQUESTS = Table(
+    "penstock_stop_requests",
+    METADATA,
+    Column("pipeline", String(512), primary_key=True),
+    # of the grant that is asked to end: a later runner of the pipeline is not meant
+    Column("fence", BigInteger, nullable=False),
+)
+SECRETS = Table(
+    "penstock_secrets",
+    METADATA,
+    Column("secret_name", String(255), primary_key=True),
+    Column("value", Text, nullable=False),  # encrypted
+    Column("key_id", String(64), nullable=False),  # of the key that it is encrypted with
+    Column("created_ms", BigInteger, nullable=False),  # epoch ms by the database's clock
+    Column("changed_ms", BigInteger, nullable=False),  # as above
+)

@@ -1,0 +1,33 @@
+"""Brings a store up to date by Alembic's steps, without a file of settings: the connection is the caller's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, inspect
+
+from penstock.catalog.migrations.state import legacy_version, version_of
+from penstock.catalog.migrations.tables import HEAD, VERSION
+
+__all__ = ["migrate"]
+
+
+def migrate(connection: Connection) -> bool:
+    """Bring the store up to date within the transaction of `connection`, which nobody else migrates in meanwhile.
+
+    Tells whether there was anything to do. A store of the time before Alembic goes on from where it is.
+    """
+    known = inspect(connection).has_table(VERSION.name)
+    version = version_of(connection) if known else legacy_version(connection)
+    if version == HEAD:
+        return False
+    config = Config()
+    # a % begins an interpolation there
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    if version and not known:
+        command.stamp(config, f"{version:04}")
+    command.upgrade(config, f"{HEAD:04}")
+    return True

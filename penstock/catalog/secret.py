@@ -1,0 +1,268 @@
+"""Values of secrets and the key that they are encrypted with. `cryptography` is loaded where it is used.
+
+A key is one of Fernet's (32 random bytes in base64), as many as were ever in use, the current one first: in the
+variable PENSTOCK_SECRET_KEY, in the file that PENSTOCK_SECRET_KEY_FILE names, or in the catalog's own key file.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+from penstock.catalog.errors import ConfigError, DefinitionError
+from penstock.catalog.secret_mask import SHORTEST, keep_secret
+
+__all__ = [
+    "KEY_FILE_VARIABLE",
+    "KEY_VARIABLE",
+    "KEY_VARIABLES",
+    "KeyPlace",
+    "KeyRing",
+    "SealedSecret",
+    "check_value",
+    "decrypt",
+    "find_keys",
+    "key_id",
+    "key_place",
+    "make_key_file",
+    "new_key",
+    "put_key_first",
+]
+
+KEY_VARIABLE = "PENSTOCK_SECRET_KEY"
+KEY_FILE_VARIABLE = "PENSTOCK_SECRET_KEY_FILE"
+KEY_VARIABLES = (KEY_VARIABLE,)
+"""Variables whose value is a key."""
+
+LARGEST_VALUE = 1 << 16
+"""Bytes of a secret: a chain of certificates has some thousand."""
+
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedSecret:
+    """A secret as it travels between processes and lies in the catalog: its name and the encrypted value.
+
+    `key_id` tells which key it was encrypted with, `key_file` where the process that sealed it has its keys.
+    """
+
+    name: str
+    token: str = field(repr=False)
+    key_id: str
+    key_file: str | None = None
+
+    def __str__(self) -> str:
+        return f"${{secret:{self.name}}}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRing:
+    """Keys, the current one first. Never shown."""
+
+    keys: tuple[str, ...] = field(repr=False)
+
+    @property
+    def current_id(self) -> str:
+        """What the current key is called."""
+        return key_id(self.keys[0])
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """What the keys are called."""
+        return tuple(map(key_id, self.keys))
+
+    def encrypt(self, value: str) -> str:
+        """Encrypt with the current key."""
+        from cryptography.fernet import Fernet
+
+        return Fernet(self.keys[0]).encrypt(value.encode()).decode("ascii")
+
+    def decrypt(self, sealed: SealedSecret) -> str:
+        """Give the value. Raises ConfigError where it was encrypted with another key, or is damaged."""
+        from cryptography.fernet import Fernet, InvalidToken
+
+        key = next((key for key in self.keys if key_id(key) == sealed.key_id), None)
+        if key is None:
+            raise _other_key(sealed.name, sealed.key_id, self.ids)
+        try:
+            value = Fernet(key).decrypt(sealed.token).decode()
+        except InvalidToken:
+            raise ConfigError(
+                f"the secret '{sealed.name}' is damaged: its key is here and does not open it",
+                hint=f"set it again: ALTER SECRET {sealed.name} AS '...'",
+            ) from None
+        keep_secret(value)
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPlace:
+    """Where a process has its keys: a variable's text, or a file that is there or can be made."""
+
+    text: str | None = field(default=None, repr=False)
+    file: Path | None = None
+    may_be_made: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The place for messages."""
+        return f"the variable {KEY_VARIABLE}" if self.text is not None else f"the file {self.file}"
+
+
+def key_id(key: str) -> str:
+    """Name a key without telling anything of it."""
+    return hashlib.sha256(b"penstock secret key\0" + key.encode()).hexdigest()[:12]
+
+
+def new_key() -> str:
+    """Make a key."""
+    return base64.urlsafe_b64encode(os.urandom(_KEY_BYTES)).decode("ascii")
+
+
+def key_place(default: Path | None, *, own: bool = False) -> KeyPlace | None:
+    """Find the place of the keys: what the environment names, else the file `default`; None where nothing does.
+
+    `own`: the default file is the catalog's own and may be made.
+    """
+    if text := os.environ.get(KEY_VARIABLE):
+        return KeyPlace(text=text)
+    if named := os.environ.get(KEY_FILE_VARIABLE):
+        return KeyPlace(file=Path(named).absolute())
+    return None if default is None else KeyPlace(file=default, may_be_made=own)
+
+
+def find_keys(place: KeyPlace | None) -> KeyRing:
+    """Read the keys of a place. Raises ConfigError where there are none, or where others may read them."""
+    if place is None:
+        raise ConfigError(
+            "there is no key for secrets",
+            hint=f"set {KEY_VARIABLE} or {KEY_FILE_VARIABLE}; `penstock secret key` makes one",
+        )
+    if place.text is not None:
+        return _ring(place.text.replace(",", " ").split(), place)
+    assert place.file is not None, "a place is a text or a file"
+    return _ring(_read_private(place.file).split(), place)
+
+
+def decrypt(sealed: SealedSecret) -> str:
+    """Give the value of a sealed secret with the keys of this process, which the environment names, else the secret.
+
+    Raises ConfigError.
+    """
+    default = None if sealed.key_file is None else Path(sealed.key_file)
+    place = key_place(default)
+    if place is None:
+        raise ConfigError(
+            f"the process that connects (process {os.getpid()}) has no key for the secret '{sealed.name}'",
+            hint=f"set {KEY_VARIABLE} or {KEY_FILE_VARIABLE} where it runs: on a cluster by "
+            f"spark.executorEnv.{KEY_FILE_VARIABLE} and on the driver before Spark starts",
+        )
+    return find_keys(place).decrypt(sealed)
+
+
+def check_value(name: str, value: str) -> None:
+    """Check what is to be kept. Raises DefinitionError."""
+    if len(value.strip()) < SHORTEST:
+        raise DefinitionError(
+            f"the secret '{name}' has fewer than {SHORTEST} characters, too few to be kept out of messages",
+            hint="choose a longer one",
+        )
+    if len(value.encode()) > LARGEST_VALUE:
+        raise DefinitionError(
+            f"the secret '{name}' is larger than {LARGEST_VALUE} bytes",
+            hint="keep it in a file: ${file:/path}",
+        )
+
+
+# --- key files ---
+
+
+def make_key_file(file: Path) -> None:
+    """Make a key file for this user only; one that another process has made meanwhile stays. Raises ConfigError."""
+    with _made(file, f"{new_key()}\n") as temporary, suppress(FileExistsError):
+        # a link is there with its text or not at all, and never in the place of another
+        os.link(temporary, file)
+
+
+def put_key_first(file: Path, key: str) -> None:
+    """Put a new key in front of those of a file, all at once. Raises ConfigError."""
+    before = _read_private(file)
+    with _made(file, f"{key}\n{before}") as temporary:
+        temporary.replace(file)
+
+
+@contextmanager
+def _made(file: Path, text: str) -> Iterator[Path]:
+    """Make a file beside `file` with a text, for this user only; removed at the end if it is still there."""
+    temporary = file.with_name(f".{file.name}.{uuid4().hex}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        opened = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(opened, "w", encoding="ascii") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        yield temporary
+    except OSError as error:
+        raise ConfigError(
+            f"the key file {file} cannot be written: {error.strerror}",
+            hint=f"name another place by {KEY_FILE_VARIABLE}",
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _read_private(file: Path) -> str:
+    """Read a file that only its owner may read. Raises ConfigError."""
+    try:
+        mode = file.stat().st_mode
+        if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise ConfigError(
+                f"the key file {file} may be used by others (mode {stat.S_IMODE(mode):04o})",
+                hint=f"chmod 600 {file}; if others had access, make a new key: penstock secret rotate",
+            )
+        return file.read_text(encoding="ascii")
+    except FileNotFoundError:
+        raise ConfigError(
+            f"there is no key file {file}",
+            hint=f"restore it, or name the right one by {KEY_FILE_VARIABLE}; `penstock secret key` makes a new key",
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text of keys"
+        raise ConfigError(f"the key file {file} cannot be read: {reason}") from None
+
+
+def _ring(keys: Sequence[str], place: KeyPlace) -> KeyRing:
+    if not keys:
+        raise ConfigError(f"{place.shown} holds no key", hint="`penstock secret key` makes one")
+    for key in keys:
+        keep_secret(key)
+        if not _is_key(key):
+            raise ConfigError(
+                f"{place.shown} holds something that is no key",
+                hint="a key has 32 bytes in URL-safe base64; `penstock secret key` makes one",
+            )
+    return KeyRing(keys=tuple(keys))
+
+
+def _is_key(text: str) -> bool:
+    try:
+        return len(base64.b64decode(text, altchars="-_", validate=True)) == _KEY_BYTES
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _other_key(name: str, wanted: str, there: Sequence[str]) -> ConfigError:
+    return ConfigError(
+        f"the secret '{name}' was encrypted with another key ({wanted}) than those here ({', '.join(there)})",
+        hint=f"give this process that key by {KEY_VARIABLE} or {KEY_FILE_VARIABLE}, or set the secret again",
+    )

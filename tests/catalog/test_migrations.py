@@ -1,0 +1,229 @@
+"""Which version a store has, and how an older one is brought up to date."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from setuptools import find_packages
+from sqlalchemy import create_engine
+
+from penstock.catalog import migrations
+from penstock.catalog.descriptor import DatabaseDescriptor
+from penstock.catalog.errors import CatalogError
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.lease import this_process
+from penstock.catalog.migrations.tables import HEAD, METADATA, VERSION
+from penstock.catalog.schema import ComputedColumn, MetadataColumn
+from penstock.catalog.store import SqlCatalog
+from penstock.catalog.table import Table
+from tests.catalog.conftest import Store
+from tests.catalog.examples import identifier, table
+from tests.catalog.processes import together
+from tests.catalog.workers import first_use
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(migrations.__file__).parent
+
+LEGACY = (Path(__file__).parent / "store_v3.sql").read_text(encoding="utf-8")
+"""A store as the last Penstock without Alembic wrote it."""
+
+SINCE = {
+    2: ("penstock_catalogs", "penstock_databases"),
+    3: ("penstock_functions", "penstock_stop_requests"),
+}
+
+
+def make_legacy(store: Store, version: int) -> None:
+    """Make a store of a version before Alembic."""
+    for statement in LEGACY.split(";\n"):
+        if statement.strip():
+            store.execute(statement)
+    for later in range(version + 1, 4):
+        store.execute(f"DELETE FROM penstock_schema_version WHERE version = {later}")
+        for name in SINCE[later]:
+            store.execute(f"DROP TABLE {name}")
+
+
+def check_contents(catalog: SqlCatalog, version: int) -> None:
+    """See that everything in a legacy store is read."""
+    orders = catalog.get(identifier("orders"))
+    assert isinstance(orders, Table)
+    assert orders.option_map == {"connector": "kafka", "topic": "o'r\"ders ü"}
+    assert [type(column) for column in orders.schema.columns[2:]] == [
+        MetadataColumn,
+        ComputedColumn,
+    ]
+    assert orders.schema.watermark is not None
+    assert catalog.views() == [
+        Identifier(catalog="default_catalog", database="sales", name="totals")
+    ]
+    assert [claim.lease.fence for claim in catalog.claims()] in ([], [1])  # its runner may live
+    if version >= 2:
+        assert [(c.name, c.comment) for c in catalog.catalogs()][1:] == [("kept", "of the house")]
+        assert catalog.database("default_catalog", "sales").comment == "it's ours"
+    if version >= 3:
+        assert [f.code for f in catalog.functions.listed()] == ["shop.discount"]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_store_of_the_time_before_alembic_is_taken_over(store: Store, version: int) -> None:
+    """It is read as it is; what is written first brings it up to date, and everything is still there."""
+    make_legacy(store, version)
+    catalog = store.open()
+    check_contents(catalog, version)
+    before = catalog.get(identifier("orders"))
+    untouched = store.execute("SELECT max(version) FROM penstock_schema_version")
+    catalog.create(table("new"))
+    check_contents(catalog, version)
+    after = catalog.get(identifier("orders"))
+    catalog.replace(after, table("orders"))
+
+    assert (before.version, after.version) == (None, 1)
+    assert untouched == [(version,)]
+    assert catalog.history()[-1].name[2] == "new"
+    assert catalog.history(identifier("orders"))[0].version == 2
+    assert store.execute("SELECT version_num FROM penstock_alembic_version") == [("0004",)]
+    # the Penstock of that time says that this one is newer
+    assert store.execute("SELECT max(version) FROM penstock_schema_version") == [(4,)]
+    catalog.close()
+
+
+def test_a_store_of_the_first_version_has_one_catalog_and_one_database(store: Store) -> None:
+    """Until something is written."""
+    make_legacy(store, 1)
+    catalog = store.open()
+    names = [one.name for one in catalog.catalogs()]
+    databases = catalog.databases()
+    functions = catalog.functions.listed()
+    history = catalog.history()
+    catalog.create_database(DatabaseDescriptor(catalog="default_catalog", name="more"))
+
+    assert (names, databases, functions, history) == (
+        ["default_catalog"],
+        ["default_database"],
+        [],
+        [],
+    )
+    assert catalog.databases() == ["default_database", "more"]
+    catalog.close()
+
+
+def test_a_lease_of_an_older_store_is_kept(store: Store) -> None:
+    """Its fence goes on growing."""
+    make_legacy(store, 3)
+    store.execute("UPDATE penstock_leases SET heartbeat_ms = 0")
+    catalog = store.open()
+
+    assert catalog.acquire_lease("job/t", this_process()).fence == 2
+    catalog.close()
+
+
+def test_processes_that_migrate_at_once_do_it_once(store: Store) -> None:
+    """One does, the others see it done; from nothing, and from an older store."""
+    made = together(first_use, [(store.url, name) for name in "abc"])
+    tables = store.open().tables()
+
+    assert made == [None] * 3
+    assert [one.name for one in tables] == ["a", "b", "c"]
+    assert store.execute("SELECT count(*) FROM penstock_alembic_version") == [(1,)]
+
+
+def test_processes_that_take_an_older_store_over_at_once_do_it_once(store: Store) -> None:
+    """As above."""
+    make_legacy(store, 2)
+    together(first_use, [(store.url, name) for name in "abc"])
+    catalog = store.open()
+
+    assert len(catalog.tables()) == 5
+    check_contents(catalog, 2)
+    catalog.close()
+
+
+def test_the_steps_make_the_tables_that_the_code_uses(store: Store) -> None:
+    """And end at the version that the code calls up to date."""
+    store.open().create(table())
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER))
+    script = ScriptDirectory.from_config(config)
+    engine = create_engine(store.url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION.name})
+        differences = [
+            difference
+            for difference in compare_metadata(context, METADATA)
+            if difference[0] != "remove_table" or difference[1].name.startswith("penstock_")
+        ]
+    engine.dispose()
+
+    assert differences == []
+    assert script.get_heads() == [f"{HEAD:04}"]
+    assert len(list(script.walk_revisions())) == HEAD
+
+
+def test_a_wheel_holds_the_steps() -> None:
+    """They are modules of packages that setuptools finds, not data beside them."""
+    found = find_packages(str(ROOT), include=["penstock", "penstock.*"])
+
+    assert "penstock.catalog.migrations.versions" in found
+    assert len(list((FOLDER / "versions").glob("0*.py"))) == HEAD
+
+
+def test_alembic_is_loaded_where_something_is_migrated_alone(sqlite_store: Store) -> None:
+    """Not by reading, and not by writing to a store that is up to date: it takes long to load."""
+    sqlite_store.open().create(table("a"))
+    code = (
+        "import sys; from penstock.catalog.store import SqlCatalog; from tests.catalog.examples import table; "
+        "catalog = SqlCatalog(sys.argv[1]); catalog.tables(); catalog.create(table('b')); "
+        "print('alembic' in sys.modules, len(catalog.tables()))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code, sqlite_store.url],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert told.stdout.split() == ["False", "2"]
+
+
+def without_a_version(store: Store) -> None:
+    store.open().create(table())
+    store.execute("DELETE FROM penstock_alembic_version")
+
+
+def newer(store: Store) -> None:
+    store.open().create(table())
+    store.execute("UPDATE penstock_alembic_version SET version_num = '0005'")
+
+
+def newer_legacy(store: Store) -> None:
+    make_legacy(store, 3)
+    store.execute("INSERT INTO penstock_schema_version VALUES (4)")
+
+
+@pytest.mark.parametrize("spoil", [without_a_version, newer, newer_legacy])
+def test_a_store_of_an_unknown_version_is_left_alone(
+    store: Store, file: Path, spoil: Callable[[Store], None]
+) -> None:
+    """An error in words; on SQLite not a byte is changed."""
+    spoil(store)
+    content = file.read_bytes() if file.exists() else None
+    before = store.execute("SELECT * FROM penstock_objects ORDER BY object_name")
+    catalog = store.open()
+    for use in (catalog.tables, lambda: catalog.create(table("new"))):
+        with pytest.raises(CatalogError, match="newer Penstock") as caught:
+            use()
+        assert "this one was not changed" in (caught.value.hint or "")
+
+    assert (file.read_bytes() if file.exists() else None) == content
+    assert store.execute("SELECT * FROM penstock_objects ORDER BY object_name") == before
+    catalog.close()

@@ -1,0 +1,25 @@
+"""Java's properties files, by the rules of java.util.Properties.load."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.catalog.properties_file import read_properties
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("a=1\nb = 2\n", {"a": "1", "b": "2"}),
+        ("a:1\nb 2\nc\n", {"a": "1", "b": "2", "c": ""}),
+        ("# a=1\n! b=2\n\n  c=3", {"c": "3"}),
+        ("a=x=y:z  \r\nb=1", {"a": "x=y:z  ", "b": "1"}),
+        ("a=one,\\\n   two\nb=1", {"a": "one,two", "b": "1"}),
+        ("a=c:\\\\dir\\\\\nb=1", {"a": "c:\\dir\\", "b": "1"}),
+        ("a\\ b\\=c=\\u00e4\\t\\q", {"a b=c": "ä\tq"}),
+        ("a=1\na=2", {"a": "2"}),
+    ],
+)
+def test_lines_are_read_as_java_does(text: str, pairs: dict[str, str]) -> None:
+    """Separators, comments, continued lines, escapes; the last line of a key counts."""
+    assert read_properties(text) == pairs

@@ -1,0 +1,142 @@
+"""The key of secrets: where it is found, who may read it, and what another key does."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from penstock.catalog import secret_mask
+from penstock.catalog.errors import ConfigError
+from penstock.catalog.secret import (
+    KEY_FILE_VARIABLE,
+    KEY_VARIABLE,
+    KeyRing,
+    SealedSecret,
+    decrypt,
+    find_keys,
+    key_id,
+    key_place,
+    make_key_file,
+    new_key,
+    put_key_first,
+)
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key in the environment, and nothing masked yet."""
+    monkeypatch.setattr(secret_mask, "_values", set())
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    monkeypatch.delenv(KEY_FILE_VARIABLE, raising=False)
+
+
+def sealed(keys: KeyRing, value: str = "hunter2-secret", file: Path | None = None) -> SealedSecret:
+    """A secret under the current key."""
+    path = None if file is None else str(file)
+    return SealedSecret(name="s", token=keys.encrypt(value), key_id=keys.current_id, key_file=path)
+
+
+def test_a_key_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    """And never in the place of another: two processes that make it at once have the same one."""
+    file = tmp_path / "new" / "secret.key"
+    make_key_file(file)
+    first = file.read_text()
+    make_key_file(file)
+
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.read_text() == first
+    assert [found.name for found in file.parent.iterdir()] == ["secret.key"]
+
+
+def test_a_key_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    """As ssh does with its keys."""
+    file = tmp_path / "secret.key"
+    make_key_file(file)
+    file.chmod(0o640)
+
+    with pytest.raises(ConfigError, match="may be used by others \\(mode 0640\\)"):
+        find_keys(key_place(file))
+
+
+@pytest.mark.parametrize("text", ["", "short", "not-a-key!" * 5, "ä" * 44])
+def test_what_is_no_key_is_refused_and_not_shown(text: str, tmp_path: Path) -> None:
+    """It may be a password that somebody took for one."""
+    file = tmp_path / "secret.key"
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o600)
+
+    with pytest.raises(ConfigError) as caught:
+        find_keys(key_place(file))
+    assert not text or text not in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_the_environment_goes_before_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First a key, then the name of a file, then the catalog's own file."""
+    own, named, given = tmp_path / "own", tmp_path / "named", new_key()
+    make_key_file(own)
+    make_key_file(named)
+    by_default = find_keys(key_place(own))
+    monkeypatch.setenv(KEY_FILE_VARIABLE, str(named))
+    by_name = find_keys(key_place(own))
+    monkeypatch.setenv(KEY_VARIABLE, given)
+
+    assert by_default.keys == (own.read_text().strip(),)
+    assert by_name.keys == (named.read_text().strip(),)
+    assert find_keys(key_place(own)).keys == (given,)
+
+
+def test_without_any_key_the_error_says_how_to_get_one() -> None:
+    """For a team's catalog nothing is made by itself."""
+    with pytest.raises(ConfigError, match="no key for secrets") as caught:
+        find_keys(key_place(None))
+
+    assert "penstock secret key" in str(caught.value.hint)
+
+
+def test_the_process_that_connects_finds_the_file_that_the_secret_names(tmp_path: Path) -> None:
+    """It has neither the project nor the catalog."""
+    file = tmp_path / "secret.key"
+    make_key_file(file)
+    secret = sealed(find_keys(key_place(file)), file=file)
+
+    assert decrypt(secret) == "hunter2-secret"
+    assert secret_mask.without_secrets("hunter2-secret") == "******"
+
+
+def test_another_key_is_told_from_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both by names that tell nothing of the keys."""
+    there, other = new_key(), KeyRing(keys=(new_key(),))
+    monkeypatch.setenv(KEY_VARIABLE, there)
+    foreign = sealed(other)
+    damaged = SealedSecret(name="s", token="gAAAAAB", key_id=key_id(there))
+
+    with pytest.raises(ConfigError, match=f"another key \\({other.current_id}\\)"):
+        decrypt(foreign)
+    with pytest.raises(ConfigError, match="is damaged"):
+        decrypt(damaged)
+
+
+def test_older_keys_still_open_what_they_closed(tmp_path: Path) -> None:
+    """A process that runs has what was encrypted before the rotation."""
+    file = tmp_path / "secret.key"
+    make_key_file(file)
+    before = sealed(find_keys(key_place(file)), file=file)
+    put_key_first(file, new_key())
+    keys = find_keys(key_place(file))
+
+    assert decrypt(before) == "hunter2-secret"
+    assert keys.ids[1] == before.key_id != keys.current_id
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_neither_keys_nor_tokens_are_shown() -> None:
+    """In the representation of values."""
+    keys = KeyRing(keys=(new_key(),))
+    secret = sealed(keys)
+
+    assert keys.keys[0] not in repr(keys)
+    assert secret.token not in f"{secret!r} {secret}"
