@@ -37,7 +37,11 @@ __all__ = [
     "FetcherModel",
     "Guarantee",
     "Guaranteed",
+    "OnceOnly",
     "OutputMode",
+    "Projecting",
+    "ProjectsFields",
+    "ReadOnce",
     "ReadRequest",
     "Resumable",
     "Sink",
@@ -265,6 +269,32 @@ class EngineSource(Protocol):
         """Give the table's physical columns."""
 
 
+@runtime_checkable
+class ReadOnce(Protocol):
+    """An engine source that can only be read as it is: a query reads it anew in each batch, and never follows it."""
+
+    @property
+    def read_once(self) -> bool:
+        """Whether it is so."""
+
+
+@runtime_checkable
+class Projecting(Protocol):
+    """An engine source that asks for the columns it is told to, and not for all."""
+
+    def reading(self, columns: Sequence[str]) -> EngineSource:
+        """Describe the same source with these columns alone."""
+
+
+@runtime_checkable
+class ProjectsFields(Protocol):
+    """A source that can be given rows with some of their fields: it finds fields by name, and passes over others."""
+
+    @property
+    def projects_fields(self) -> bool:
+        """Whether it does so with the formats and options of this table."""
+
+
 class Guarantee(StrEnum):
     """What a failure may do to rows that are written (Flink's DeliveryGuarantee): lose, repeat, or nothing."""
 
@@ -280,6 +310,15 @@ class Guaranteed(Protocol):
     @property
     def guarantee(self) -> Guarantee:
         """What a micro-batch that is run again does to the target."""
+
+
+@runtime_checkable
+class OnceOnly(Protocol):
+    """A sink that only queries that end write into: it could not tell a batch that is run again."""
+
+    @property
+    def once_only(self) -> bool:
+        """Whether it is so."""
 
 
 @runtime_checkable

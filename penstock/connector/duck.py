@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from penstock.catalog.errors import UnsupportedError
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["CalculationError", "query"]
+__all__ = ["CalculationError", "query", "query_tables"]
 
 MEMORY_LIMIT = "512MB"
 
@@ -60,16 +61,18 @@ class _Session:
             ) from error
         self._connection.execute("SET lock_configuration = true")
 
-    def query(self, sql: str, records: pa.Table) -> pa.Table:
+    def query(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         with self._lock:
-            self._connection.register("records", records)
+            for name, table in tables.items():
+                self._connection.register(name, table)
             try:
                 relation: duckdb.DuckDBPyRelation = self._connection.sql(sql)
                 return relation.to_arrow_table()
             except self._error as error:
                 raise CalculationError(str(error)) from error
             finally:
-                self._connection.unregister("records")
+                for name in tables:
+                    self._connection.unregister(name)
 
 
 # Keyed by process: a connection does not survive a fork. The parent's entries stay, as closing them in a child
@@ -82,11 +85,16 @@ def query(sql: str, records: pa.Table, *, time_zone: str = "UTC") -> pa.Table:
 
     Raises UnsupportedError for a time zone that DuckDB does not know, CalculationError for what is wrong with `sql`.
     """
+    return query_tables(sql, {"records": records}, time_zone=time_zone)
+
+
+def query_tables(sql: str, tables: Mapping[str, pa.Table], *, time_zone: str = "UTC") -> pa.Table:
+    """Run `sql` over several tables by name, and else as `query`. Raises as it does."""
     key = (os.getpid(), time_zone)
     session = _sessions.get(key)
     if session is None:
         session = _sessions.setdefault(key, _Session(time_zone))
-    return session.query(sql, records)
+    return session.query(sql, tables)
 
 
 def _duckdb_zone(time_zone: str) -> str:

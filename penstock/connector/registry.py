@@ -17,6 +17,7 @@ __all__ = ["connector_names", "connector_of", "find_connector"]
 ENTRY_POINT_GROUP = "penstock.connectors"
 _BUILT_IN = (
     ("blackhole", "penstock.connector.blackhole:BlackholeConnector"),
+    ("datagen", "penstock.connector.datagen.connector:DatagenConnector"),
     ("delta", "penstock.connector.delta.connector:DeltaConnector"),
     ("filesystem", "penstock.connector.filesystem.connector:FilesystemConnector"),
     ("jdbc", "penstock.connector.jdbc.connector:JdbcConnector"),
@@ -25,6 +26,15 @@ _BUILT_IN = (
     ("print", "penstock.connector.printing.connector:PrintConnector"),
     ("upsert-kafka", "penstock.connector.kafka.upsert:UpsertKafkaConnector"),
 )
+
+_INTERNAL = (
+    ("fixture", "penstock.connector.fixture.connector:FixtureConnector"),
+    ("information-schema", "penstock.connector.information:InformationConnector"),
+    ("spark", "penstock.connector.spark.native:SparkTableConnector"),
+)
+"""Found by their names, and named to nobody: `penstock test` puts the first in the place of others, tables that are
+found in catalogs have the other two.
+"""
 
 
 def connector_names() -> tuple[str, ...]:
@@ -39,7 +49,7 @@ def connector_names() -> tuple[str, ...]:
 
 def find_connector(name: str, *, project: Path) -> Connector:
     """Load the connector `name`. Paths in options are relative to `project`. Raises OptionError."""
-    for known, target in _BUILT_IN:
+    for known, target in (*_BUILT_IN, *_INTERNAL):
         if known == name:
             module, _, attribute = target.partition(":")
             factory = cast("Callable[..., Connector]", getattr(import_module(module), attribute))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from penstock.catalog.options import Option, Resolved
 from penstock.catalog.types import LogicalType
 from penstock.connector.changelog import ChangelogMode
 
-__all__ = ["BadValue", "Decoded", "Decoder", "Fields", "Format", "Where"]
+__all__ = ["BadValue", "Decoded", "Decoder", "FieldProjecting", "Fields", "Format", "Where"]
 
 Fields: TypeAlias = Sequence[tuple[str, LogicalType]]
 """Names and types of columns, in order."""
@@ -92,3 +92,11 @@ class Format(Protocol):
         decoded by an insert-only format: every value that is there gives a row, even one that is no valid record
         (a COUNT(*) must not pay for columns that nobody reads).
         """
+
+
+@runtime_checkable
+class FieldProjecting(Protocol):
+    """A format that finds the fields of rows by name: a decoder may be asked for rows with some of their fields."""
+
+    def projects_fields(self, resolved: Resolved, *, prefix: str = "") -> bool:
+        """Tell whether the options leave it so: that a field is missing must not be an error."""

@@ -57,6 +57,10 @@ class JsonFormat:
         """Tell whether json.ignore-parse-errors is set."""
         return json_settings(resolved, prefix).ignore_parse_errors
 
+    def projects_fields(self, resolved: Resolved, *, prefix: str = "") -> bool:
+        """Tell whether a field may be missing; with json.fail-on-missing-field all are looked for."""
+        return not json_settings(resolved, prefix).fail_on_missing_field
+
     def decoder(
         self,
         fields: Fields,

@@ -1,13 +1,13 @@
-"""The connector `jdbc`: checks a table's definition and describes its sink. Opens no connection."""
+"""The connector `jdbc`: checks a table's definition and describes its source and sink. Opens no connection."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.table import Table
-from penstock.connector.contract import Sink, SplitSource
+from penstock.connector.contract import EngineSource, Sink
+from penstock.connector.jdbc.scan_settings import read_scan_settings
 from penstock.connector.jdbc.settings import read_jdbc_table
 
 __all__ = ["JdbcConnector"]
@@ -27,13 +27,14 @@ class JdbcConnector:
     def check(self, table: Table) -> None:
         """Check options and columns, without I/O. Raises OptionError, DefinitionError, UnsupportedError."""
         read_jdbc_table(table, self.project)
+        read_scan_settings(table)
 
-    def source(self, table: Table) -> SplitSource:
-        """Databases are only written. Raises UnsupportedError."""
-        raise UnsupportedError(
-            f"table {table.identifier}: the connector 'jdbc' cannot be read yet",
-            hint="bring the rows in through a topic, or through a table with 'connector' = 'delta'",
-        )
+    def source(self, table: Table) -> EngineSource:
+        """Describe reading what the table holds. Raises as `check`."""
+        from penstock.connector.jdbc.source import JdbcSource  # Spark, only where it is used
+
+        settings = read_scan_settings(table)
+        return JdbcSource(table=read_jdbc_table(table, self.project), settings=settings)
 
     def sink(self, table: Table) -> Sink:
         """Describe writing into the table. Raises as `check`."""

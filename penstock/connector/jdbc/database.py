@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -18,7 +19,14 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from penstock.catalog.errors import ConfigError, InputError, PenstockError, SinkError
+from penstock.catalog.errors import (
+    ConfigError,
+    InputError,
+    PenstockError,
+    QueryFailedError,
+    SinkError,
+)
+from penstock.catalog.references import reveal
 from penstock.connector.jdbc.address import Address, Backend
 
 __all__ = ["Database", "RefusedRowsError"]
@@ -76,13 +84,37 @@ class Database:
                 log.warning("%s; attempt %d follows", failure.message, attempt + 1)
                 Event().wait(RETRY_S * attempt)
 
-    def _transaction(self, engine: Engine, work: Callable[[Connection], T]) -> T:
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Open a transaction that only reads, once.
+
+        Raises ConfigError where the database cannot be used so, QueryFailedError where it may be later.
+        """
+        engine = self._engine()
+        self._check_file()
+        try:
+            with engine.connect() as connection:
+                yield connection
+        except (SQLAlchemyError, engine.dialect.loaded_dbapi.Error) as error:
+            failure, _ = self._explained(error)
+            if isinstance(failure, InputError):
+                raise failure from error
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            raise QueryFailedError(
+                f"{self.shown} cannot be read: {' '.join(str(cause).split())}",
+                hint="is the database there, and its address right?",
+            ) from error
+
+    def _check_file(self) -> None:
         if self.address.backend is Backend.SQLITE and not Path(self.address.database).exists():
             # the driver would make an empty one
             raise ConfigError(
                 f"{self.shown}: there is no such file",
                 hint="create the database first; a relative path is relative to the project",
             )
+
+    def _transaction(self, engine: Engine, work: Callable[[Connection], T]) -> T:
+        self._check_file()
         with engine.begin() as connection:
             if self.address.backend is Backend.SQLITE:
                 # Python's driver begins with the first INSERT, after what was read
@@ -97,8 +129,8 @@ class Database:
         else:
             url = URL.create(
                 "postgresql+psycopg",
-                username=self.username,
-                password=self.password,
+                username=None if self.username is None else reveal(self.username, secret=False),
+                password=None if self.password is None else reveal(self.password, secret=True),
                 host=place.host,
                 port=place.port,
                 database=place.database,

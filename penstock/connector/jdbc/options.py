@@ -18,10 +18,15 @@ __all__ = [
     "COMPATIBLE_MODE",
     "CONNECT_TIMEOUT",
     "DRIVER",
+    "FETCH_SIZE",
     "MAX_RETRIES",
     "MAX_ROWS",
     "OPTIONS",
     "PARALLELISM",
+    "PARTITION_COLUMN",
+    "PARTITION_LOWER",
+    "PARTITION_NUM",
+    "PARTITION_UPPER",
     "PASSWORD",
     "TABLE_NAME",
     "URL",
@@ -48,9 +53,16 @@ DRIVER: Option[str | None] = optional(
 COMPATIBLE_MODE: Option[str | None] = optional(
     STRING, "compatible-mode", "how a database behaves that is like another"
 )
-USERNAME: Option[str | None] = optional(STRING, "username", "user of the database")
+USERNAME: Option[str | None] = Option(
+    key="username", type=STRING, default=None, doc="user of the database", references=True
+)
 PASSWORD: Option[str | None] = Option(
-    key="password", type=STRING, default=None, doc="the user's password", secret=True
+    key="password",
+    type=STRING,
+    default=None,
+    doc="the user's password",
+    secret=True,
+    references=True,
 )
 CONNECT_TIMEOUT = Option(
     key="connection.max-retry-timeout",
@@ -73,13 +85,35 @@ MAX_RETRIES = Option(
 PARALLELISM: Option[int | None] = optional(
     INT, "sink.parallelism", "connections of a batch: 1, as a batch is one transaction"
 )
+PARTITION_COLUMN: Option[str | None] = optional(
+    STRING, "scan.partition.column", "a column of whole numbers that tells the tasks' rows apart"
+)
+PARTITION_NUM: Option[int | None] = optional(
+    INT, "scan.partition.num", "how many tasks read the table, each over a connection of its own"
+)
+PARTITION_LOWER: Option[int | None] = optional(
+    LONG, "scan.partition.lower-bound", "lowest value that is read, inclusive"
+)
+PARTITION_UPPER: Option[int | None] = optional(
+    LONG, "scan.partition.upper-bound", "highest value that is read, inclusive"
+)
+FETCH_SIZE = Option(
+    key="scan.fetch-size",
+    type=INT,
+    default=0,
+    doc="rows of an Arrow batch; 0 leaves it to the connector",
+)
 _READING: tuple[Option[Any], ...] = (
-    optional(STRING, "scan.partition.column", "of reading"),
-    optional(INT, "scan.partition.num", "of reading"),
-    optional(LONG, "scan.partition.lower-bound", "of reading"),
-    optional(LONG, "scan.partition.upper-bound", "of reading"),
-    optional(INT, "scan.fetch-size", "of reading"),
-    optional(BOOLEAN, "scan.auto-commit", "of reading"),
+    PARTITION_COLUMN,
+    PARTITION_NUM,
+    PARTITION_LOWER,
+    PARTITION_UPPER,
+    FETCH_SIZE,
+    optional(
+        BOOLEAN,
+        "scan.auto-commit",
+        "accepted for Flink's sake: a partition is read in one transaction",
+    ),
     optional(STRING, "lookup.cache", "of lookups"),
     optional(LONG, "lookup.partial-cache.max-rows", "of lookups"),
     optional(DURATION, "lookup.partial-cache.expire-after-write", "of lookups"),

@@ -11,7 +11,10 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from penstock.catalog.errors import OptionError, PenstockError
+from penstock.catalog.options import is_secret
+from penstock.catalog.references import reveal
 from penstock.connector.kafka.client_log import ClientLog
+from penstock.connector.kafka.client_properties import REFERENCES
 from penstock.connector.kafka.connection import Connection
 from penstock.connector.kafka.failures import access_denied, broker_unavailable
 from penstock.connector.kafka.fork import outlive_forks
@@ -72,9 +75,19 @@ class KafkaClient:
         """Make the error for a refused log-in or a missing right."""
         return access_denied(self.connection.address, reason)
 
+    def settings(self) -> dict[str, Any]:
+        """Give the connection's settings with values in the place of references.
+
+        Raises UnknownObjectError, ConfigError for what a reference names and is not there.
+        """
+        return {
+            key: reveal(value, secret=is_secret(key)) if key in REFERENCES else value
+            for key, value in self.connection.settings
+        }
+
     def configuration(self) -> dict[str, Any]:
-        """Give the client library's settings, with where it is to complain."""
-        return {**dict(self.connection.settings), "error_cb": self._note, "logger": ClientLog()}
+        """Give the client library's settings, with where it is to complain. Raises as `settings`."""
+        return {**self.settings(), "error_cb": self._note, "logger": ClientLog()}
 
     def _note(self, error: KafkaError) -> None:
         # "all brokers are down" comes right after the reason, and tells less

@@ -12,6 +12,7 @@ __all__ = [
     "PRODUCER_DECIDES",
     "PRODUCER_ONLY",
     "PRODUCER_RENAMED",
+    "REFERENCES",
     "REFUSED",
     "RENAMED",
 ]
@@ -129,6 +130,23 @@ PRODUCER_DECIDES = {
     "transactional.id": "the sink names its transactions itself, after 'sink.transactional-id-prefix'",
 }
 """Properties that a sink decides: a table that sets them is not written."""
+
+REFERENCES = _names(
+    """
+    bootstrap.servers client.id client.rack https.ca.location https.ca.pem
+    sasl.jaas.config sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.assertion.private.key.pem sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.client.id
+    sasl.oauthbearer.client.secret sasl.oauthbearer.extensions sasl.oauthbearer.scope
+    sasl.oauthbearer.token.endpoint.url sasl.password sasl.username ssl.ca.location ssl.ca.pem
+    ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.password ssl.key.pem
+    ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password
+    ssl.truststore.certificates ssl.truststore.password
+    """
+)
+"""Those whose values may hold references such as ${secret:name}: nothing but the client itself looks at them.
+
+The client that a process makes reveals them (`KafkaClient.configuration`)."""
 
 REFUSED = {
     "interceptor.classes": "it loads a class into the client",

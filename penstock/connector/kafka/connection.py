@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.catalog.references import shown_references
 from penstock.connector.kafka.split import TopicPartition
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Connection:
     @property
     def address(self) -> str:
         """The brokers to begin with, for errors."""
-        return dict(self.settings)["bootstrap.servers"]
+        return shown_references(dict(self.settings)["bootstrap.servers"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from penstock.catalog.schema import Schema
 from penstock.catalog.types import LogicalType
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.formats import Format, find_format
+from penstock.connector.formats.contract import FieldProjecting
 from penstock.connector.kafka import options as o
 
 __all__ = [
@@ -56,8 +57,19 @@ class TableFormats:
 
     def skips_bad_records(self, resolved: Resolved) -> bool:
         """Tell whether a bad key or value is left out rather than an error."""
-        choices = [self.value] if self.key is None else [self.value, self.key]
-        return any(c.format.skips_bad_records(resolved, prefix=c.prefix) for c in choices)
+        return any(c.format.skips_bad_records(resolved, prefix=c.prefix) for c in self._choices)
+
+    def projects_fields(self, resolved: Resolved) -> bool:
+        """Tell whether key and value can be decoded into rows with some of their fields."""
+        return all(
+            isinstance(c.format, FieldProjecting)
+            and c.format.projects_fields(resolved, prefix=c.prefix)
+            for c in self._choices
+        )
+
+    @property
+    def _choices(self) -> tuple[FormatChoice, ...]:
+        return (self.value,) if self.key is None else (self.value, self.key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

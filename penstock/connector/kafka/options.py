@@ -19,6 +19,7 @@ from penstock.catalog.options import (
     enum_type,
     optional,
 )
+from penstock.connector.kafka.client_properties import REFERENCES
 
 __all__ = [
     "BOOTSTRAP_SERVERS",
@@ -68,11 +69,14 @@ BOOTSTRAP_SERVERS = Option(
     default="",
     doc="brokers to begin with, as 'host:port,host:port'",
     required=True,
+    references=True,
 )
 GROUP_ID = optional(
     STRING, "properties.group.id", "consumer group, for start and committed offsets"
 )
-PROPERTIES = PrefixOption(prefix="properties.", doc="options of the Kafka client")
+PROPERTIES = PrefixOption(
+    prefix="properties.", doc="options of the Kafka client", references=REFERENCES
+)
 FORMAT = optional(STRING, "format", "format of the value")
 VALUE_FORMAT = optional(STRING, "value.format", "format of the value, in place of 'format'")
 KEY_FORMAT = optional(STRING, "key.format", "format of the key")

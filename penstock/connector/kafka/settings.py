@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.catalog.errors import OptionError
 from penstock.catalog.options import Option, PrefixOption, Resolved, resolve
+from penstock.catalog.references import shown_references
 from penstock.connector.bad_record_options import (
     BAD_RECORD_OPTIONS,
     BadRecordSettings,
@@ -72,7 +73,7 @@ class KafkaSettings:
     @property
     def bootstrap_servers(self) -> str:
         """Addresses to name in errors."""
-        return self.client["bootstrap.servers"]
+        return shown_references(self.client["bootstrap.servers"])
 
     @property
     def reads_committed(self) -> bool:

@@ -51,6 +51,11 @@ class KafkaSource:
         return ChangelogMode.UPSERT if self.upserts else self.formats.value.format.changes
 
     @property
+    def projects_fields(self) -> bool:
+        """Whether the formats find fields by name, and none has to be there."""
+        return self.formats.projects_fields(self.settings.resolved)
+
+    @property
     def metadata_types(self) -> Mapping[str, LogicalType]:
         """The metadata that records have, and that of the format of the value."""
         return metadata_of(self.formats.value.format.metadata)
@@ -106,7 +111,7 @@ class KafkaSource:
         from penstock.connector.kafka.planner import KafkaSplitPlanner
 
         # a deletion tells nothing of event time: peeks look for the record before it
-        return KafkaSplitPlanner(self.settings, self._decoder(peeked, deletes=False))
+        return KafkaSplitPlanner(self.settings, self.decoder(peeked, deletes=False))
 
     def open_reader(self, request: ReadRequest) -> KafkaSplitReader:
         """Open a task's side."""
@@ -121,12 +126,13 @@ class KafkaSource:
         )
         return KafkaSplitReader(
             read_connection(self.settings.client),
-            self._decoder(request),
+            self.decoder(request),
             check,
             origins=request.origins,
         )
 
-    def _decoder(self, request: ReadRequest, *, deletes: bool = True) -> RecordDecoder:
+    def decoder(self, request: ReadRequest, *, deletes: bool = True) -> RecordDecoder:
+        """Make the decoder of the table's records; without `deletes` those that only delete give no row."""
         from penstock.connector.kafka.decode import RecordDecoder
         from penstock.connector.kafka.upsert_values import Tombstones
 

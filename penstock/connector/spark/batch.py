@@ -16,7 +16,7 @@ from penstock.connector.spark.failure import spark_readable
 from penstock.connector.spark.offsets import TaskPartition, plan_partitions
 from penstock.connector.spark.task import read_partition
 
-__all__ = ["SplitBatchReader"]
+__all__ = ["SplitBatchReader", "plan_read"]
 
 
 class SplitBatchReader(DataSourceReader):
@@ -30,14 +30,7 @@ class SplitBatchReader(DataSourceReader):
     @spark_readable
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the whole read."""
-        executor = PlanningExecutor(self._scan, self._source)
-        try:
-            planned = executor.plan(SourceState(), None) or SourceState()
-            tasks = plan_partitions(
-                planned, executor.planner, tasks=self._source.parallelism, tracks_event_time=False
-            )
-        finally:
-            executor.close()
+        tasks = plan_read(self._scan, self._source, tasks=self._source.parallelism)
         # Spark reads an empty list as one partition of nothing in particular
         return tasks or [TaskPartition(splits=(), watermarks=None, heartbeat=False)]
 
@@ -45,3 +38,13 @@ class SplitBatchReader(DataSourceReader):
         """Read one task's ranges, in a worker process."""
         assert isinstance(partition, TaskPartition), "Spark hands back what `partitions` planned"
         return read_partition(partition, self._scan, self._source, self._schema)
+
+
+def plan_read(scan: Scan, source: SplitSource, *, tasks: int | None) -> Sequence[TaskPartition]:
+    """Plan the read of a scan to its stops, else to the ends that are there now; `tasks` None is one a split."""
+    executor = PlanningExecutor(scan, source)
+    try:
+        planned = executor.plan(SourceState(), None) or SourceState()
+        return plan_partitions(planned, executor.planner, tasks=tasks, tracks_event_time=False)
+    finally:
+        executor.close()

@@ -68,6 +68,7 @@ class TableDataSource(ScanDataSource):
 
     catalog_url: str | None = None
     project: str = "."
+    secret_key_file: Path | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -97,18 +98,25 @@ class TableDataSource(ScanDataSource):
                 hint='.option("table", "orders").option("catalog", "sqlite:///.penstock/catalog.db")',
             )
         # loaded here, as every Python process of a query imports this module and few look tables up
+        from penstock.catalog.secret_sealing import sealed
         from penstock.catalog.store import SqlCatalog
 
         parts = parse_identifier(name)
         catalog, database, table = (DEFAULT_CATALOG, DEFAULT_DATABASE)[: 3 - len(parts)] + parts
-        found = SqlCatalog(url).get(Identifier(catalog=catalog, database=database, name=table))
+        store = SqlCatalog(url, secret_key_file=self.secret_key_file)
+        found = store.get(Identifier(catalog=catalog, database=database, name=table))
         if not isinstance(found, Table):
             raise OptionError(f"{name} is a view", hint="read it through Session.sql")
-        return found
+        return sealed(found, store.secrets)
 
 
-def bind_table_source(catalog_url: str, project: Path) -> type[TableDataSource]:
+def bind_table_source(
+    catalog_url: str, project: Path, secret_key_file: Path | None = None
+) -> type[TableDataSource]:
     """Make the data source of one session: its catalog and project travel with the class, not as options."""
-    return type(
-        "PenstockTables", (TableDataSource,), {"catalog_url": catalog_url, "project": str(project)}
-    )
+    bound = {
+        "catalog_url": catalog_url,
+        "project": str(project),
+        "secret_key_file": secret_key_file,
+    }
+    return type("PenstockTables", (TableDataSource,), bound)

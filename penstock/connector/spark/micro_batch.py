@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, assert_never
 
 from pyspark.sql import SparkSession
 
-from penstock.catalog.errors import PenstockError
 from penstock.connector.contract import AvailableNow, Continuous, SinkSettings, Trigger
 from penstock.connector.failpoints import reach
-from penstock.connector.spark.failure import SparkReadableError
+from penstock.connector.spark.failure import readable_by_spark
 from penstock.connector.spark.hadoop_files import read_text
 
 if TYPE_CHECKING:
@@ -76,14 +75,12 @@ def micro_batch_query(
             batch_id=batch_id,
             plan=settings.plan,
         )
-        try:
+        with readable_by_spark():
             write(rows, batch)
             reach("written")
             if settings.after_batch is not None:
                 settings.after_batch(batch)
             reach("committed")
-        except PenstockError as error:
-            raise SparkReadableError(error) from error
 
     writer = with_settings(frame.writeStream.foreachBatch(call), settings)
     return writer.start()

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from penstock.catalog.errors import PenstockError, SinkError
+from penstock.catalog.errors import SinkError
 from penstock.connector.bad_record_guard import BadRecordGuard
 from penstock.connector.bad_record_options import bad_record_settings
 from penstock.connector.contract import ReadRequest, SplitSource
@@ -18,7 +18,7 @@ from penstock.connector.far_future import FutureGuard
 from penstock.connector.scan import Scan
 from penstock.connector.source.reader import SourceReader
 from penstock.connector.spark.columns import RowFramer
-from penstock.connector.spark.failure import SparkReadableError
+from penstock.connector.spark.failure import readable_by_spark
 from penstock.connector.spark.offsets import TaskPartition
 
 __all__ = ["read_partition"]
@@ -33,7 +33,7 @@ def read_partition(
     framer = RowFramer(schema, partition.watermarks)
     if partition.heartbeat:
         yield framer.heartbeat()
-    try:
+    with readable_by_spark():
         bad = _bad_record_guard(partition, scan)
         guard = FutureGuard(scan, source.watermark, partition.splits, partition.not_after_ms, bad)
         request = ReadRequest(columns=guard.columns(scan.columns), origins=guard.needs_origins)
@@ -53,8 +53,6 @@ def read_partition(
                     yield framer.rows(batch)
             reach("read-to-end")
             skipped = reader.skipped if source.skips_bad_records else 0
-    except PenstockError as error:
-        raise SparkReadableError(error) from error
     if skipped + guard.left_out:
         yield framer.skipped(skipped + guard.left_out)
 

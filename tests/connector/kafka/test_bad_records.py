@@ -32,7 +32,7 @@ record_kinds = st.tuples(st.sampled_from([GOOD_KEY, BAD_KEY]), st.sampled_from([
 def decoder(policy: str) -> RecordDecoder:
     """The decoder of a task, for keys of eight bytes and values in JSON."""
     source = kafka_source({**KEYED, "bad-records": policy}, columns={"k": "BIGINT", "id": "BIGINT"})
-    return source._decoder(ReadRequest(columns=("k", "id")))
+    return source.decoder(ReadRequest(columns=("k", "id")))
 
 
 def decode(kinds: Sequence[Sequence[tuple[bytes, bytes | None]]], policy: str) -> DecodedRecords:

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from penstock.catalog.errors import PenstockError
 from penstock.connector.kafka.connection import Connection
 from penstock.connector.kafka.sink.client import RecordProducer
 from penstock.connector.kafka.sink.marker import Claim
@@ -21,7 +20,7 @@ from penstock.connector.kafka.sink.protocol import SlotWriter
 from penstock.connector.kafka.sink.records import SLOT
 from penstock.connector.kafka.sink.sending import Destination, last_changes
 from penstock.connector.kafka.split import TopicPartition
-from penstock.connector.spark.failure import SparkReadableError
+from penstock.connector.spark.failure import readable_by_spark
 
 __all__ = ["REPORT", "SlotTask", "Transactions", "Writing", "write_plainly", "write_slot"]
 
@@ -88,12 +87,10 @@ def write_slot(batches: Iterator[pa.RecordBatch], *, task: SlotTask) -> Iterator
         place=shared.place,
         claim=shared.claim(slot),
     )
-    try:
+    with readable_by_spark():
         rows = writer.write(
             task.writing.records(_checked(batches, slot)), task.writing.destination(slot)
         )
-    except PenstockError as error:
-        raise SparkReadableError(error) from error
     for _ in batches:  # Spark does not reuse a process that left rows unread
         pass
     yield _report(slot, rows or 0, written=rows is not None)
@@ -104,15 +101,13 @@ def write_plainly(
 ) -> Iterator[pa.RecordBatch]:
     """Write a partition's records without a transaction; ends when the broker has them all."""
     task = _task()
-    try:
+    with readable_by_spark():
         producer = RecordProducer(writing.connection, who=f"task {task}")
         try:
             rows = writing.destination(task).send(producer, writing.records(batches))
             producer.flush()
         finally:
             producer.drop()
-    except PenstockError as error:
-        raise SparkReadableError(error) from error
     yield _report(task, rows, written=True)
 
 

@@ -1,0 +1,161 @@
+"""Makes columns of datagen rows, all values of a batch at a time: each is a function of the row's number alone.
+
+Random numbers are counted, not drawn: SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators)
+over the row's number and a seed of the column, so that any range of rows can be made anywhere, and made again.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.catalog import types as t
+from penstock.connector.arrow import arrow_type
+from penstock.connector.datagen.field_options import FieldSettings
+
+__all__ = ["RowNumbers", "make_column", "time_of"]
+
+RowNumbers: TypeAlias = npt.NDArray[np.int64]
+Bits: TypeAlias = npt.NDArray[np.uint64]
+
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_DAY_US = 86_400_000_000
+_NULLS = "null"
+_LENGTHS = "length"
+
+
+def time_of(rows: RowNumbers, rows_per_second: int) -> RowNumbers:
+    """Give the instants that rows belong to, epoch microseconds."""
+    # in two steps, as a row's number times a million does not fit 64 bits
+    return (
+        rows // rows_per_second * 1_000_000 + rows % rows_per_second * 1_000_000 // rows_per_second
+    )
+
+
+def make_column(
+    field: FieldSettings, rows: RowNumbers, *, rows_per_second: int, number_of_rows: int | None
+) -> pa.Array:
+    """Make the values of a column for the rows numbered `rows`."""
+    if field.sequence is not None:
+        assert number_of_rows is not None, "a sequence ends its table"
+        # the scan begins at a multiple of their number
+        counted = pa.array(field.sequence.start + rows % number_of_rows, pa.int64())
+        return counted.cast(arrow_type(field.type))
+    times = time_of(rows, rows_per_second)
+    made = _MAKERS[type(field.type)](field, rows, times)
+    if field.null_rate == 0:
+        return made
+    is_null = pa.array(_share(_bits(field, rows, _NULLS)) < field.null_rate)
+    return pc.if_else(is_null, pa.scalar(None, made.type), made)
+
+
+def _bits(field: FieldSettings, rows: RowNumbers, purpose: str = "") -> Bits:
+    """Give 64 random bits for each row."""
+    seed = zlib.crc32(f"{field.name}\0{purpose}".encode())
+    return _mixed(rows.astype(np.uint64) ^ np.uint64(seed << 32 | seed))
+
+
+def _mixed(numbers: Bits) -> Bits:
+    with np.errstate(over="ignore"):
+        mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return mixed ^ (mixed >> np.uint64(31))
+
+
+def _share(bits: Bits) -> npt.NDArray[np.float64]:
+    """Make shares in [0, 1) of bits."""
+    return (bits >> np.uint64(11)).astype(np.float64) * np.float64(2.0**-53)
+
+
+def _within(bits: Bits, low: int, high: int) -> RowNumbers:
+    """Make integers of [low, high], which fit 64 bits."""
+    span = high - low + 1
+    bounded = bits if span == 1 << 64 else bits % np.uint64(span)
+    with np.errstate(over="ignore"):
+        return (bounded + np.uint64(low & (1 << 64) - 1)).view(np.int64)
+
+
+def _integer(field: FieldSettings, rows: RowNumbers, _: RowNumbers) -> pa.Array:
+    values = _within(_bits(field, rows), int(field.low), int(field.high))
+    return pa.array(values, pa.int64()).cast(arrow_type(field.type))
+
+
+def _float(field: FieldSettings, rows: RowNumbers, _: RowNumbers) -> pa.Array:
+    share, low, high = _share(_bits(field, rows)), float(field.low), float(field.high)
+    # the span of all doubles is no double
+    return pa.array(low * (1 - share) + high * share, pa.float64()).cast(arrow_type(field.type))
+
+
+def _decimal(field: FieldSettings, rows: RowNumbers, _: RowNumbers) -> pa.Array:
+    assert isinstance(field.type, t.DecimalType), "chosen by type"
+    low, high = (int(bound.scaleb(field.type.scale)) for bound in (field.low, field.high))
+    words = np.empty((len(rows), 2), np.int64)
+    words[:, 0] = _within(_bits(field, rows), low, high)
+    words[:, 1] = words[:, 0] >> 63  # the sign, over the high half of 128 bits
+    buffers = [None, pa.py_buffer(words.tobytes())]
+    return pa.Array.from_buffers(arrow_type(field.type), len(rows), buffers)
+
+
+def _boolean(field: FieldSettings, rows: RowNumbers, _: RowNumbers) -> pa.Array:
+    return pa.array((_bits(field, rows) & np.uint64(1)).astype(np.bool_))
+
+
+def _text(field: FieldSettings, rows: RowNumbers, _: RowNumbers) -> pa.Array:
+    """Make texts of hexadecimal digits, as Flink's, or bytes of any value."""
+    is_text = isinstance(field.type, t.CharType | t.VarCharType)
+    size = -(-field.length // 2) if is_text else field.length
+    words = -(-size // 8)
+    bits = _bits(field, rows)[:, None] + np.arange(words, dtype=np.uint64)[None, :]
+    bytes_ = _mixed(bits).view(np.uint8).reshape(len(rows), words * 8)
+    if is_text:
+        digits = np.stack([_HEX[bytes_ >> 4], _HEX[bytes_ & 15]], axis=2)
+        bytes_ = digits.reshape(len(rows), words * 16)
+    bytes_ = bytes_[:, : field.length]
+    lengths = np.full(len(rows), field.length, np.int64)
+    if field.varies:
+        lengths = _within(_bits(field, rows, _LENGTHS), 1, field.length)
+        bytes_ = bytes_[np.arange(field.length)[None, :] < lengths[:, None]]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(bytes_.tobytes())]
+    return pa.Array.from_buffers(arrow_type(field.type), len(rows), buffers)
+
+
+def _timestamp(field: FieldSettings, rows: RowNumbers, times: RowNumbers) -> pa.Array:
+    if field.max_past_ms:
+        times = times - _within(_bits(field, rows), 0, field.max_past_ms) * 1000
+    return pa.array(times - times % 1000, pa.int64()).cast(arrow_type(field.type))
+
+
+def _date(field: FieldSettings, _: RowNumbers, times: RowNumbers) -> pa.Array:
+    return pa.array((times // _DAY_US).astype(np.int32), pa.int32()).cast(arrow_type(field.type))
+
+
+def _time(field: FieldSettings, _: RowNumbers, times: RowNumbers) -> pa.Array:
+    return pa.array(times % _DAY_US // 1000 * 1_000_000, pa.int64()).cast(arrow_type(field.type))
+
+
+_MAKERS: Mapping[type, Callable[[FieldSettings, RowNumbers, RowNumbers], pa.Array]] = {
+    t.TinyIntType: _integer,
+    t.SmallIntType: _integer,
+    t.IntType: _integer,
+    t.BigIntType: _integer,
+    t.FloatType: _float,
+    t.DoubleType: _float,
+    t.DecimalType: _decimal,
+    t.BooleanType: _boolean,
+    t.CharType: _text,
+    t.VarCharType: _text,
+    t.BinaryType: _text,
+    t.VarBinaryType: _text,
+    t.TimestampType: _timestamp,
+    t.TimestampLtzType: _timestamp,
+    t.DateType: _date,
+    t.TimeType: _time,
+}

@@ -1,0 +1,129 @@
+"""The schema of a Delta table from its log, without an engine: the newest `metaData` action, and its types as ours.
+
+Delta's protocol has the log (PROTOCOL.md, "Delta Log Entries", "Checkpoints") and the JSON of schemas. Rows and files
+are nobody's business here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.catalog.errors import StateMismatchError
+from penstock.catalog.schema import PhysicalColumn
+from penstock.connector.spark_json import physical_columns
+from penstock.connector.storage import Folder
+
+__all__ = ["LoggedTable", "is_delta_table", "read_logged"]
+
+LOG = "_delta_log"
+_COMMIT = re.compile(r"(\d{20})\.json")
+# one file, parts of several, or of version 2 with a unique name
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.[0-9A-Za-z.-]+)?\.(?:parquet|json)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedTable:
+    """What the log says of a table. `configuration` are its properties."""
+
+    columns: tuple[PhysicalColumn, ...]
+    partition_columns: tuple[str, ...]
+    description: str | None
+    configuration: Mapping[str, str]
+
+
+def is_delta_table(folder: Folder) -> bool:
+    """Tell whether a folder is a Delta table: it has a log with a commit or a checkpoint."""
+    return any(map(_is_log, folder.below(LOG).names()))
+
+
+def read_logged(folder: Folder) -> LoggedTable | None:
+    """Read the newest metadata of a table; None where there is no Delta table.
+
+    Raises StateMismatchError for a log that cannot be read, UnsupportedError for a type that we have not.
+    """
+    log = folder.below(LOG)
+    names = [name for name in log.names() if _is_log(name)]
+    if not names:
+        return None
+    try:
+        meta = _newest(log, names)
+        if meta is None:
+            raise _unreadable(folder, "no commit and no checkpoint has its schema")
+        return _logged(meta, folder)
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        pa.ArrowException,
+    ) as error:
+        raise _unreadable(folder, f"{type(error).__name__}: {error}") from error
+
+
+def _is_log(name: str) -> bool:
+    return bool(_COMMIT.fullmatch(name) or _CHECKPOINT.fullmatch(name))
+
+
+def _logged(meta: Mapping[str, Any], folder: Folder) -> LoggedTable:
+    schema = json.loads(meta["schemaString"])
+    return LoggedTable(
+        columns=physical_columns(schema, owner=f"the Delta table {folder.shown}"),
+        partition_columns=tuple(meta.get("partitionColumns") or ()),
+        description=meta.get("description"),
+        # a map of a checkpoint comes as pairs
+        configuration=dict(meta.get("configuration") or {}),
+    )
+
+
+def _newest(log: Folder, names: Sequence[str]) -> Mapping[str, Any] | None:
+    """Go back from the newest commit to the last checkpoint, which has what stands before it."""
+    commits = {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
+    checkpoints: dict[int, list[str]] = {}
+    for name in names:
+        if found := _CHECKPOINT.fullmatch(name):
+            checkpoints.setdefault(int(found[1]), []).append(name)
+    last = max(checkpoints, default=-1)
+    for version in sorted(commits, reverse=True):
+        if version <= last:
+            break
+        if (meta := _of_lines(log, commits[version])) is not None:
+            return meta
+    for name in checkpoints.get(last, ()):
+        found_meta = _of_checkpoint(log, name)
+        if found_meta is not None:
+            return found_meta
+    return None
+
+
+def _of_lines(log: Folder, name: str) -> Mapping[str, Any] | None:
+    for line in (log.text(name) or "").split("\n"):
+        if '"metaData"' in line and (meta := json.loads(line).get("metaData")) is not None:
+            found: Mapping[str, Any] = meta
+            return found
+    return None
+
+
+def _of_checkpoint(log: Folder, name: str) -> Mapping[str, Any] | None:
+    if name.endswith(".json"):
+        return _of_lines(log, name)
+    from pyarrow import parquet
+
+    file = f"{log.path}/{name}"
+    table = parquet.read_table(file, columns=["metaData"], filesystem=log.system)
+    rows = table.column("metaData").drop_null()
+    found: Mapping[str, Any] | None = rows[0].as_py() if len(rows) else None
+    return found
+
+
+def _unreadable(folder: Folder, why: str) -> StateMismatchError:
+    return StateMismatchError(
+        f"the log of the Delta table {folder.shown} cannot be read: {why}",
+        hint="see whether Spark reads the table; a log that misses files has to be restored",
+    )

@@ -1,0 +1,121 @@
+"""A table of a database as a source: read once, by as many tasks as it has partitions, the wanted columns alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.schema import PhysicalColumn
+from penstock.connector.changelog import ChangelogMode
+from penstock.connector.jdbc.database import Database
+from penstock.connector.jdbc.scan import read_batches, select_text
+from penstock.connector.jdbc.scan_settings import ScanSettings
+from penstock.connector.jdbc.settings import JdbcTable
+from penstock.connector.spark.failure import readable_by_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["JdbcSource"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JdbcSource:
+    """The rows that a table holds when it is read (`EngineSource`). `columns` None are all."""
+
+    table: JdbcTable
+    settings: ScanSettings
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """It ends with what is there."""
+        return True
+
+    @property
+    def read_once(self) -> bool:
+        """A database tells nobody what changes in it: it is read, not followed (`ReadOnce`)."""
+        return True
+
+    @property
+    def changes(self) -> ChangelogMode:
+        """Rows as they are now."""
+        return ChangelogMode.INSERT_ONLY
+
+    def reading(self, columns: Sequence[str]) -> JdbcSource:
+        """Ask the database for these columns alone (`Projecting`)."""
+        return replace(self, columns=tuple(columns))
+
+    def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
+        """Give the columns; the database is asked when the frame is run. Raises UnsupportedError for a stream."""
+        if streaming:
+            raise UnsupportedError(
+                f"{self.table.owner}: a table of a database is read once, not followed as a stream",
+                hint="join it as it is then: each batch reads it anew",
+            )
+        from penstock.connector.spark.types import spark_schema
+
+        tasks = max(1, len(self.settings.partitions))
+        schema = spark_schema(_nullable(column) for column in self._wanted)
+        return spark.range(0, tasks, 1, tasks).mapInArrow(self._reader(), schema)
+
+    @property
+    def _wanted(self) -> tuple[PhysicalColumn, ...]:
+        physical = self.table.schema.physical
+        if self.columns is None:
+            return physical
+        # rows are counted by a column, too
+        return tuple(c for c in physical if c.name in self.columns) or physical[:1]
+
+    def _reader(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Give what a task does with the numbers of its partitions. It travels to the task as a value."""
+        table, settings, columns = self.table, self.settings, self._wanted
+
+        def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            with readable_by_spark():
+                for batch in numbers:
+                    for number in batch.column(0).to_pylist():
+                        yield from _partition(table, settings, columns, number)
+
+        return read
+
+
+def _partition(
+    table: JdbcTable, settings: ScanSettings, columns: Sequence[PhysicalColumn], number: int
+) -> Iterator[pa.RecordBatch]:
+    backend = table.address.backend
+    part = settings.partitions[number] if settings.partitions else None
+    database = Database(
+        address=table.address,
+        username=table.username,
+        password=table.password,
+        connect_timeout_s=table.connect_timeout_s,
+        retries=0,
+        shown=table.shown,
+    )
+    with database.reading() as connection:
+        text = select_text(
+            columns,
+            table.name,
+            table.database_schema,
+            part,
+            backend=backend,
+            dialect=connection.dialect,
+        )
+        yield from read_batches(
+            connection,
+            text,
+            columns,
+            backend=backend,
+            rows_at_once=settings.rows_at_once,
+            shown=table.shown,
+        )
+
+
+def _nullable(column: PhysicalColumn) -> PhysicalColumn:
+    """Believe no NOT NULL: the database has its own, and Spark would take a NULL for some value."""
+    return replace(column, type=replace(column.type, nullable=True))

@@ -1,0 +1,237 @@
+"""Made up rows: what the options ask for is what the columns hold, and any range can be made again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from penstock.catalog.errors import DefinitionError, InputError, OptionError, UnsupportedError
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.schema import MetadataColumn, PhysicalColumn, Schema
+from penstock.catalog.table import Table
+from penstock.catalog.types import parse_type
+from penstock.connector.contract import ReadRequest
+from penstock.connector.datagen.connector import DatagenConnector
+from penstock.connector.datagen.planner import DatagenPlanner
+from penstock.connector.datagen.reader import DatagenReader
+from penstock.connector.datagen.rows import RowMaker
+from penstock.connector.datagen.settings import read_settings
+from penstock.connector.source.split import Split
+
+NOW_NS = 1_700_000_000 * 10**9
+NOW_ROW = 1_700_000_000 * 10
+
+
+def table_of(columns: Mapping[str, str], options: Mapping[str, str] = {}) -> Table:
+    """A datagen table of ten rows a second."""
+    physical = tuple(PhysicalColumn(name=n, type=parse_type(text)) for n, text in columns.items())
+    given = {"connector": "datagen", "rows-per-second": "10", **options}
+    identifier = Identifier(catalog="c", database="d", name="t")
+    return Table(
+        identifier=identifier, schema=Schema(columns=physical), options=tuple(given.items())
+    )
+
+
+def made(kind: str, options: Mapping[str, str] = {}, rows: int = 1000) -> pa.Array:
+    """The values of a column `f` of that type."""
+    table = table_of({"f": kind}, {f"fields.f.{key}": value for key, value in options.items()})
+    return RowMaker(["f"], read_settings(table)).make(NOW_ROW, NOW_ROW + rows).column(0)
+
+
+def planner_of(table: Table) -> DatagenPlanner:
+    """Its planner, at the instant NOW_NS."""
+    settings = read_settings(table)
+    return DatagenPlanner(settings, RowMaker([], settings), lambda: NOW_NS)
+
+
+@pytest.mark.parametrize("kind", ["TINYINT", "SMALLINT", "INT", "BIGINT"])
+def test_integers_lie_between_min_and_max(kind: str) -> None:
+    """Both bounds are inclusive, and every value between them comes."""
+    values = made(kind, {"min": "-2", "max": "2"})
+
+    assert set(values.to_pylist()) == {-2, -1, 0, 1, 2}
+
+
+def test_without_bounds_integers_are_of_their_whole_type() -> None:
+    """Half of all BIGINTs are below zero, and they fill the 64 bits."""
+    values = made("BIGINT")
+
+    assert 400 < pc.sum(pc.less(values, 0)).as_py() < 600
+    assert pc.max(values).as_py() > 2**62
+
+
+def test_fractions_lie_between_min_and_max() -> None:
+    """DOUBLE and DECIMAL alike; a DECIMAL has its scale."""
+    doubles = made("DOUBLE", {"min": "1.5", "max": "2.5"})
+    decimals = made("DECIMAL(10, 2)", {"min": "-0.05", "max": "0.05"})
+
+    assert 1.5 <= pc.min(doubles).as_py() < 1.6
+    assert 2.4 < pc.max(doubles).as_py() <= 2.5
+    assert set(decimals.to_pylist()) == {Decimal(n).scaleb(-2) for n in range(-5, 6)}
+
+
+def test_texts_are_hexadecimal_and_as_long_as_asked() -> None:
+    """Flink's default is 100 characters; with var-len all lengths up to it come; CHAR has its own."""
+    lengths = pc.utf8_length(made("STRING", {"length": "5", "var-len": "true"}))
+
+    assert pc.all(pc.match_substring_regex(made("STRING"), "^[0-9a-f]{100}$")).as_py()
+    assert set(lengths.to_pylist()) == {1, 2, 3, 4, 5}
+    assert set(pc.utf8_length(made("CHAR(7)")).to_pylist()) == {7}
+    assert set(pc.binary_length(made("BYTES", {"length": "3"})).to_pylist()) == {3}
+
+
+def test_nulls_come_at_their_rate() -> None:
+    """A fifth of a thousand is about two hundred."""
+    assert 150 < made("STRING", {"null-rate": "0.2"}).null_count < 250
+
+
+def test_times_are_those_of_the_rows() -> None:
+    """Ten rows a second lie 100 ms apart; max-past moves times back."""
+    times = made("TIMESTAMP(3)", rows=2).cast(pa.int64()).to_pylist()
+    past = made("TIMESTAMP_LTZ(3)", {"max-past": "1 min"}).cast(pa.int64())
+
+    assert times == [1_700_000_000_000_000, 1_700_000_000_100_000]
+    assert pc.min(past).as_py() < 1_700_000_000_000_000 - 50_000_000
+    assert made("DATE", rows=1).to_pylist()[0].isoformat() == "2023-11-14"
+    assert made("TIME", rows=1).to_pylist()[0].isoformat() == "22:13:20"
+
+
+def test_a_row_is_made_alike_in_any_range() -> None:
+    """What a task reads again after a failure is what was read before."""
+    settings = read_settings(
+        table_of({"a": "BIGINT", "b": "STRING", "c": "BOOLEAN"}, {"fields.b.null-rate": "0.5"})
+    )
+    maker = RowMaker(["c", "b", "a"], settings)
+
+    whole = pa.Table.from_batches([maker.make(100, 200)])
+    parts = pa.Table.from_batches([maker.make(100, 137), maker.make(137, 200)])
+
+    assert whole.equals(parts.combine_chunks())
+    assert whole.column_names == ["c", "b", "a"]
+
+
+def test_a_sequence_counts_from_start_to_end_and_ends_the_table() -> None:
+    """The shorter of two ends counts; texts count too."""
+    table = table_of(
+        {"id": "INT", "name": "STRING"},
+        {
+            "number-of-rows": "50",
+            "fields.id.kind": "sequence",
+            "fields.id.start": "7",
+            "fields.id.end": "11",
+            "fields.name.kind": "sequence",
+            "fields.name.start": "1",
+            "fields.name.end": "9",
+        },
+    )
+    planner = planner_of(table)
+    start = planner.start_positions(["rows"], first_listing=True)["rows"]
+    stop = planner.stop_positions(["rows"])["rows"]
+    rows = RowMaker(["id", "name"], read_settings(table)).make(start, stop).to_pydict()
+
+    assert rows == {"id": [7, 8, 9, 10, 11], "name": ["1", "2", "3", "4", "5"]}
+    assert stop <= planner.extents(["rows"])["rows"].end
+
+
+def test_a_table_without_end_begins_now_and_goes_at_its_rate() -> None:
+    """A second later ten rows are due."""
+    settings = read_settings(table_of({"f": "INT"}))
+    clock = [NOW_NS]
+    planner = DatagenPlanner(settings, RowMaker([], settings), lambda: clock[0])
+    start = planner.start_positions(["rows"], first_listing=True)["rows"]
+    clock[0] += 10**9
+
+    assert start == NOW_ROW
+    assert planner.extents(["rows"])["rows"].end == start + 10
+    assert planner.stop_positions(["rows"]) == {}
+
+
+def test_a_peek_gives_the_last_row_that_is_accepted() -> None:
+    """At most a few rows are tried."""
+    settings = read_settings(table_of({"f": "INT"}))
+    planner = DatagenPlanner(settings, RowMaker(["f"], settings), lambda: NOW_NS)
+    last = RowMaker(["f"], settings).make(19, 20)
+
+    assert planner.peek({"rows": (10, 20)})["rows"].equals(last)
+    assert planner.peek({"rows": (10, 20)}, lambda _: ()) == {}
+    assert planner.peek({"rows": (10, 10)}) == {}
+
+
+def test_a_reader_reads_its_range_and_finishes_it() -> None:
+    """One without an end gives what is due."""
+    maker = RowMaker(["f"], read_settings(table_of({"f": "INT"})))
+    reader = DatagenReader(maker, 10, origins=True, now_ns=lambda: NOW_NS)
+    reader.add_splits([Split(split_id="rows", start=NOW_ROW - 30, stop=NOW_ROW - 10)])
+    fetched = reader.fetch()
+    reader.add_splits([Split(split_id="rows", start=NOW_ROW - 5)])
+    live = reader.fetch()
+
+    assert (fetched.batches[0][1].num_rows, fetched.finished) == (20, {"rows"})
+    assert fetched.origins["rows"].of([1])[0].position == NOW_ROW - 29
+    assert (live.positions, live.finished) == ({"rows": NOW_ROW}, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "error", "words"),
+    [
+        ({"f": "INT"}, {"fields.g.min": "1"}, OptionError, "names no physical column"),
+        ({"f": "INT"}, {"fields.f.length": "1"}, OptionError, "fields.f.length"),
+        ({"f": "INT"}, {"fields.f.min": "3", "fields.f.max": "2"}, OptionError, "no range"),
+        ({"f": "TINYINT"}, {"fields.f.max": "128"}, OptionError, "no range"),
+        ({"f": "INT NOT NULL"}, {"fields.f.null-rate": "0.1"}, OptionError, "NOT NULL"),
+        ({"f": "VARCHAR(3)"}, {"fields.f.length": "4"}, OptionError, "declared length"),
+        ({"f": "INT"}, {"fields.f.kind": "sequence"}, OptionError, "fields.f.end"),
+        ({"f": "INT"}, {"rows-per-second": "0"}, OptionError, "at least 1"),
+        ({"f": "ARRAY<INT>"}, {}, UnsupportedError, "ARRAY<INT>"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(
+    columns: dict[str, str], options: dict[str, str], error: type[InputError], words: str
+) -> None:
+    """At the definition, with the option or the column in the message."""
+    with pytest.raises(error, match=words):
+        DatagenConnector(project=Path()).check(table_of(columns, options))
+
+
+def test_there_is_no_metadata_and_nothing_to_write() -> None:
+    """Both are said by name."""
+    table = table_of({"f": "INT"})
+    column = MetadataColumn(name="offset", type=parse_type("BIGINT"))
+    with_metadata = Table(
+        identifier=table.identifier, schema=Schema(columns=(column,)), options=table.options
+    )
+    connector = DatagenConnector(project=Path())
+
+    with pytest.raises(DefinitionError, match="'offset'"):
+        connector.check(with_metadata)
+    with pytest.raises(UnsupportedError, match="takes none"):
+        connector.sink(table)
+
+
+def test_another_rate_is_another_table_to_a_checkpoint() -> None:
+    """Rows have other numbers then, so going on would skip or repeat hours."""
+    slow = planner_of(table_of({"f": "INT"}))
+    known = slow.list_splits().incarnations["datagen"]
+    faster = planner_of(table_of({"f": "INT"}, {"rows-per-second": "20"}))
+    found = faster.list_splits().incarnations["datagen"]
+    error = faster.changed("datagen", known, found)
+
+    assert found != known
+    assert "rows-per-second" in str(getattr(error, "hint", ""))
+
+
+def test_the_source_opens_both_sides() -> None:
+    """What Spark's processes do with the picklable value."""
+    source = DatagenConnector(project=Path()).source(
+        table_of({"f": "INT", "g": "STRING"}, {"number-of-rows": "3"})
+    )
+    reader = source.open_reader(ReadRequest(columns=("g", "f")))
+    reader.add_splits([source.open_planner(ReadRequest(columns=())).split("rows", 4, 7)])
+
+    assert source.bounded
+    assert reader.fetch().batches[0][1].schema.names == ["g", "f"]
