@@ -1,0 +1,103 @@
+"""The SQL files of a project, in an order in which each finds what it names: definitions of one serve the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.catalog.errors import InputError
+from penstock.catalog.names import Namespace
+from penstock.sql.config import Project
+from penstock.sql.lineage.build import LineageBuilder
+from penstock.sql.run.ddl import define, is_definition
+from penstock.sql.run.replay import replay
+from penstock.sql.run.script_check import CheckedScript, check_scripts
+from penstock.sql.run.script_file import ScriptFile, read_script
+
+__all__ = ["add_files", "add_project", "project_files"]
+
+_ENDING = "*.sql"
+
+
+def project_files(project: Project) -> list[Path]:
+    """List the SQL files of a project, sorted: those below its folder, hidden folders and macros left out."""
+    macros = project.folders.macro_folder
+    return sorted(
+        path
+        for path in project.root.rglob(_ENDING)
+        if not any(part.startswith(".") for part in path.relative_to(project.root).parts)
+        and not path.is_relative_to(macros)
+    )
+
+
+def add_files(
+    builder: LineageBuilder,
+    files: Sequence[ScriptFile],
+    namespace: Namespace,
+    project: Project,
+    variables: Mapping[str, object],
+) -> None:
+    """Take the statements of files, checked as one. Raises InputErrors with everything that is wrong in them."""
+    scripts = _check(files, namespace, project, variables)
+    _add(builder, scripts, namespace, project)
+
+
+def add_project(
+    builder: LineageBuilder, namespace: Namespace, project: Project, variables: Mapping[str, object]
+) -> None:
+    """Take the statements of all files of a project; those that are not right become notes."""
+    draft = namespace.overlay()
+    todo = [
+        replace(read_script(path), name=str(path.relative_to(project.root)))
+        for path in project_files(project)
+    ]
+    problems: dict[str, InputError] = {}
+    while todo:
+        left: list[ScriptFile] = []
+        for file in todo:
+            try:
+                scripts = _check([file], draft, project, variables)
+            except InputError as error:
+                problems[file.name] = error
+                left.append(file)
+                continue
+            _add(builder, scripts, draft, project)
+            for one in scripts[0].statements:
+                if is_definition(one.statement):
+                    define(one.statement, draft)
+        if len(left) == len(todo):
+            break
+        todo = left
+    builder.notes += [
+        f"{file.name} is left out: {problems[file.name].message.splitlines()[0]}" for file in todo
+    ]
+
+
+def _check(
+    files: Sequence[ScriptFile],
+    namespace: Namespace,
+    project: Project,
+    variables: Mapping[str, object],
+) -> tuple[CheckedScript, ...]:
+    return check_scripts(
+        files,
+        namespace=namespace,
+        project=project.root,
+        settings=project.settings,
+        variables=variables,
+        env=project.environment,
+        folders=project.folders,
+    )
+
+
+def _add(
+    builder: LineageBuilder,
+    scripts: Sequence[CheckedScript],
+    namespace: Namespace,
+    project: Project,
+) -> None:
+    for one in replay(
+        scripts, namespace=namespace, project=project.root, settings=project.settings
+    ):
+        builder.add_statement(one.checked.statement, one.planner.namespace)

@@ -1,0 +1,142 @@
+"""Lineage as values: objects with their columns, and the flows between them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from penstock.catalog.contract import DEFAULT_CATALOG, DEFAULT_DATABASE
+from penstock.catalog.identifier import Identifier, quote
+
+__all__ = [
+    "ColumnFlow",
+    "ColumnSource",
+    "Direction",
+    "Flow",
+    "Graph",
+    "Node",
+    "NodeColumn",
+    "NodeKind",
+    "shown_name",
+]
+
+Direction = Literal["upstream", "downstream"]
+
+
+def shown_name(identifier: Identifier) -> str:
+    """Write a name as a person would: without the default catalog, and without the default database in it."""
+    if identifier.catalog != DEFAULT_CATALOG:
+        return str(identifier)
+    if identifier.database != DEFAULT_DATABASE:
+        return f"{quote(identifier.database)}.{quote(identifier.name)}"
+    return quote(identifier.name)
+
+
+class NodeKind(StrEnum):
+    """What an object is."""
+
+    TABLE = "TABLE"
+    VIEW = "VIEW"
+    MATERIALIZED_TABLE = "MATERIALIZED TABLE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeColumn:
+    """A column of an object. `kind` is physical, metadata, computed, or query for those of a view.
+
+    A computed one has its `expression`, and `sources`: the physical and metadata columns that it is made of.
+    `type` is None where it cannot be told without Spark.
+    """
+
+    name: str
+    kind: Literal["physical", "metadata", "computed", "query"]
+    type: str | None = None
+    expression: str | None = None
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A table or view. `columns` are empty where those of a view cannot be told without Spark."""
+
+    identifier: Identifier
+    kind: NodeKind
+    connector: str | None = None
+    columns: tuple[NodeColumn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class ColumnSource:
+    """A column of an object that a flow reads."""
+
+    table: Identifier
+    column: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnFlow:
+    """What fills a column: an expression of Flink SQL, and the columns that it is made of, none for a constant."""
+
+    column: str
+    expression: str
+    sources: tuple[ColumnSource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """A query that fills an object. `by` is VIEW, MATERIALIZED TABLE or INSERT, `place` file:line of a statement.
+
+    `sources` are the objects that the query names, in order; `columns` None where they cannot be told without Spark.
+    """
+
+    target: Identifier
+    sources: tuple[Identifier, ...]
+    by: str
+    place: str | None = None
+    columns: tuple[ColumnFlow, ...] | None = None
+
+    def columns_from(self, source: Identifier) -> tuple[ColumnFlow, ...]:
+        """Give the columns that are made of columns of `source`."""
+        flows = self.columns or ()
+        return tuple(each for each in flows if any(s.table == source for s in each.sources))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """Objects and the flows between them. Flows may go round."""
+
+    nodes: Mapping[Identifier, Node] = field(default_factory=dict)
+    flows: tuple[Flow, ...] = ()
+
+    def into(self, target: Identifier) -> tuple[Flow, ...]:
+        """Give the flows that fill an object."""
+        return tuple(flow for flow in self.flows if flow.target == target)
+
+    def out_of(self, source: Identifier) -> tuple[Flow, ...]:
+        """Give the flows that read an object."""
+        return tuple(flow for flow in self.flows if source in flow.sources)
+
+    def around(self, start: Identifier, directions: Iterable[Direction]) -> Graph:
+        """Give what `start` is made of (upstream), and what is made of it (downstream)."""
+        kept: dict[Identifier, None] = {start: None}
+        flows: dict[int, None] = {}
+        for direction in directions:
+            reached = {start}
+            todo = deque([start])
+            while todo:
+                current = todo.popleft()
+                up = direction == "upstream"
+                for flow in self.into(current) if up else self.out_of(current):
+                    flows[id(flow)] = None
+                    for other in flow.sources if up else (flow.target,):
+                        if other not in reached:
+                            reached.add(other)
+                            todo.append(other)
+            kept |= dict.fromkeys(reached)
+        return Graph(
+            nodes={name: node for name, node in self.nodes.items() if name in kept},
+            flows=tuple(flow for flow in self.flows if id(flow) in flows),
+        )

@@ -1,0 +1,121 @@
+"""Lineage as a tree for people: what an object is made of, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from penstock.catalog.identifier import Identifier, quote
+from penstock.sql.lineage.graph import ColumnFlow, Direction, Flow, Graph, shown_name
+
+__all__ = ["tree_lines", "trees_of_all"]
+
+_HEADINGS: dict[Direction, str] = {"upstream": "made of", "downstream": "goes into"}
+_LONGEST = 80
+
+
+@dataclass(slots=True)
+class _Branch:
+    """A line and the lines below it."""
+
+    text: str
+    notes: list[str] = field(default_factory=list)
+    below: list[_Branch] = field(default_factory=list)
+
+
+def tree_lines(
+    graph: Graph, start: Identifier, directions: Sequence[Direction], *, columns: bool
+) -> list[str]:
+    """Write what is around an object; an object that comes again is named and not taken apart again."""
+    root = _Branch(_title(graph, start))
+    for direction in directions:
+        below = list(_branches(graph, start, direction, {start}, columns=columns))
+        heading = _HEADINGS[direction]
+        root.below.append(_Branch(heading if below else f"{heading} nothing", below=below))
+    if columns and (node := graph.nodes.get(start)) is not None:
+        root.notes = [
+            f"{quote(each.name)} AS {_short(each.expression or '')}"
+            + (f", of {', '.join(map(quote, each.sources))}" if each.sources else "")
+            for each in node.columns
+            if each.kind == "computed"
+        ]
+    return list(_lines(root))
+
+
+def trees_of_all(graph: Graph, *, columns: bool) -> list[str]:
+    """Write what goes where, from the objects that nothing fills; then those that stand alone."""
+    read = {source for flow in graph.flows for source in flow.sources}
+    filled = {flow.target for flow in graph.flows if flow.sources}
+    starts = [name for name in graph.nodes if name in read and name not in filled]
+    # what feeds itself in a circle begins nowhere
+    reached = {n for start in starts for n in graph.around(start, ["downstream"]).nodes}
+    for name in graph.nodes:
+        if name in read and name not in reached:
+            starts.append(name)
+            reached |= set(graph.around(name, ["downstream"]).nodes)
+    lines: list[str] = []
+    for start in starts:
+        below = list(_branches(graph, start, "downstream", {start}, columns=columns))
+        lines += _lines(_Branch(_title(graph, start), below=below))
+    alone = [name for name in graph.nodes if name not in read and name not in filled]
+    return lines + [f"{_title(graph, name)}: no flow" for name in alone]
+
+
+def _branches(
+    graph: Graph, at: Identifier, direction: Direction, seen: set[Identifier], *, columns: bool
+) -> Iterator[_Branch]:
+    up = direction == "upstream"
+    for flow in graph.into(at) if up else graph.out_of(at):
+        for other in flow.sources if up else (flow.target,):
+            source = other if up else at
+            notes = list(_column_notes(flow, source)) if columns else []
+            again = other in seen
+            text = f"{_title(graph, other)}  {_how(flow)}"
+            branch = _Branch(f"{text}, see above" if again else text, notes=notes)
+            if not again:
+                seen.add(other)
+                branch.below = list(_branches(graph, other, direction, seen, columns=columns))
+            yield branch
+
+
+def _column_notes(flow: Flow, source: Identifier) -> Iterator[str]:
+    if flow.columns is None:
+        yield "columns cannot be told without Spark"
+        return
+    for each in flow.columns_from(source):
+        yield _column_note(each, source)
+
+
+def _column_note(each: ColumnFlow, source: Identifier) -> str:
+    names = [quote(s.column) for s in each.sources if s.table == source]
+    told = _short(each.expression)
+    plain = names == [told.rpartition(".")[2]]
+    return f"{quote(each.column)} ← {', '.join(names)}" + ("" if plain else f"  ({told})")
+
+
+def _how(flow: Flow) -> str:
+    return flow.by if flow.place is None else f"{flow.by} {flow.place}"
+
+
+def _title(graph: Graph, identifier: Identifier) -> str:
+    node = graph.nodes.get(identifier)
+    if node is None:
+        return shown_name(identifier)
+    kind = node.kind.lower() if node.connector is None else node.connector
+    return f"{shown_name(identifier)} ({kind})"
+
+
+def _lines(branch: _Branch, head: str = "", rest: str = "") -> Iterator[str]:
+    yield head + branch.text
+    for note in branch.notes:
+        yield f"{rest}{'│  ' if branch.below else '   '}  {note}"
+    for number, each in enumerate(branch.below, start=1):
+        last = number == len(branch.below)
+        yield from _lines(
+            each, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  ")
+        )
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
