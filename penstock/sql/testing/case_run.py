@@ -1,0 +1,263 @@
+"""Runs one case in a folder of its own: the files' statements on doubles of their tables, step by step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.catalog.contract import Catalog
+from penstock.catalog.errors import InputError, PenstockError
+from penstock.catalog.names import Namespace
+from penstock.catalog.table import Table
+from penstock.sql.config import Project, find_project
+from penstock.sql.plan.settings import CHECKPOINT_DIR
+from penstock.sql.run.failure import translate
+from penstock.sql.run.script_check import CheckedScript, check_scripts
+from penstock.sql.run.script_file import read_script
+from penstock.sql.testing.cases import Case
+from penstock.sql.testing.comparison import Problem, check_expected, compare
+from penstock.sql.testing.doubles import Doubles
+from penstock.sql.testing.fixed_clock import FixedClock, read_clock
+from penstock.sql.testing.found import Found, FoundRow, dead_letters, rows_of, watermark_of
+from penstock.sql.testing.named_tables import NamedTables, name_tables
+from penstock.sql.testing.queries import RunningQuery
+from penstock.sql.testing.sources import Sources
+from penstock.sql.testing.statements import Statements
+
+__all__ = ["CaseResult", "CaseRunner", "check_case"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """What came of a case. `problems` is empty where it passed; `found` is None where it ended with an `error`.
+
+    `tables` are those that the case names, by the names that it uses.
+    """
+
+    case: Case
+    seconds: float
+    problems: tuple[Problem, ...] = ()
+    found: Found | None = None
+    error: PenstockError | None = None
+    tables: Mapping[str, Table] = field(default_factory=dict, repr=False)
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything came as expected."""
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseRunner:
+    """Runs cases one after the other on one Spark. `catalog` is an empty one, which no case changes.
+
+    `lenient`: a case may expect nothing; all that is written is looked at then.
+    """
+
+    spark: SparkSession
+    catalog: Catalog
+    project: Project
+    folder: Path
+    lenient: bool = False
+
+    def run(self, case: Case, number: int) -> CaseResult:
+        """Run a case; `number` tells it from the others. Raises InputError for a mistake in the case itself."""
+        began_ns = time.monotonic_ns()
+        folder = self.folder / str(number)
+        found: Found | None = None
+        error: PenstockError | None = None
+        draft: _Draft | None = None
+        try:
+            draft = _drafted(case, self.catalog, self.project, folder, lenient=self.lenient)
+            found = _Run(runner=self, draft=draft, folder=folder).result()
+        except _CaseMistake as mistake:
+            raise mistake.error from mistake
+        except PenstockError as failure:
+            error = failure
+        seconds = (time.monotonic_ns() - began_ns) / 1e9
+        named = NamedTables() if draft is None else draft.named
+        skips = case.then is None and case.error is None and self.lenient and error is None
+        return CaseResult(
+            case=case,
+            seconds=seconds,
+            problems=() if skips else compare(case, found, error, named.tables),
+            found=found,
+            error=error,
+            tables=named.tables,
+        )
+
+
+def check_case(
+    case: Case, catalog: Catalog, project: Project, folder: Path, *, lenient: bool
+) -> None:
+    """Look for mistakes in a case, without Spark; what is wrong with its SQL is for its run to say.
+
+    Rows are written into `folder`. Raises InputError.
+    """
+    try:
+        draft = _drafted(case, catalog, project, folder, lenient=lenient)
+        with _mistakes():
+            draft.sources(folder).write(case.steps, draft.named)
+            check_expected(case, draft.named.tables, lenient=lenient)
+    except _CaseMistake as mistake:
+        raise mistake.error from mistake
+    except PenstockError:
+        return
+
+
+class _CaseMistake(Exception):
+    """Wraps a mistake in the case, which is no result of its SQL."""
+
+    def __init__(self, error: InputError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """A case whose SQL was checked and whose names were found."""
+
+    case: Case
+    project: Project
+    base: Namespace
+    settings: dict[str, str]
+    scripts: tuple[CheckedScript, ...]
+    named: NamedTables
+    doubles: Doubles
+    clock: FixedClock | None
+
+    def sources(self, folder: Path) -> Sources:
+        """Make the sources of a run."""
+        return Sources(doubles=self.doubles, project=folder)
+
+
+def _drafted(
+    case: Case, catalog: Catalog, project: Project, folder: Path, *, lenient: bool
+) -> _Draft:
+    """Check a case's files, as `penstock validate` does, and find what it names. Raises InputError, _CaseMistake."""
+    if case.target is not None:
+        with _mistakes():
+            project = find_project(project.root, target=case.target)
+    base = Namespace(catalog)
+    place = {CHECKPOINT_DIR.key: str(folder / "checkpoints")}
+    settings = {**project.settings, **case.settings, **place}
+    scripts = _checked(case, base, project, settings)
+    with _mistakes():
+        named = name_tables(case, scripts, base, lenient=lenient)
+        clock = None if case.now is None else read_clock(case.now)
+    tables = () if case.then is None else case.then.tables
+    doubles = Doubles(
+        folder=folder,
+        run=str(folder),
+        ends=case.ends,
+        goes_idle=case.goes_idle,
+        changes=frozenset(named.tables[t.name].identifier for t in tables if t.changes),
+        shared=named.shared,
+        keeps_letters=case.then is not None and case.then.dead_letters is not None,
+        clock=clock,
+    )
+    return _Draft(
+        case=case,
+        project=project,
+        base=base,
+        settings=settings,
+        scripts=scripts,
+        named=named,
+        doubles=doubles,
+        clock=clock,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """One run of one case."""
+
+    runner: CaseRunner
+    draft: _Draft
+    folder: Path
+
+    def result(self) -> Found:
+        """Run the case to its end. Raises what its SQL fails with, _CaseMistake for what is wrong with the case."""
+        draft = self.draft
+        sources = draft.sources(self.folder)
+        with _mistakes():
+            sources.write(draft.case.steps, draft.named)
+        statements = Statements(
+            spark=self.runner.spark,
+            doubles=draft.doubles,
+            folder=self.folder,
+            project=draft.project,
+            settings=draft.settings,
+            clock=draft.clock,
+        )
+        with ExitStack() as stack:
+            stack.callback(statements.close)
+            stack.callback(draft.doubles.forget, draft.named.all)
+            self._run(statements, sources, stack)
+            return self._found(statements.queries)
+
+    def _run(self, statements: Statements, sources: Sources, stack: ExitStack) -> None:
+        spark = self.runner.spark
+        try:
+            statements.run(self.draft.scripts, self.draft.base.overlay())
+            for running in statements.queries:
+                stack.callback(running.stop)
+                sources.prepare(running.query, spark)
+            for running in statements.queries:
+                running.start()
+            for number in range(max(1, len(self.draft.case.steps))):
+                sources.publish(number, spark)
+                for running in statements.queries:
+                    running.step()
+            statements.run_last()
+        except Exception as error:
+            raise translate(error) from error
+
+    def _found(self, queries: Sequence[RunningQuery]) -> Found:
+        then, named, doubles = self.draft.case.then, self.draft.named, self.draft.doubles
+        changes = {table.name: table.changes for table in (() if then is None else then.tables)}
+        wanted = changes if then is not None else dict.fromkeys(named.written, False)
+        rows: dict[str, list[FoundRow]] = {}
+        for name, wants_changes in wanted.items():
+            own = named.tables[name]
+            place = doubles.place(own.identifier)
+            double = doubles.of(own)
+            rows[name] = rows_of(double, own, place, self.runner.spark, changes=wants_changes)
+        batches = [batch for running in queries for batch in running.batches]
+        letters = doubles.keeps_letters
+        return Found(
+            tables=rows,
+            late=sum(batch.rows_dropped for batch in batches),
+            bad_records=sum(batch.bad_records for batch in batches),
+            watermark=watermark_of(queries),
+            dead_letters=dead_letters(queries, self.runner.spark) if letters else (),
+        )
+
+
+def _checked(
+    case: Case, namespace: Namespace, project: Project, settings: Mapping[str, str]
+) -> tuple[CheckedScript, ...]:
+    """Check the files with the tables as they are. Raises InputErrors."""
+    return check_scripts(
+        tuple(map(read_script, case.files)),
+        namespace=namespace,
+        project=project.root,
+        settings=settings,
+        variables={**project.variables, **case.variables},
+        env=project.environment,
+        folders=project.folders,
+    )
+
+
+@contextmanager
+def _mistakes() -> Iterator[None]:
+    """Tell input errors of the case itself from those of its SQL."""
+    try:
+        yield
+    except InputError as error:
+        raise _CaseMistake(error) from error

@@ -1,0 +1,140 @@
+"""What a test file says, as values: cases, the rows that they give, and what is to come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.catalog.errors import Span
+from penstock.connector.fixture.rows import GivenRow
+
+__all__ = [
+    "Case",
+    "Expectation",
+    "ExpectedError",
+    "ExpectedRow",
+    "ExpectedTable",
+    "GivenTable",
+    "PlacedRow",
+    "Step",
+    "TestFile",
+    "ThenBlock",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedRow:
+    """A row that a case gives, and where it stands."""
+
+    row: GivenRow
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenTable:
+    """The rows of one table in one step. `name` is as SQL would name it."""
+
+    name: str
+    rows: tuple[PlacedRow, ...]
+    span: Span = field(compare=False)
+
+
+Step = tuple[GivenTable, ...]
+"""What comes together: one micro-batch of each query that reads any of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedRow:
+    """A row that is to come out: some columns of it, and its kind (`+I`) where changes are expected."""
+
+    cells: Mapping[str, Any]
+    kind: str | None = None
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedTable:
+    """The rows of one table. `changes`: every change, with its kind; else the rows that are there in the end.
+
+    `ordered`: in this order; else in any.
+    """
+
+    name: str
+    rows: tuple[ExpectedRow, ...]
+    changes: bool = False
+    ordered: bool = False
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What is to come of a case. Counts and the watermark are None where they are not looked at.
+
+    `watermark` is that of the last batch, as SQL writes it; "none" says that there is none yet. `dead_letters` are
+    compared by the columns that they name; an `error` is a part of the letter's text.
+    """
+
+    tables: tuple[ExpectedTable, ...] = ()
+    late: int | None = None
+    bad_records: int | None = None
+    watermark: str | None = None
+    dead_letters: tuple[ExpectedRow, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedError:
+    """The error that a case is to end with: its code, a part of its text, or both."""
+
+    code: str | None = None
+    message: str | None = None
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThenBlock:
+    """Where the value of `then` stands in the file's text: characters [`start`, `end`), nested at `indent`.
+
+    Where a case has none, both are the place behind the case.
+    """
+
+    start: int
+    end: int
+    indent: int
+    exists: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A case: SQL files, what fills them in, rows in steps, and what is to come of them.
+
+    `now` is the clock as SQL writes it. `ends`: sources end with their last row, so that all windows close, or do not;
+    None: as their tables say. `goes_idle`: the time of `scan.watermark.idle-timeout` passes after each step.
+    """
+
+    name: str
+    files: tuple[Path, ...]
+    variables: Mapping[str, Any]
+    settings: Mapping[str, str]
+    target: str | None
+    now: str | None
+    ends: bool | None
+    goes_idle: bool
+    steps: tuple[Step, ...]
+    then: Expectation | None
+    error: ExpectedError | None
+    block: ThenBlock = field(compare=False)
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestFile:
+    """A YAML file of cases."""
+
+    path: Path
+    name: str
+    text: str = field(repr=False)
+    cases: tuple[Case, ...]
+
+    __test__ = False  # no test of pytest's

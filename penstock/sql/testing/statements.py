@@ -1,0 +1,160 @@
+"""Goes through the statements of a case's files: definitions on paper, INSERTs planned and made ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.catalog.errors import InputError
+from penstock.catalog.names import Namespace
+from penstock.sql.catalog_changes import filling
+from penstock.sql.change_statements import DeleteRows, TruncateTable, UpdateRows
+from penstock.sql.config import Project
+from penstock.sql.plan.planned_insert import AnalysedInsert
+from penstock.sql.plan.planner import Planner
+from penstock.sql.run.commands import run_command
+from penstock.sql.run.ddl import define, is_definition, set_option
+from penstock.sql.run.functions import add_jar, register_called
+from penstock.sql.run.query import PlannedQuery
+from penstock.sql.run.scene import Scene
+from penstock.sql.run.script_check import CheckedScript
+from penstock.sql.run.statement_set import plan_set
+from penstock.sql.show_statements import AddJar
+from penstock.sql.statements import (
+    InsertInto,
+    ResetOption,
+    SetOption,
+    Statement,
+    StatementSet,
+)
+from penstock.sql.testing.doubles import Doubles
+from penstock.sql.testing.fixed_clock import FixedClock
+from penstock.sql.testing.queries import RunningQuery
+
+__all__ = ["Statements"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Statements:
+    """The statements of one case. `queries` are its streams, in the order of the files.
+
+    INSERT .. VALUES and changes of rows take effect in their turn; an INSERT that reads once and replaces waits for
+    `run_last`, when all rows are there.
+    """
+
+    spark: SparkSession
+    doubles: Doubles
+    folder: Path
+    project: Project
+    settings: dict[str, str]
+    clock: FixedClock | None
+    queries: list[RunningQuery] = field(default_factory=list)
+    _last: list[PlannedQuery] = field(default_factory=list)
+    _planners: list[Planner] = field(default_factory=list)
+
+    def run(self, scripts: Sequence[CheckedScript], namespace: Namespace) -> None:
+        """Define and plan everything; `namespace` has the tables as they are. Raises InputError, RunError."""
+        current = dict(self.settings)
+        checkpoints = dict(self.settings)
+        for script in scripts:
+            planner = Planner(
+                namespace=namespace,
+                project=self.folder,
+                settings=current,
+                default_pipeline=script.file.pipeline,
+            )
+            self._planners.append(planner)
+            for one in script.statements:
+                self._one(one.statement, namespace, planner, current)
+                # wherever the files keep them, a test has its own
+                current |= {k: v for k, v in checkpoints.items() if k.endswith("checkpointing.dir")}
+
+    def run_last(self) -> None:
+        """Run the INSERTs that read once."""
+        for query in self._last:
+            query.prepare()
+            query.write()
+
+    def close(self) -> None:
+        """Remove the files that told data sources what to read."""
+        for planner in self._planners:
+            planner.close()
+
+    def _one(
+        self,
+        statement: Statement,
+        namespace: Namespace,
+        planner: Planner,
+        current: dict[str, str],
+    ) -> None:
+        try:
+            if is_definition(statement):
+                define(statement, namespace)
+            insert = filling(statement)
+            if insert is not None:
+                statement = insert
+            match statement:
+                case SetOption() | ResetOption():
+                    set_option(statement, current)
+                case AddJar(path=path):
+                    add_jar(path, self.spark, self.project.root)
+                case InsertInto():
+                    self._plan((statement,), namespace, planner, self._planned_alone)
+                case StatementSet(inserts=inserts):
+                    self._plan(inserts, namespace, planner, self._planned_together)
+                case UpdateRows() | DeleteRows() | TruncateTable():
+                    run_command(statement, self._scene(namespace, current))
+        except InputError as error:
+            error.span = error.span or statement.span
+            raise
+
+    def _plan(
+        self,
+        inserts: Sequence[InsertInto],
+        namespace: Namespace,
+        planner: Planner,
+        plan: Callable[[Sequence[AnalysedInsert], Planner], Sequence[PlannedQuery]],
+    ) -> None:
+        planner.namespace = self.doubles.stage(namespace)
+        analysed: list[AnalysedInsert] = []
+        for insert in inserts:
+            register_called(insert.query, namespace, self.spark, self.project.root)
+            analysed.append(self._analysed(insert, planner))
+        for query in plan(analysed, planner):
+            if query.is_stream:
+                live = all(leaf.by_splits for leaf in query.leaves)
+                self.queries.append(RunningQuery(query=query, stays_up=live))
+            elif query.sources or any(one.query.leaves for one in analysed):
+                self._last.append(query)
+            else:
+                query.prepare()
+                query.write()
+
+    def _analysed(self, insert: InsertInto, planner: Planner) -> AnalysedInsert:
+        if self.clock is None:
+            return planner.analyse_insert(insert)
+        fixed = replace(insert, query=self.clock.fixed(insert.query))
+        analysed = planner.analyse_insert(fixed)
+        return replace(analysed, query=self.clock.fixed_columns(analysed.query))
+
+    def _planned_alone(
+        self, analysed: Sequence[AnalysedInsert], planner: Planner
+    ) -> Sequence[PlannedQuery]:
+        return [planner.plan_insert(one, self.spark) for one in analysed]
+
+    def _planned_together(
+        self, analysed: Sequence[AnalysedInsert], planner: Planner
+    ) -> Sequence[PlannedQuery]:
+        return plan_set(analysed, planner, self.spark).queries
+
+    def _scene(self, namespace: Namespace, current: dict[str, str]) -> Scene:
+        return Scene(
+            namespace=self.doubles.stage(namespace),
+            settings=current,
+            project=self.folder,
+            spark=lambda: self.spark,
+            jobs=(),
+        )
