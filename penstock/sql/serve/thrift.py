@@ -1,0 +1,132 @@
+"""Starts and stops Spark's Thrift server (HiveServer2's protocol) in the Java process of a session.
+
+Its settings are Java's system properties: the part that logs users in reads a HiveConf of its own, which sees
+nothing else. They are taken back afterwards.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, assert_never
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from penstock.catalog.errors import ConfigError
+from penstock.sql.serve.settings import Anyone, Keystore, Ldap, Login, PasswordFile
+
+__all__ = ["ThriftServer", "class_path_conf", "hive_properties"]
+
+CONNECT_TIMEOUT_S = 20.0
+
+
+def class_path_conf(jars: list[Path]) -> dict[str, str]:
+    """Settings for the start of Spark: a connection that names a database loads Delta's catalog with Hive's class
+    loader, which knows the class path only, not `spark.jars`.
+    """
+    return {"spark.driver.extraClassPath": ":".join(str(jar) for jar in jars)}
+
+
+def hive_properties(
+    *, host: str, port: int, login: Login, log_in_url: str, keystore: Keystore | None, scratch: Path
+) -> dict[str, str]:
+    """Say in Hive's words what is to be served. `log_in_url` is the LDAP server that knows the passwords."""
+    properties = {
+        "hive.server2.transport.mode": "binary",
+        "hive.server2.thrift.bind.host": host,
+        "hive.server2.thrift.port": str(port),
+        # statements run as the server's user in any case: no other account of the machine is looked up
+        "hive.server2.enable.doAs": "false",
+        "hive.server2.logging.operation.enabled": "false",
+        "hive.exec.scratchdir": str(scratch / "scratch"),
+        "hive.exec.local.scratchdir": str(scratch / "local"),
+        "hive.downloaded.resources.dir": str(scratch / "resources"),
+        "hive.querylog.location": str(scratch / "log"),
+        "derby.stream.error.file": str(scratch / "derby.log"),
+        **_log_in_properties(login, log_in_url),
+    }
+    if keystore is None:
+        return properties | {"hive.server2.use.SSL": "false"}
+    return properties | {
+        "hive.server2.use.SSL": "true",
+        "hive.server2.keystore.path": str(keystore.path.absolute()),
+        "hive.server2.keystore.password": keystore.password,
+    }
+
+
+def _log_in_properties(login: Login, url: str) -> dict[str, str]:
+    match login:
+        case Anyone():
+            return {"hive.server2.authentication": "NONE"}
+        case PasswordFile():
+            return {
+                "hive.server2.authentication": "LDAP",
+                "hive.server2.authentication.ldap.url": url,
+            }
+        case Ldap():
+            properties = {
+                "hive.server2.authentication": "LDAP",
+                "hive.server2.authentication.ldap.url": login.url,
+            }
+            if login.user_pattern is not None:
+                properties["hive.server2.authentication.ldap.userDNPattern"] = login.user_pattern
+            if login.domain is not None:
+                properties["hive.server2.authentication.ldap.Domain"] = login.domain
+            return properties
+    assert_never(login)
+
+
+class ThriftServer:
+    """A Thrift server that runs while it is entered. Raises ConfigError when it does not come up."""
+
+    def __init__(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
+        self._session = spark._jsparkSession  # noqa: SLF001  the server is not known to PySpark
+        self._jvm: Any = spark._jvm  # noqa: SLF001
+        self._properties = dict(properties)
+        self._server: Any = None
+
+    @property
+    def hive_conf(self) -> Any:
+        """The server's HiveConf, which names its metastore."""
+        return self._server.getHiveConf()
+
+    def __enter__(self) -> Self:
+        system = self._jvm.java.lang.System
+        for key, value in self._properties.items():
+            system.setProperty(key, value)
+        thrift = self._jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
+        try:
+            self._server = thrift.startWithSparkSession(self._session, False)
+            self._connect()
+        except (Py4JJavaError, OSError) as error:
+            self.stop()
+            reason = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+            raise ConfigError(f"Spark's Thrift server did not start: {reason}") from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take no more connections, end those there are."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        system = self._jvm.java.lang.System
+        for key in self._properties:
+            system.clearProperty(key)
+
+    def _connect(self) -> None:
+        """Find out whether it listens: a server that cannot only logs so, on a thread of its own."""
+        host = self._properties["hive.server2.thrift.bind.host"]
+        port = int(self._properties["hive.server2.thrift.port"])
+        target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  where one connects
+        socket.create_connection((target, port), CONNECT_TIMEOUT_S).close()
