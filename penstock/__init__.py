@@ -16,13 +16,21 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "connect"]
 
 
-def connect(spark: Any = None, catalog: str | None = None, **conf: str) -> Session:
+def connect(
+    spark: Any = None,
+    catalog: str | None = None,
+    *,
+    publish: str | None = None,
+    **conf: str,
+) -> Session:
     """Open a session: the catalog's tables and Flink SQL on `spark` (a new local Spark when None).
 
     `catalog` is a SQLAlchemy URL (default: `.penstock/catalog.db` of the project); `conf` are Spark settings.
+    `publish` says how long `spark.sql` finds the catalog's tables: 'session' until the session stops, 'durable' for
+    good (Delta tables, in a Hive metastore), 'off' never. Without it: 'session', but 'off' on a Hive metastore.
     """
     from penstock.sql.run.session import (
         connect as open_session,  # pyspark is imported only when needed
     )
 
-    return open_session(spark, catalog, **conf)
+    return open_session(spark, catalog, publish=publish, **conf)

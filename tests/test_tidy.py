@@ -33,6 +33,7 @@ CLIENT_LIBRARIES = {
         "connector/kafka/admin.py",
         "connector/kafka/client.py",
         "connector/kafka/consumer.py",
+        "connector/kafka/group.py",
         "connector/kafka/sink/client.py",
     )
 }
@@ -44,6 +45,8 @@ SPARK_FOLDERS = (
     "sql/maintain/",
     "sql/plan/",
     "sql/run/",
+    "sql/serve/",
+    "sql/testing/",
 )
 
 

@@ -1,4 +1,4 @@
-"""Takes over into a namespace what statements about functions and materialized tables define."""
+"""Takes over into a namespace what statements about functions, secrets and materialized tables define."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table
 from penstock.sql.change_statements import (
     AlterFunction,
+    AlterSecret,
     ChangeMaterializedTable,
     CreateFunction,
     CreateMaterializedTable,
+    CreateSecret,
     DropFunction,
     DropMaterializedTable,
+    DropSecret,
 )
 
 __all__ = ["OtherDefinition", "apply_other"]
@@ -22,6 +25,9 @@ OtherDefinition = (
     CreateFunction
     | AlterFunction
     | DropFunction
+    | CreateSecret
+    | AlterSecret
+    | DropSecret
     | CreateMaterializedTable
     | ChangeMaterializedTable
     | DropMaterializedTable
@@ -43,6 +49,12 @@ def apply_other(statement: OtherDefinition, namespace: Namespace) -> None:
                 system=statement.system,
                 if_exists=statement.if_exists,
             )
+        case CreateSecret(name=name, value=value):
+            namespace.secrets.create(name, value, if_not_exists=statement.if_not_exists)
+        case AlterSecret(name=name, value=value):
+            namespace.secrets.alter(name, value)
+        case DropSecret(name=name):
+            namespace.secrets.drop(name, if_exists=statement.if_exists)
         case CreateMaterializedTable(table=table):
             namespace.create(table, replace=statement.or_alter)
         case ChangeMaterializedTable(table=table):

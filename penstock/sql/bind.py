@@ -23,15 +23,15 @@ from penstock.catalog.names import Namespace
 from penstock.catalog.schema import Schema
 from penstock.catalog.table import Table, View
 from penstock.catalog.types import LogicalType
-from penstock.sql.checking import Checking, Columns
-from penstock.sql.columns import check_columns
-from penstock.sql.dialect.access import named_tables, parse_query
-from penstock.sql.dialect.flink import Flink
+from penstock.sql.checking import Checking, Columns, Output
+from penstock.sql.columns import check_columns, type_plain
+from penstock.sql.dialect.access import FLINK, named_tables, parse_query
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.windows import WindowTable, window_tables
 from penstock.sql.dialect.write import write_spark
 from penstock.sql.function_names import misspelt_functions
 from penstock.sql.positions import span_of
+from penstock.sql.view_cache import known_view
 
 __all__ = [
     "Bound",
@@ -41,8 +41,10 @@ __all__ = [
     "check_hints",
     "columns_of_object",
     "data_type",
+    "forget_types",
     "schema_columns",
     "type_expression",
+    "view_body",
 ]
 
 
@@ -60,8 +62,23 @@ def bind_query(query: exp.Expr, namespace: Namespace) -> Bound:
 
 
 def annotate(query: exp.Expr, namespace: Namespace) -> None:
-    """Type the nodes of a query that is known to be right, such as one with its views written out."""
-    bind_query(query, namespace)
+    """Type the nodes of a query that is known to be right, such as one with its views written out.
+
+    One that was checked, and has changed since in nothing but views of known types, is left as it is.
+    """
+    if not query.meta_get(BOUND):
+        bind_query(query, namespace)
+
+
+def view_body(view: View, namespace: Namespace) -> tuple[exp.Query, bool]:
+    """Give the query of a view, for a caller to change; and whether its nodes have their types."""
+    known = known_view(view, namespace, lambda: _checked_view(view, Checking(namespace)))
+    return (parse_query(view.query), False) if known is None else (known.body(), True)
+
+
+def forget_types(query: exp.Expr) -> None:
+    """Have `annotate` type a query again: it was changed."""
+    query.meta.pop(BOUND, None)
 
 
 def columns_of_object(found: Table | View, namespace: Namespace) -> Columns | None:
@@ -71,6 +88,8 @@ def columns_of_object(found: Table | View, namespace: Namespace) -> Columns | No
 
 def type_expression(expression: exp.Expr, columns: Columns) -> None:
     """Type the nodes of an expression over `columns` in place, as far as that can be told."""
+    if type_plain(expression, columns):
+        return
     checking = Checking(relations={"t0": columns})
     table = exp.Table(this=exp.Identifier(this="t0", quoted=True))
     stand_in = exp.select(exp.alias_(checking.copy(expression), "value")).from_(table)
@@ -80,7 +99,11 @@ def type_expression(expression: exp.Expr, columns: Columns) -> None:
 @cache
 def data_type(text: str) -> exp.DataType:
     """The syntax tree of a type in Flink's spelling. It is shared: do not change it."""
-    return exp.DataType.build(text, dialect=Flink)
+    return exp.DataType.build(text, dialect=FLINK)
+
+
+BOUND = "penstock.bound"
+"""On the root of a query that was checked; copies carry it on."""
 
 
 def _bind(query: exp.Expr, checking: Checking) -> Bound:
@@ -101,6 +124,8 @@ def _bind(query: exp.Expr, checking: Checking) -> Bound:
         output = check_columns(stand_in, checking)
     if not checking.errors:
         _check_forms(stand_in, checking)
+    if not checking.errors:
+        query.meta[BOUND] = True
     return Bound(errors=tuple(checking.errors), output=None if checking.errors else output)
 
 
@@ -137,7 +162,7 @@ def _resolve(table: exp.Table, copied: exp.Table, checking: Checking) -> None:
     checking.unsure |= columns is None
     checking.relations[name] = checking.by_table[id(table)] = columns or {}
     copied.set("this", exp.Identifier(this=name, quoted=True))
-    for part in ("db", "catalog", "hints"):
+    for part in ("db", "catalog", "hints", "version"):  # of versions the planner judges
         copied.set(part, None)
 
 
@@ -166,12 +191,20 @@ def _columns_of(found: Table | View, checking: Checking) -> Columns | None:
         return schema_columns(found.schema)
     if found.identifier in checking.viewing:
         raise UnsupportedError(f"the view {found.identifier} is defined by itself")
-    inner = Checking(checking.namespace, (*checking.viewing, found.identifier))
-    bound = _bind(parse_query(found.query), inner)
-    if bound.errors or bound.output is None:
+    assert checking.namespace is not None, "views are looked up in a namespace"
+    known = known_view(found, checking.namespace, lambda: _checked_view(found, checking))
+    if known is None:
         return None
-    names = found.columns or tuple(name for name, _ in bound.output)
-    return dict(zip(names, (kind for _, kind in bound.output), strict=False))
+    names = found.columns or tuple(name for name, _ in known.output)
+    return dict(zip(names, (kind for _, kind in known.output), strict=False))
+
+
+def _checked_view(view: View, checking: Checking) -> tuple[exp.Query, Output] | None:
+    """The query of a view with its types, and its columns; None where they cannot be told."""
+    inner = Checking(checking.namespace, (*checking.viewing, view.identifier))
+    tree = parse_query(view.query)
+    bound = _bind(tree, inner)
+    return None if bound.errors or bound.output is None else (tree, bound.output)
 
 
 def schema_columns(schema: Schema) -> Columns:
@@ -220,7 +253,7 @@ def _time_error(window: WindowTable, checking: Checking) -> InputError | None:
     if kind is None or kind.is_type(exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ):
         return None
     return DefinitionError(
-        f"{window.kind} needs a time column, and '{window.time_column}' is {kind.sql(Flink)}",
+        f"{window.kind} needs a time column, and '{window.time_column}' is {kind.sql(FLINK)}",
         hint="name the column of the table's WATERMARK in DESCRIPTOR(...)",
         span=window.span,
     )

@@ -1,4 +1,4 @@
-"""The statements that change functions, materialized tables, and rows in place."""
+"""The statements that change functions, secrets, materialized tables, and rows in place."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlterFunction",
+    "AlterSecret",
     "CallProcedure",
     "ChangeMaterializedTable",
     "CreateFunction",
     "CreateMaterializedTable",
+    "CreateSecret",
     "DeleteRows",
     "DropFunction",
     "DropMaterializedTable",
+    "DropSecret",
     "MaterializedChange",
     "TruncateTable",
     "UpdateRows",
@@ -56,6 +59,34 @@ class DropFunction:
     identifier: Identifier
     temporary: bool = False
     system: bool = False
+    if_exists: bool = False
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSecret:
+    """CREATE SECRET [IF NOT EXISTS] name AS 'value' (Penstock's own)."""
+
+    name: str
+    value: str = field(repr=False)
+    if_not_exists: bool = False
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterSecret:
+    """ALTER SECRET name AS 'value' (Penstock's own)."""
+
+    name: str
+    value: str = field(repr=False)
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropSecret:
+    """DROP SECRET [IF EXISTS] name (Penstock's own)."""
+
+    name: str
     if_exists: bool = False
     span: Span = field(compare=False)
 

@@ -10,6 +10,7 @@ from sqlglot import exp
 from penstock.catalog.errors import InputError, Span
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
+from penstock.sql.dialect.copying import copies
 from penstock.sql.positions import span_of
 
 __all__ = ["ORIGIN", "Checking", "Columns", "Output"]
@@ -42,16 +43,11 @@ class Checking:
 
     def copy(self, query: exp.Expr) -> exp.Expr:
         """A copy of `query` whose nodes know what they were copied from."""
-        self.nodes = list(query.walk())
-        kept = [node._meta for node in self.nodes]  # noqa: SLF001 - copying it is most of a copy's cost
-        for node in self.nodes:
-            node._meta = None  # noqa: SLF001
-        copied = query.copy()
-        for node, meta in zip(self.nodes, kept, strict=True):
-            node._meta = meta  # noqa: SLF001
-        for number, node in enumerate(copied.walk()):
-            node.meta[ORIGIN] = number
-        return copied
+        pairs = copies(query)
+        self.nodes = [node for node, _ in pairs]
+        for number, (_, copied) in enumerate(pairs):
+            copied.meta[ORIGIN] = number
+        return pairs[0][1]
 
     def origin(self, node: exp.Expr) -> exp.Expr | None:
         """The node of the original that a node of the copy stands for; None for one made since."""

@@ -6,57 +6,96 @@ it gives up on a query nothing is said.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.optimizer.annotate_types import annotate_types
-from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.annotate_types import TypeAnnotator
+from sqlglot.optimizer.qualify_columns import qualify_columns
+from sqlglot.optimizer.qualify_tables import qualify_tables
 from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.schema import MappingSchema
 
 from penstock.catalog.errors import DefinitionError, InputError, UnknownObjectError, did_you_mean
-from penstock.sql.checking import ORIGIN, Checking, Output
-from penstock.sql.dialect.flink import Flink
+from penstock.sql.checking import ORIGIN, Checking, Columns, Output
+from penstock.sql.dialect.access import FLINK
+from penstock.sql.dialect.copying import copies, copy_tree
 from penstock.sql.misspelling import LATE, nearest_word
 
-__all__ = ["check_columns"]
+__all__ = ["check_columns", "type_plain"]
 
 UNKNOWN = exp.DType.UNKNOWN
+LOST = (SqlglotError, KeyError, AttributeError, IndexError, TypeError, ValueError)
+"""What sqlglot's optimizer raises on a query that it does not follow: Spark will."""
 
 
 def check_columns(stand_in: exp.Expr, checking: Checking) -> Output | None:
     """Add to the errors what columns are not there; type the nodes; give the query's columns."""
-    tree = {
-        name: {column: kind or exp.DataType(this=UNKNOWN) for column, kind in columns.items()}
-        for name, columns in checking.relations.items()
-    }
-    schema = MappingSchema(tree, dialect=Flink, normalize=False)  # type: ignore[arg-type]
-    qualified = stand_in.copy()
+    schema = _schema(checking.relations)
+    qualified = copy_tree(stand_in)
     try:
         checking.errors += _unknown_stars(qualified, checking)
-        qualified = qualify(
-            qualified,
-            dialect=Flink,
-            schema=schema,
-            allow_partial_qualification=True,
-            validate_qualify_columns=False,
-            quote_identifiers=False,
-        )
-        found = _unknown_columns(qualified, checking)
+        # as sqlglot's `qualify` does, without what is nothing in a dialect whose names keep their case
+        qualified = qualify_tables(qualified, dialect=FLINK)
+        qualified = qualify_columns(qualified, schema, allow_partial_qualification=True)
+        scopes = traverse_scope(qualified)
+        found = _unknown_columns(scopes, checking)
         checking.errors += found
         if found:
             return None
-        annotate_types(qualified, schema=schema, dialect=Flink)
-    except (SqlglotError, KeyError, AttributeError, IndexError, TypeError, ValueError):
-        return None  # sqlglot does not follow this query: Spark will
+        annotator = TypeAnnotator(schema)
+        for scope in scopes:
+            annotator.annotate_scope(scope)
+        annotator.annotate(qualified, annotate_scope=False)
+    except LOST:
+        return None
     _bring_types_back(qualified, stand_in, checking)
     return _output(qualified, checking)
 
 
-def _unknown_columns(qualified: exp.Expr, checking: Checking) -> list[InputError]:
+def type_plain(expression: exp.Expr, columns: Columns) -> bool:
+    """Type the nodes of an expression in place; False if it is more than plain names and functions of them.
+
+    That is most of what stands in a table: no query inside, no column of a column.
+    """
+    if any(
+        isinstance(node, exp.Query) or (isinstance(node, exp.Column) and len(node.parts) > 1)
+        for node in expression.walk()
+    ):
+        return False
+    pairs = copies(expression)
+    copied = pairs[0][1]
+    for column in list(copied.find_all(exp.Column)):
+        column.set("table", exp.Identifier(this=ONE, quoted=True))
+    select = exp.Select(expressions=[exp.Alias(this=copied, alias=exp.Identifier(this="value"))])
+    select = select.from_(exp.Table(this=exp.Identifier(this=ONE, quoted=True)), copy=False)
+    try:
+        TypeAnnotator(_schema({ONE: columns})).annotate(select)
+    except LOST:
+        return True
+    for node, typed in pairs:
+        if typed.type and not typed.is_type(UNKNOWN) and not isinstance(node, exp.DataType):
+            node.type = typed.type
+    return True
+
+
+ONE = "t0"
+"""What the relation of an expression is called."""
+
+
+def _schema(relations: Mapping[str, Columns]) -> MappingSchema:
+    tree = {
+        name: {column: kind or exp.DataType(this=UNKNOWN) for column, kind in columns.items()}
+        for name, columns in relations.items()
+    }
+    return MappingSchema(tree, dialect=FLINK, normalize=False)  # type: ignore[arg-type]
+
+
+def _unknown_columns(scopes: Iterable[Scope], checking: Checking) -> list[InputError]:
     if checking.unsure:
         return []
     errors: dict[tuple[int, int], InputError] = {}
-    for scope in traverse_scope(qualified):
+    for scope in scopes:
         if not isinstance(scope.expression, exp.Select):
             continue
         known = _sources(scope, checking)
@@ -159,6 +198,8 @@ def _ambiguous(column: exp.Column, holders: list[str], checking: Checking) -> In
 def _unknown_stars(stand_in: exp.Expr, checking: Checking) -> list[InputError]:
     """name.* of a name that is not there (the qualifier gives up on it)."""
     errors: list[InputError] = []
+    if not any(isinstance(node, exp.Column) and node.is_star for node in checking.nodes):
+        return errors
     for scope in traverse_scope(stand_in):
         names = list(scope.sources)
         for item in scope.expression.args.get("expressions", ()):

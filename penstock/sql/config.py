@@ -42,7 +42,8 @@ class Project:
     `root` is the folder of `penstock.toml`, or the folder the search began in when there is none; relative paths in
     SQL (a Delta table's `path`, the checkpoint directory) start there. `spark_conf` are Spark settings, `settings`
     the SET keys that every file starts with, `variables` the values of `{{ var('...') }}`. `dotenv` is what `.env`
-    adds to the environment, `target` the target that was chosen, `targets` those there are.
+    adds to the environment, `target` the target that was chosen, `targets` those there are. `secret_key_file` has the
+    keys of CREATE SECRET's values; None is what `SqlCatalog` says.
     """
 
     root: Path
@@ -58,6 +59,7 @@ class Project:
     data_path: Path | None = None
     macro_path: Path | None = None
     secret_path: Path | None = None
+    secret_key_file: Path | None = None
 
     @property
     def data_directory(self) -> Path:
@@ -112,9 +114,11 @@ def load_dotenv(start: Path) -> None:
 def read_project(file: Path, *, target: str | None = None) -> Project:
     """Read a project file. Raises ConfigError for bad TOML, unknown keys (with the nearest known) and wrong types."""
     document = read_document(file)
-    document.only("target", "paths", "targets", *SECTIONS)
+    document.only("target", "paths", "targets", "secrets", *SECTIONS)
     paths, targets = document.section("paths"), document.section("targets")
     paths.only("data", "macros", "secrets")
+    secrets = document.section("secrets")
+    secrets.only("key-file")
     root = file.parent.resolve()
     dotenv = read_dotenv(root / ENV_FILE)
     project = Project(
@@ -125,6 +129,7 @@ def read_project(file: Path, *, target: str | None = None) -> Project:
         data_path=paths.path("data", root),
         macro_path=paths.path("macros", root),
         secret_path=paths.path("secrets", root),
+        secret_key_file=secrets.path("key-file", root),
     )
     project = _with(project, document)
     # all targets are read, so that a mistake in one does not wait for its day

@@ -18,10 +18,13 @@ from penstock.catalog.like import LikeOptions
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
 from penstock.sql.bind import bind_query
+from penstock.sql.checking import Output
 from penstock.sql.dialect.access import named_tables, to_text
+from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.ddl_nodes import Distribution as DistributionNode
-from penstock.sql.positions import span_of
+from penstock.sql.positions import attach, span_of
 from penstock.sql.table_draft import TableDraft
+from penstock.sql.view_cache import keep_view
 
 __all__ = [
     "build_table",
@@ -172,19 +175,39 @@ def _gather(draft: TableDraft, node: exp.Expr, check: Callable[[], None]) -> Non
 def define_view(tree: exp.Create, identifier: Identifier, namespace: Namespace) -> View:
     """The view that a CREATE VIEW defines, its tables by their full names. Raises InputErrors."""
     named: list[exp.Expr] = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
-    return View(
+    text, output = _named_in_full(tree.expression, named, tree.this, namespace)
+    view = View(
         identifier=identifier,
-        query=view_query(tree.expression, named, tree.this, namespace),
+        query=text,
         columns=tuple(name.name for name in named),
+        column_comments=_view_comments(named),
         comment=table_comment(tree),
         temporary=has_property(tree, exp.TemporaryProperty),
     )
+    if output is not None:
+        body = attach(copy_tree(tree.expression), None)
+        keep_view(view, body, output, namespace)  # type: ignore[arg-type]  # the parser puts a query there
+    return view
+
+
+def _view_comments(named: list[exp.Expr]) -> tuple[str | None, ...]:
+    """The comments of a view's columns; none where no column has one."""
+    found = [name.find(exp.CommentColumnConstraint) for name in named]
+    comments = tuple(None if node is None else node.this.name for node in found)
+    return comments if any(found) else ()
 
 
 def view_query(
     query: exp.Expr, named: list[exp.Expr], place: exp.Expr, namespace: Namespace
 ) -> str:
     """The text of a view's query, tables by their full names; `named` are its columns. Raises InputErrors."""
+    return _named_in_full(query, named, place, namespace)[0]
+
+
+def _named_in_full(
+    query: exp.Expr, named: list[exp.Expr], place: exp.Expr, namespace: Namespace
+) -> tuple[str, Output | None]:
+    """As `view_query`, with the query's columns; its tables have their full names."""
     bound = bind_query(query, namespace)
     errors = list(bound.errors)
     if bound.output is not None:
@@ -197,7 +220,7 @@ def view_query(
             ("catalog", "db", "this"), (full.catalog, full.database, full.name), strict=True
         ):
             table.set(part, exp.Identifier(this=text, quoted=True))
-    return to_text(query)
+    return to_text(query), bound.output
 
 
 def _view_column_errors(

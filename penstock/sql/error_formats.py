@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, assert_never
 
 from penstock.catalog.errors import PenstockError
+from penstock.catalog.secret_mask import without_secrets
 from penstock.sql.errors import each_of, place_of, render
-from penstock.sql.secrets import without_secrets
 
-__all__ = ["ErrorFormat", "error_document", "show_error"]
+__all__ = ["ErrorFormat", "error_document", "show_error", "show_failures"]
 
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = _DATA | {":": "%3A", ",": "%2C"}
@@ -23,6 +24,17 @@ class ErrorFormat(StrEnum):
     CONCISE = "concise"
     JSON = "json"
     GITHUB = "github"
+
+
+def show_failures(failures: Sequence[PenstockError], shape: ErrorFormat) -> str | None:
+    """Write what failed while running, for a program: one text for all; None for a person, who reads the summary."""
+    found = [each for failure in failures for each in each_of(failure)]
+    if not found or shape is ErrorFormat.FULL:
+        return None
+    if shape is ErrorFormat.JSON:
+        document = {"errors": [_values(each) for each in found]}
+        return json.dumps(document, indent=2, ensure_ascii=False)
+    return "\n".join(show_error(each, shape) for each in found)
 
 
 def show_error(error: PenstockError, shape: ErrorFormat, *, color: bool = False) -> str:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.catalog.errors import InputErrors, PenstockError, Span
-from penstock.sql.secrets import without_secrets
+from penstock.catalog.secret_mask import without_secrets
 
 __all__ = ["each_of", "place_of", "render", "render_text"]
 

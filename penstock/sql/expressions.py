@@ -23,8 +23,7 @@ from penstock.catalog.types import (
     parse_type,
 )
 from penstock.sql.bind import schema_columns, type_expression
-from penstock.sql.dialect.access import to_text
-from penstock.sql.dialect.flink import Flink
+from penstock.sql.dialect.access import FLINK, to_text
 from penstock.sql.dialect.functions import FIRST, FUNCTIONS, LAST, result_argument
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.write import write_spark
@@ -50,7 +49,7 @@ INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 def parse_expression(text: str) -> exp.Expr:
     """The tree of an expression that is known to be right. Raises FlinkParseError if it is not."""
     # as a condition: REPLACE and TRUNCATE begin a statement, too
-    tree = Flink().parse_into(exp.Condition, text)[0]
+    tree = FLINK.parse_into(exp.Condition, text)[0]
     assert tree is not None, "an expression is not empty"
     return tree
 

@@ -18,7 +18,7 @@ from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.schema import ComputedColumn, MetadataColumn, PhysicalColumn, Schema
 from penstock.catalog.table import Table, View
-from penstock.sql.bind import check_hints
+from penstock.sql.bind import check_hints, forget_types
 from penstock.sql.dialect.access import table_options
 from penstock.sql.insert_partition import add_columns, fixed_partition, partition_errors
 from penstock.sql.lookup import check_query, find_object, identifier_of
@@ -68,6 +68,7 @@ def lower_insert(tree: exp.Expr, text: StatementText, namespace: Namespace) -> I
         raise InputErrors(errors)
     if fixed:
         add_columns(query, tuple(fixed.values()))
+        forget_types(query)
         columns = (*columns, *fixed)
         output = None if output is None else (*output, *fixed)
     return InsertInto(

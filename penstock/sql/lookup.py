@@ -5,13 +5,14 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.catalog.errors import InputError, InputErrors
+from penstock.catalog.federation import placed
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
 from penstock.sql.bind import bind_query
 from penstock.sql.script import StatementText
 
-__all__ = ["check_query", "find_object", "identifier_of"]
+__all__ = ["check_query", "find_object", "identifier_of", "place_table"]
 
 
 def identifier_of(table: exp.Expr, text: StatementText, namespace: Namespace) -> Identifier:
@@ -30,6 +31,15 @@ def find_object(
     """The table or view of a name that stands at `node`. Raises UnknownObjectError."""
     try:
         return namespace.lookup(identifier)
+    except InputError as error:
+        error.span = text.locate(node)
+        raise
+
+
+def place_table(table: Table, node: exp.Expr, text: StatementText, namespace: Namespace) -> Table:
+    """A table with what its catalog decides: a folder of Delta tables says where it lies. Raises DefinitionError."""
+    try:
+        return placed(table, namespace.catalog)
     except InputError as error:
         error.span = text.locate(node)
         raise

@@ -32,6 +32,7 @@ from penstock.sql.dialect.nodes import (
     DropMaterializedTable,
     JarStatement,
     ModuleStatement,
+    SecretStatement,
     StopJobStatement,
 )
 from penstock.sql.insertion import lower_insert
@@ -54,15 +55,18 @@ from penstock.sql.lowering.rows import (
     lower_truncate,
     lower_update,
 )
+from penstock.sql.lowering.secrets import lower_secret
 from penstock.sql.lowering.session import lower_jar, lower_modules, lower_stop
 from penstock.sql.lowering.shown import lower_described, lower_show_create, lower_show_list
 from penstock.sql.lowering.tables import lower_alter, lower_create, lower_drop
 from penstock.sql.positions import LineMap, Source
 from penstock.sql.script import StatementText, split_all
 from penstock.sql.statements import (
+    CreateTableAs,
     Describe,
     Explain,
     InsertInto,
+    ReplaceTableAs,
     ResetOption,
     Select,
     SetOption,
@@ -76,6 +80,8 @@ from penstock.sql.syntax import parse_tree
 __all__ = ["apply", "parse_script", "parse_statement"]
 
 PASSED_OVER = ("TEMPORARY", "SYSTEM")
+Explained = Select | InsertInto | StatementSet | CreateTableAs | ReplaceTableAs
+"""What has a plan."""
 
 
 def parse_script(
@@ -173,10 +179,11 @@ def _statement_set(
 def _explain(asked: ExplainText, text: StatementText, namespace: Namespace) -> Explain:
     explained = asked.explained
     statement = parse_statement(explained, namespace)
-    if not isinstance(statement, Select | InsertInto | StatementSet):
+    if not isinstance(statement, Explained):
         raise UnsupportedError(
-            "only queries, INSERTs and statement sets have a plan",
-            hint="EXPLAIN SELECT ..., EXPLAIN INSERT ... or EXPLAIN STATEMENT SET BEGIN ... END",
+            "only queries, INSERTs, statement sets and tables made of a query have a plan",
+            hint="EXPLAIN SELECT ..., EXPLAIN INSERT ..., EXPLAIN STATEMENT SET BEGIN ... END or "
+            "EXPLAIN CREATE TABLE ... AS SELECT ...",
             span=explained.span,
         )
     return Explain(statement=statement, details=asked.details, span=text.span)
@@ -257,5 +264,6 @@ LOWER: dict[type[exp.Expr], Callable[[exp.Expr, StatementText, Namespace], State
     DropMaterializedTable: lower_drop_materialized,
     JarStatement: lower_jar,
     ModuleStatement: lower_modules,
+    SecretStatement: lower_secret,
     StopJobStatement: lower_stop,
 }

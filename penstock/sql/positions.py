@@ -18,7 +18,7 @@ from sqlglot.tokenizer_core import Token
 
 from penstock.catalog.errors import Span
 from penstock.catalog.options import is_secret
-from penstock.sql.secrets import without_secrets
+from penstock.catalog.secret_mask import without_secrets
 
 __all__ = ["LineMap", "LineOrigin", "Source", "attach", "extent", "mark", "source_of", "span_of"]
 

@@ -15,6 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.catalog.errors import Span, SqlSyntaxError
 from penstock.sql.dialect import Flink
 from penstock.sql.positions import LineMap, Source, extent
+from penstock.sql.secrets import keep_stated_secrets
 
 __all__ = ["LineMap", "Source", "StatementText", "split", "split_all"]
 
@@ -68,7 +69,8 @@ def split(text: str, file: str, line_map: LineMap | None = None) -> tuple[Statem
 
 
 def split_all(source: Source) -> tuple[tuple[StatementText, ...], SqlSyntaxError | None]:
-    """As `split`; gives the statements in front of the error beside it."""
+    """As `split`; gives the statements in front of the error beside it. Secrets in the text are masked from now on."""
+    keep_stated_secrets(source.text)
     error = _lexical_error(source)
     text = source.text if error is None else source.text[: error[0]]
     statements: list[StatementText] = []

@@ -1,49 +1,43 @@
-"""Keeps what `{{ secret('...') }}` put into SQL off the screen: values that this process must not show.
-
-Everything that a command says passes through `without_secrets`; rows of tables do not, they are data.
-"""
+"""Statements whose text holds a secret: the value is masked before anything is said of the text."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+import re
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from functools import lru_cache
 
-__all__ = ["keep_secret", "masked", "without_secrets"]
+from penstock.catalog.secret_mask import keep_secret
 
-REDACTED = "******"
-SHORTEST = 3
-"""Shorter values are not masked: masking every `a` makes a log unreadable (dbt-core#5312)."""
+__all__ = ["keep_stated_secrets", "states_secret"]
 
-_values: set[str] = set()
-
-
-def keep_secret(value: str) -> None:
-    """Mask a value in all that is said from now on, as a whole and line by line."""
-    for part in (value, *value.splitlines()):
-        for spelled in (part, part.replace("'", "''"), json.dumps(part)[1:-1]):
-            if len(part.strip()) >= SHORTEST:
-                _values.add(spelled)
+_VERBS = ("CREATE", "ALTER")
+_ALIKE = 0.75  # by difflib: a letter or two lost, doubled or swapped
+_WORDS = re.compile(r"(?<!\w)(?P<verb>\w{4,8})\s+(?P<noun>s\w{4,8})\b", re.IGNORECASE)
+_REST = re.compile(r"(?:'(?:[^']|'')*+'|[^;'])*+(?:'[^;]*)?")
+_TEXT = re.compile(r"'((?:[^']|'')*+)(?:'|\Z)")
 
 
-def without_secrets(text: str, *, same_length: bool = False) -> str:
-    """Give a text with secrets as asterisks: six, or with `same_length` as many as there were characters."""
-    for value in sorted(_values, key=len, reverse=True):
-        if value in text:
-            text = text.replace(value, _stars(value) if same_length else REDACTED)
-    return text
+def states_secret(text: str) -> bool:
+    """Tell whether a statement says the value of a secret, or was meant to (a slip of the pen)."""
+    return any(True for _ in _stated(text))
 
 
-def masked(document: Any) -> Any:
-    """Give plain values (of a JSON document) with the secrets in their texts masked; keys and numbers stay."""
-    match document:
-        case str():
-            return without_secrets(document)
-        case dict():
-            return {key: masked(value) for key, value in document.items()}
-        case list() | tuple():
-            return [masked(value) for value in document]
-    return document
+def keep_stated_secrets(text: str) -> None:
+    """Mask the values that CREATE SECRET and ALTER SECRET say in a text, before anything is said of the text."""
+    for rest in _stated(text):
+        for found in _TEXT.finditer(rest):
+            keep_secret(found[1].replace("''", "'"))
 
 
-def _stars(value: str) -> str:
-    return "".join(char if char == "\n" else "*" for char in value)
+def _stated(text: str) -> Iterable[str]:
+    """Give what follows the first words of statements that hold a value."""
+    for found in _WORDS.finditer(text):
+        if _like(found["noun"].upper(), ("SECRET",)) and _like(found["verb"].upper(), _VERBS):
+            rest = _REST.match(text, found.end())
+            yield "" if rest is None else rest[0]
+
+
+@lru_cache(maxsize=256)
+def _like(word: str, known: tuple[str, ...]) -> bool:
+    return any(SequenceMatcher(None, word, each).ratio() >= _ALIKE for each in known)

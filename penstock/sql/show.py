@@ -1,18 +1,19 @@
-"""Writes tables, views and catalogs back as the statements that define them: SHOW CREATE.
+"""Writes what a catalog holds back as the statements that define it: SHOW CREATE.
 
 The text parses back to the same value (unless a secret was hidden in it).
 """
 
 from __future__ import annotations
 
-from penstock.catalog.descriptor import CatalogDescriptor
+from penstock.catalog.descriptor import CatalogDescriptor, DatabaseDescriptor
+from penstock.catalog.function import Function
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.materialization import Materialization
 from penstock.catalog.options import redact
 from penstock.catalog.schema import Column, ComputedColumn, MetadataColumn, Schema
 from penstock.catalog.table import Table, View
 
-__all__ = ["show_create", "show_create_catalog"]
+__all__ = ["show_create", "show_create_catalog", "show_create_database", "show_create_function"]
 
 
 def show_create(value: Table | View, *, redacted: bool = True) -> str:
@@ -41,7 +42,8 @@ def _table(table: Table, *, redacted: bool) -> str:
 def _filling(filled: Materialization) -> str:
     text = ""
     if filled.freshness_ms is not None:
-        text += f"\nFRESHNESS = INTERVAL '{filled.freshness_ms / 1000:g}' SECOND"
+        seconds = f"{filled.freshness_ms // 1000}.{filled.freshness_ms % 1000:03}"
+        text += f"\nFRESHNESS = INTERVAL '{seconds.rstrip('0').rstrip('.')}' SECOND"
     if filled.mode is not None:
         text += f"\nREFRESH_MODE = {filled.mode}"
     return f"{text}\nAS {filled.query}"
@@ -55,6 +57,22 @@ def show_create_catalog(catalog: CatalogDescriptor, *, redacted: bool = True) ->
     return text + _with(catalog.option_map, redacted=redacted)
 
 
+def show_create_database(database: DatabaseDescriptor, *, redacted: bool = True) -> str:
+    """CREATE DATABASE of a value; values of secret options are '******' if `redacted`."""
+    text = f"CREATE DATABASE {_quote(database.catalog)}.{_quote(database.name)}"
+    if database.comment is not None:
+        text += f"\nCOMMENT {_string(database.comment)}"
+    return text + _with(database.option_map, redacted=redacted)
+
+
+def show_create_function(function: Function) -> str:
+    """CREATE FUNCTION of a value that is stored."""
+    text = f"CREATE FUNCTION {_name(function.identifier)}\nAS {_string(function.code)}"
+    text += f" LANGUAGE {function.language.value}"
+    jars = [f"JAR {_string(jar)}" for jar in function.jars]
+    return f"{text}\nUSING {', '.join(jars)}" if jars else text
+
+
 def _with(options: dict[str, str], *, redacted: bool) -> str:
     shown = redact(options) if redacted else options
     pairs = [f"  {_string(key)} = {_string(value)}" for key, value in shown.items()]
@@ -64,7 +82,12 @@ def _with(options: dict[str, str], *, redacted: bool) -> str:
 def _view(view: View) -> str:
     text = f"CREATE {_temporary(view)}VIEW {_name(view.identifier)}"
     if view.columns:
-        text += f" ({', '.join(_quote(column) for column in view.columns)})"
+        comments = view.column_comments or (None,) * len(view.columns)
+        named = (
+            _quote(c) if n is None else f"{_quote(c)} COMMENT {_string(n)}"
+            for c, n in zip(view.columns, comments, strict=True)
+        )
+        text += f" ({', '.join(named)})"
     if view.comment is not None:
         text += f"\nCOMMENT {_string(view.comment)}"
     return f"{text}\nAS {view.query}"

@@ -40,6 +40,7 @@ class Shown(StrEnum):
     FULL_MODULES = "FULL MODULES"
     JARS = "JARS"
     JOBS = "JOBS"
+    SECRETS = "SECRETS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

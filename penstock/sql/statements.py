@@ -17,13 +17,16 @@ from penstock.catalog.identifier import Identifier
 from penstock.catalog.table import Table, View
 from penstock.sql.change_statements import (
     AlterFunction,
+    AlterSecret,
     CallProcedure,
     ChangeMaterializedTable,
     CreateFunction,
     CreateMaterializedTable,
+    CreateSecret,
     DeleteRows,
     DropFunction,
     DropMaterializedTable,
+    DropSecret,
     TruncateTable,
     UpdateRows,
 )
@@ -201,7 +204,7 @@ class StatementSet:
 class Explain:
     """EXPLAIN [PLAN FOR | detail, ...] statement."""
 
-    statement: Select | InsertInto | StatementSet
+    statement: Select | InsertInto | StatementSet | CreateTableAs | ReplaceTableAs
     details: tuple[Detail, ...] = ()
     span: Span = field(compare=False)
 
@@ -310,6 +313,9 @@ Statement = (
     | CreateFunction
     | AlterFunction
     | DropFunction
+    | CreateSecret
+    | AlterSecret
+    | DropSecret
     | CreateMaterializedTable
     | ChangeMaterializedTable
     | DropMaterializedTable

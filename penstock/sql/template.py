@@ -20,9 +20,9 @@ from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from penstock.catalog.errors import Span, TemplateError, did_you_mean
+from penstock.catalog.secret_mask import keep_secret
 from penstock.sql.line_marks import MarkedText, mark_outputs, origins_of
 from penstock.sql.positions import LineOrigin
-from penstock.sql.secrets import keep_secret
 from penstock.sql.template_files import MAIN, ProjectLoader, macro_names
 from penstock.sql.template_folders import TemplateFolders
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from penstock.catalog.errors import InputErrors, PenstockError, Span, SqlSyntaxError, TemplateError
+from penstock.catalog.errors import (
+    InputErrors,
+    PenstockError,
+    QueryFailedError,
+    Span,
+    SqlSyntaxError,
+    TemplateError,
+)
 from penstock.sql.error_codes import ERROR_CODES, FAMILIES, error_page
-from penstock.sql.error_formats import ErrorFormat, show_error
+from penstock.sql.error_formats import ErrorFormat, show_error, show_failures
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -89,3 +96,15 @@ def test_every_code_is_in_the_table_once() -> None:
 def test_the_page_of_codes_is_up_to_date() -> None:
     """`penstock errors --markdown > docs/errors.md` writes it."""
     assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == error_page()
+
+
+def test_failures_of_a_run_are_told_in_the_shape_that_was_asked_for() -> None:
+    """A line each, one document for all; a person has them in the summary."""
+    failures = [SYNTAX, QueryFailedError("sink a: the disk is full")]
+    lines = show_failures(failures, ErrorFormat.GITHUB) or ""
+    document = json.loads(show_failures(failures, ErrorFormat.JSON) or "")
+
+    assert [line.partition(" ")[0] for line in lines.splitlines()] == ["::error", "::error"]
+    assert [each["line"] for each in document["errors"]] == [3, None]
+    assert show_failures(failures, ErrorFormat.FULL) is None
+    assert show_failures([], ErrorFormat.JSON) is None

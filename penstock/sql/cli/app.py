@@ -9,18 +9,25 @@ import typer
 
 from penstock.sql.cli import (
     catalog,
+    catalog_log,
     dlq,
     doctor,
     error_codes,
     explain,
     formatting,
+    infer,
+    init,
     kafka,
+    lineage,
     peek,
     plan,
     render,
     run,
+    secret,
+    serve,
     shell,
     tail,
+    test,
     validate,
     version,
 )
@@ -63,18 +70,25 @@ def root(
         load_dotenv(Path.cwd())
 
 
+app.command("init")(init.init)
 app.command("run")(run.run)
 app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)
+app.command("test")(test.run_tests)
 app.command("explain")(explain.explain)
 app.command("render")(render.render)
 app.command("format")(formatting.format_files)
 app.command("shell")(shell.shell)
 app.command("peek")(peek.peek)
 app.command("tail")(tail.tail)
+catalog.app.command("log")(catalog_log.log)
+catalog.app.command("infer")(infer.infer)
+catalog.app.command("lineage")(lineage.lineage)
 app.add_typer(kafka.app, name="kafka")
 app.add_typer(catalog.app, name="catalog")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(serve.app, name="serve")
+app.add_typer(secret.app, name="secret")
 app.command("doctor")(doctor.doctor)
 app.command("errors")(error_codes.errors)
 app.command("version")(version.version)

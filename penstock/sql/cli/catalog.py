@@ -12,7 +12,6 @@ from penstock.sql.config import find_project
 from penstock.sql.run.progress import short_name
 
 if TYPE_CHECKING:
-    from penstock.catalog.identifier import Identifier
     from penstock.catalog.store import SqlCatalog
     from penstock.catalog.table import Table, View
 
@@ -46,7 +45,8 @@ def open_catalog(url: str | None) -> SqlCatalog:
     """Open the catalog that a URL, or else the project, names."""
     from penstock.catalog.store import SqlCatalog
 
-    return SqlCatalog(url or find_project(Path.cwd()).default_catalog_url)
+    project = find_project(Path.cwd())
+    return SqlCatalog(url or project.default_catalog_url, secret_key_file=project.secret_key_file)
 
 
 @app.command("ls")
@@ -83,8 +83,7 @@ def show(
     from penstock.sql.show import show_create
 
     with reporting(context, verbose=verbose, output=output):
-        store = open_catalog(catalog)
-        found = store.get(_identifier(store, table))
+        found = _found(table, catalog)
         definition = show_create(found, redacted=True)
         if output is OutputFormat.JSON:
             print_json({**_row(found), "definition": definition})
@@ -92,11 +91,13 @@ def show(
             typer.echo(definition)
 
 
-def _identifier(store: SqlCatalog, text: str) -> Identifier:
+def _found(text: str, url: str | None) -> Table | View:
+    """Find what a name stands for, in catalogs of other kinds too. Raises UnknownObjectError."""
     from penstock.catalog.identifier import parse_identifier
-    from penstock.catalog.names import Namespace
+    from penstock.sql.run.catalogs import open_names
 
-    return Namespace(store).resolve(parse_identifier(text))
+    names = open_names(open_catalog(url), find_project(Path.cwd()).root)
+    return names.lookup(names.resolve(parse_identifier(text)))
 
 
 def _row(item: Table | View) -> dict[str, str | None]:

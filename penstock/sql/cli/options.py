@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.sql.cli.progress import ProgressMode
 from penstock.sql.cli.report import OutputFormat
 from penstock.sql.cli.script_input import ScriptInput
+from penstock.sql.error_formats import ErrorFormat
 
 __all__ = ["RunOptions"]
 
@@ -16,7 +17,8 @@ __all__ = ["RunOptions"]
 class RunOptions:
     """The options of a run, project file and environment taken in; `available_now` None leaves it to the tables.
 
-    `dry_run` shows what would run; `from_scratch` sets checkpoints aside before it runs.
+    `dry_run` shows what would run; `from_scratch` sets checkpoints aside before it runs. `errors` is the shape of
+    what fails while it runs.
     """
 
     script: ScriptInput
@@ -28,3 +30,4 @@ class RunOptions:
     output: OutputFormat
     progress: ProgressMode | None
     verbose: bool
+    errors: ErrorFormat

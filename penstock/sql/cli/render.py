@@ -51,14 +51,16 @@ def render(  # noqa: PLR0917  typer passes options by name
 
 
 def _lines(file: ScriptFile, script: ScriptInput, *, origins: bool) -> list[str]:
+    from penstock.catalog.secret_mask import without_secrets
     from penstock.sql.positions import LineOrigin
-    from penstock.sql.secrets import without_secrets
+    from penstock.sql.secrets import keep_stated_secrets
     from penstock.sql.template import render_template
 
     project = script.project
     made = render_template(
         file.text, file.name, script.variables, project.environment, project.folders
     )
+    keep_stated_secrets(made.text)
     # masked as a whole: a secret may have several lines
     lines = without_secrets(made.text, same_length=True).removesuffix("\n").split("\n")
     if not origins:

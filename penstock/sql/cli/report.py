@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from penstock.catalog.errors import InputError, PenstockError
-from penstock.sql.secrets import masked, without_secrets
+from penstock.catalog.secret_mask import masked, without_secrets
 
 if TYPE_CHECKING:
     from penstock.sql.error_formats import ErrorFormat

@@ -85,5 +85,6 @@ def run(  # noqa: PLR0917  typer passes options by name
             output=output,
             progress=progress,
             verbose=is_verbose,
+            errors=errors,
         )
     raise typer.Exit(status)

@@ -23,6 +23,7 @@ from penstock.sql.cli.report import (
 from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.spark import open_spark
 from penstock.sql.cli.summary import summary_lines
+from penstock.sql.error_formats import show_failures
 from penstock.sql.run.clock import SystemClock
 from penstock.sql.run.environment import Environment, RunMode, StopRequest
 from penstock.sql.run.jvm import end_jvm, log_files
@@ -32,6 +33,8 @@ from penstock.sql.run.script_run import ScriptRun
 from penstock.sql.run.summary import StatementResult, StatementStatus, document
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from penstock.sql.run.job import Job
 
 __all__ = ["run_scripts"]
@@ -40,7 +43,13 @@ __all__ = ["run_scripts"]
 def run_scripts(options: RunOptions) -> int:
     """Run files and give the exit status. Raises InputErrors before anything is started."""
     script, project = options.script, options.script.project
-    namespace = script.open_namespace()
+    files = None if options.verbose else log_files(project.data_directory / "logs")
+    told = options.progress is not ProgressMode.NONE
+
+    def spark_session() -> SparkSession:
+        return open_spark(options.master, options.spark_conf, files, told=told)
+
+    namespace = script.open_namespace(spark=spark_session)
     catalog = namespace.catalog
     request = StopRequest()
     with StopSignals(request) as signals:
@@ -52,13 +61,7 @@ def run_scripts(options: RunOptions) -> int:
         pipelines = [p for script in checked for one in script.statements for p in one.pipelines]
         leases = {} if options.dry_run else hold_leases(catalog, pipelines, SystemClock())
         try:
-            files = None if options.verbose else log_files(project.data_directory / "logs")
-            spark = open_spark(
-                options.master,
-                options.spark_conf,
-                files,
-                told=options.progress is not ProgressMode.NONE,
-            )
+            spark = spark_session()
             planned = plan_scripts(
                 checked,
                 spark,
@@ -126,6 +129,9 @@ def _run(
     if options.output is OutputFormat.JSON:
         print_json(document(results))
     say(*summary_lines(results))
+    failures = [result.failure for result in results if result.failure is not None]
+    if (told := show_failures(failures, options.errors)) is not None:
+        say(told)
     if request.count > 1:
         return EXIT_INTERRUPTED
     failed = any(result.status is StatementStatus.FAILED for result in results)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +16,8 @@ from penstock.sql.error_formats import ErrorFormat
 from penstock.sql.run.script_file import ScriptFile, read_script
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from penstock.catalog.names import Namespace
     from penstock.sql.run.replay import Replayed
     from penstock.sql.run.script_check import CheckedScript
@@ -99,12 +101,15 @@ class ScriptInput:
     settings: Mapping[str, str]
     catalog_url: str
 
-    def open_namespace(self) -> Namespace:
-        """Open the catalog."""
-        from penstock.catalog.names import Namespace
+    def open_namespace(
+        self, *, spark: Callable[[], SparkSession] | None = None, offline: bool = False
+    ) -> Namespace:
+        """Open the catalog. `spark` starts Spark for those who ask for its catalog; `offline` asks nobody."""
         from penstock.catalog.store import SqlCatalog
+        from penstock.sql.run.catalogs import open_names
 
-        return Namespace(SqlCatalog(self.catalog_url))
+        store = SqlCatalog(self.catalog_url, secret_key_file=self.project.secret_key_file)
+        return open_names(store, self.project.root, spark=spark, offline=offline)
 
     def check(self, namespace: Namespace) -> tuple[CheckedScript, ...]:
         """Check the files as one; without Spark, and without asking anybody. Raises InputErrors."""

@@ -13,6 +13,7 @@ from penstock.sql.cli.pairs import read_pairs
 from penstock.sql.cli.progress import ProgressMode
 from penstock.sql.cli.report import OutputFormat
 from penstock.sql.cli.script_input import read_input
+from penstock.sql.error_formats import ErrorFormat
 
 __all__ = [
     "AvailableNowOption",
@@ -79,6 +80,7 @@ def run_files(
     output: OutputFormat,
     progress: ProgressMode | None,
     verbose: bool,
+    errors: ErrorFormat = ErrorFormat.FULL,
 ) -> int:
     """Read files and pairs, fill in what the project says, and run; gives the exit status. Raises InputError."""
     script = read_input(
@@ -94,6 +96,7 @@ def run_files(
         output=output,
         progress=progress,
         verbose=verbose,
+        errors=errors,
     )
     from penstock.sql.cli.script import (
         run_scripts,  # loads pyspark: only once the options are right

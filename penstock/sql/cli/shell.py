@@ -26,6 +26,8 @@ from penstock.sql.error_formats import ErrorFormat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyspark.sql import SparkSession
+
     from penstock.sql.run.summary import StatementResult
     from penstock.sql.shell.completion import Names
     from penstock.sql.shell.session import ShellSession
@@ -97,9 +99,12 @@ def _open(
 ) -> ShellSession:
     from penstock.sql.shell.session import Screen, ShellSession
 
-    return ShellSession(
+    def spark() -> SparkSession:
+        return session.spark()
+
+    session = ShellSession(
         project=script.project,
-        namespace=script.open_namespace(),
+        namespace=script.open_namespace(spark=spark),
         settings=dict(script.settings),
         variables=script.variables,
         spark_conf=spark_conf,
@@ -107,6 +112,7 @@ def _open(
         screen=Screen(say=say, ended=_show, rows=_Lines().write),
         verbose=verbose,
     )
+    return session
 
 
 def _talk(session: ShellSession) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.sql.cli.report import say
 from penstock.sql.run.jvm import LogFiles, launch_jvm
-from penstock.sql.run.spark_session import DEFAULT_MASTER, start_spark
+from penstock.sql.run.spark_session import DEFAULT_MASTER, is_running, start_spark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,8 +19,11 @@ __all__ = ["open_spark"]
 def open_spark(
     master: str | None, conf: Mapping[str, str], files: LogFiles | None, *, told: bool = True
 ) -> SparkSession:
-    """Start Spark; without `files` it writes to stderr. The caller ends it by `end_jvm`. Raises ConfigError."""
+    """Start Spark, or give the session that runs; without `files` it writes to stderr. Raises ConfigError.
+
+    The caller ends it by `end_jvm`.
+    """
     master = master or DEFAULT_MASTER
-    if told:
+    if told and not is_running():
         say(f"starting Spark on {master}")
     return start_spark(master, conf, launch=lambda settings: launch_jvm(settings, files))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.identifier import parse_identifier
 from penstock.catalog.names import Namespace
+from penstock.catalog.secret_sealing import sealed
 from penstock.catalog.table import Table
 from penstock.connector.arrow import arrow_schema
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
@@ -88,7 +89,7 @@ def open_scan(
     found = store.get(Namespace(store).resolve(parse_identifier(text)))
     if not isinstance(found, Table):
         raise UnsupportedError(f"{text} is a view, not a table", hint=_use_run(text))
-    table = found
+    table = sealed(found, store.secrets)
     if follow:
         table = _without(table, "scan.bounded.")
         start = start or (ScanStart.LATEST if table.connector == KAFKA else None)

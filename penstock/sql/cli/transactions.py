@@ -230,6 +230,7 @@ def _place(
     assert table is not None, "one of the two is given"
     from penstock.catalog.identifier import parse_identifier
     from penstock.catalog.names import Namespace
+    from penstock.catalog.secret_sealing import sealed
     from penstock.catalog.table import Table
     from penstock.connector.kafka.sink.sink import KafkaSink
     from penstock.connector.kafka.subscriber import TopicList
@@ -237,7 +238,10 @@ def _place(
 
     store = open_catalog(catalog)
     found = store.get(Namespace(store).resolve(parse_identifier(table)))
-    sink = connector_of(found, project=Path.cwd()).sink(found) if isinstance(found, Table) else None
+    sink = None
+    if isinstance(found, Table):
+        found = sealed(found, store.secrets)
+        sink = connector_of(found, project=Path.cwd()).sink(found)
     if not isinstance(sink, KafkaSink):
         raise UnsupportedError(f"{table} is not a Kafka table")
     subscription = sink.table.settings.subscription

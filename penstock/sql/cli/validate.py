@@ -32,6 +32,8 @@ from penstock.sql.cli.script_input import (
 from penstock.sql.error_formats import ErrorFormat, error_document, show_error
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from penstock.sql.run.replay import Replayed
     from penstock.sql.run.script_check import CheckedScript
     from penstock.sql.run.table_look import TableLook
@@ -87,7 +89,10 @@ def validate(  # noqa: PLR0917  typer passes options by name
         script = read_input(
             files, var=var, vars_file=vars_file, settings=settings, catalog=catalog, target=target
         )
-        namespace = script.open_namespace()
+        namespace = script.open_namespace(
+            spark=lambda: _spark(script, verbose=is_verbose),
+            offline=level is Depth.STATIC,
+        )
         try:
             checked = script.check(namespace)
         except InputError as error:
@@ -103,6 +108,15 @@ def validate(  # noqa: PLR0917  typer passes options by name
         _report(failed, errors, checked=checked, looks=looks)
         if failed:
             raise typer.Exit(EXIT_FAILED)
+
+
+def _spark(script: ScriptInput, *, verbose: bool) -> SparkSession:
+    """Start Spark, for a catalog that is Spark's."""
+    from penstock.sql.cli.spark import open_spark
+    from penstock.sql.run.jvm import log_files
+
+    files = None if verbose else log_files(script.project.data_directory / "logs")
+    return open_spark(script.project.master, script.project.spark_conf, files)
 
 
 def _look_at_all(
@@ -140,7 +154,7 @@ def _report(
     lines = [show_error(error, shape, color=sys.stdout.isatty()) for error in found]
     if shape is ErrorFormat.FULL and checked and not found:
         lines += [
-            f"{script.file.name}: {_counted(len(script.statements))}, nothing wrong"
+            f"{script.file.name}: {_counted(len(script.statements))}, nothing wrong{_unchecked(script)}"
             for script in checked
         ]
     print_lines(lines)
@@ -165,6 +179,13 @@ def _document(
         ],
         "errors": [one for error in found for one in error_document(error)],
     }
+
+
+def _unchecked(script: CheckedScript) -> str:
+    """Say how many statements were not looked at: what they name is in a catalog that a static check does not ask."""
+    if not script.unchecked:
+        return ""
+    return f"; {script.unchecked} more not checked, whose catalogs --level connect looks into"
 
 
 def _counted(count: int) -> str:

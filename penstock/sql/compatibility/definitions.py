@@ -204,6 +204,11 @@ PLACES: tuple[Row, ...] = (
         "CREATE CATALOG, in memory",
         "CREATE CATALOG IF NOT EXISTS scratch WITH ('type' = 'generic_in_memory', 'default-database' = 'd')",
     ),
+    _own(
+        "CREATE CATALOG, of tables that are elsewhere",
+        "CREATE CATALOG files WITH ('type' = 'delta-path', 'path' = '.')",
+        "a folder of Delta tables; a database server is 'jdbc', what Spark's catalog has 'spark'",
+    ),
     _refused(
         "CREATE CATALOG, of another system",
         "CREATE CATALOG metastore WITH ('type' = 'hive')",

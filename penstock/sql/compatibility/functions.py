@@ -107,6 +107,8 @@ SYNTAX: tuple[Row, ...] = (
     _row("VARIANCE", "VARIANCE(7)", "whole of whole numbers"),
     _row("FIRST_VALUE", "FIRST_VALUE(7)", "passes over NULL"),
     _row("LAST_VALUE", "LAST_VALUE(7)", "passes over NULL"),
+    _row("LAST_VALUE with NULLs", "LAST_VALUE(7 RESPECT NULLS)", "a NULL is a value"),
+    _row("ARRAY_AGG without NULLs", "ARRAY_AGG(7 IGNORE NULLS)"),
     _row("LISTAGG", "LISTAGG('a', ';')"),
 )
 

@@ -39,7 +39,8 @@ BLOCKS: tuple[Row, ...] = (
     _row("WITH", "WITH a (x) AS (SELECT auction FROM bids), b AS (SELECT x FROM a) SELECT x FROM b", Status.NATIVE),
     _row("WITH RECURSIVE", "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT n FROM r",
          Status.REFUSE, "WITH RECURSIVE is not supported"),
-    _row("SELECT DISTINCT", "SELECT DISTINCT category FROM auctions", Status.OWN, UPDATING),
+    _row("SELECT DISTINCT", "SELECT DISTINCT category FROM auctions", Status.OWN,
+         "on a stream of inserts it gives inserts, which every sink takes; each row that came is kept"),
     _row("ORDER BY", "SELECT id, name FROM people ORDER BY name DESC NULLS LAST, id", Status.NATIVE,
          f"{BOUNDED}; NULL is the smallest value, as in Flink"),
     _row("LIMIT", "SELECT id FROM people LIMIT 5", Status.NATIVE, BOUNDED),
@@ -150,15 +151,17 @@ JOINS: tuple[Row, ...] = (
     _row("JOIN ... USING", "SELECT p.name FROM people AS p JOIN people AS q USING (id)", Status.NATIVE, BOUNDED),
     _row("interval join",
          "SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id AND b.ts BETWEEN a.ts AND "
-         "a.ts + INTERVAL '1' HOUR", Status.NATIVE, "rows are kept as long as the watermark says that they may match"),
+         "a.ts + INTERVAL '1' HOUR", Status.NATIVE, "rows are kept as long as the watermark says that they "
+         "may match; outer ones want rowtimes of TIMESTAMP_LTZ, as Spark follows few bounds over TIMESTAMP"),
     _row("stream with a table at rest",
          "SELECT b.auction, p.name FROM bids AS b JOIN people AS p ON b.bidder = p.id", Status.NATIVE),
     _row("temporal join",
          "SELECT b.auction, t.total FROM bids AS b JOIN totals FOR SYSTEM_TIME AS OF b.ts AS t "
-         "ON b.auction = t.auction", Status.REFUSE, "a temporal join is not supported"),
+         "ON b.auction = t.auction", Status.REFUSE, "a temporal join in event time is not supported"),
     _row("lookup join",
          "SELECT b.auction, p.name FROM bids AS b JOIN people FOR SYSTEM_TIME AS OF b.pt AS p "
-         "ON b.bidder = p.id", Status.REFUSE, "a temporal join is not supported"),
+         "ON b.bidder = p.id", Status.OWN, "the table is read anew in each batch; of tables that Spark reads by itself "
+         "(delta, jdbc), INNER and LEFT; lookup.cache has no part in it"),
     _row("UNNEST an array", "SELECT b.auction, t.tag FROM bids AS b CROSS JOIN UNNEST(b.tags) AS t (tag)",
          Status.TRANSLATE),
     _row("UNNEST a map", "SELECT b.auction, m.k, m.v FROM bids AS b CROSS JOIN UNNEST(b.attributes) AS m (k, v)",

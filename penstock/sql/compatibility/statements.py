@@ -18,6 +18,8 @@ LIVE = (
     "CREATE MATERIALIZED TABLE live WITH ('connector' = 'delta', 'path' = 'live') FRESHNESS = INTERVAL '1' MINUTE "
     "AS SELECT auction, price FROM bids;"
 )
+KEY = "CREATE SECRET key AS 'f2b9-example';"
+SECRETS_NOTE = "not in Flink: a value that options of tables refer to as ${secret:name}"
 DISCOUNT = "CREATE FUNCTION discount AS 'pricing.discount' LANGUAGE PYTHON;"
 
 
@@ -255,6 +257,7 @@ SHOWN: tuple[Row, ...] = (
     _own("SHOW MODULES", "SHOW MODULES", "core"),
     _own("SHOW FULL MODULES", "SHOW FULL MODULES", "core"),
     _own("SHOW JARS", "SHOW JARS"),
+    _own("SHOW SECRETS", "SHOW SECRETS LIKE 'kafka%'", "not in Flink: names and times"),
     _own(
         "SHOW JOBS",
         "SHOW JOBS",
@@ -308,6 +311,9 @@ SESSION: tuple[Row, ...] = (
     _refused(
         "STOP JOB ... WITH DRAIN", "STOP JOB 'etl/copies' WITH DRAIN", "WITH DRAIN is not supported"
     ),
+    _own("CREATE SECRET", "CREATE SECRET IF NOT EXISTS password AS 'f2b7-example'", SECRETS_NOTE),
+    _own("ALTER SECRET", "ALTER SECRET key AS 'f2b8-example'", SECRETS_NOTE, KEY),
+    _own("DROP SECRET", "DROP SECRET IF EXISTS key", SECRETS_NOTE, KEY),
     _own("USE MODULES", "USE MODULES core", "core is the only one"),
     _refused(
         "LOAD MODULE",

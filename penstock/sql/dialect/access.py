@@ -6,22 +6,26 @@ from typing import TypeGuard
 
 from sqlglot import exp
 
+from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.flink import Flink
 from penstock.sql.positions import attach
 
-__all__ = ["named_tables", "parse_query", "table_options", "to_text"]
+__all__ = ["FLINK", "named_tables", "parse_query", "table_options", "to_text"]
+
+FLINK = Flink()
+"""The dialect as one object: sqlglot makes one for each call that is given the class."""
 
 
 def parse_query(text: str) -> exp.Query:
     """The tree of a query that is known to be right, such as a view's. Its nodes have no place."""
-    (tree,) = Flink().parse(text)
+    (tree,) = FLINK.parse(text)
     assert isinstance(tree, exp.Query | exp.Values), f"not a query: {text}"
     return attach(tree, None)  # type: ignore[return-value]  # VALUES stands where a query does
 
 
 def to_text(node: exp.Expr) -> str:
     """Flink SQL of a tree, without comments; equal trees give equal texts."""
-    return node.sql(Flink, comments=False)
+    return copy_tree(node).sql(FLINK, comments=False, copy=False)
 
 
 def table_options(table: exp.Table) -> dict[str, str]:

@@ -86,7 +86,9 @@ class CreateParser(StatementParts):
         exists = bool(self._parse_exists(not_=True))
         view = self._require_object("a view")
         if self._curr.token_type == TokenType.L_PAREN:
-            view = exp.Schema(this=view, expressions=self._parse_name_list())
+            self._advance()
+            view = exp.Schema(this=view, expressions=self._parse_csv(self._parse_view_column))
+            self._match_r_paren()
         properties: list[exp.Expr] = [exp.TemporaryProperty()] if temporary else []
         properties += self._parse_comment_clause()
         if not self._match(TokenType.ALIAS):
@@ -98,6 +100,16 @@ class CreateParser(StatementParts):
             expression=self._require_query(),
             properties=properties_of(properties),
         )
+
+    def _parse_view_column(self) -> exp.Expr:
+        """A view's column; its COMMENT is Spark's, Flink has none there."""
+        first = self._curr
+        name = self._parse_name("a column")
+        if not self._match_word("COMMENT"):
+            return name
+        comment = exp.CommentColumnConstraint(this=self._require_string())
+        column = exp.ColumnDef(this=name, constraints=[exp.ColumnConstraint(kind=comment)])
+        return mark(column, first, self._prev)
 
     # --- elements ---
 

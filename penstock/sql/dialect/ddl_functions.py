@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from penstock.sql.dialect.ddl_dml import ChangeParser
+from penstock.sql.dialect.ddl_secrets import SecretParser
 from penstock.sql.dialect.nodes import (
     AlterFunction,
     AlterMaterializedTable,
@@ -34,11 +34,11 @@ REFUSED_OBJECTS = (("TEMPORARY", "MODEL"), ("MODEL",), ("TEMPORARY", "CONNECTION
 ACTIONS = (("SUSPEND",), ("RESUME",), ("REFRESH",), ("SET",), ("RESET",))
 
 
-class FunctionParser(ChangeParser):
+class FunctionParser(SecretParser):
     """The part of the parser that reads statements about functions and materialized tables."""
 
     STATEMENT_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = (
-        ChangeParser.STATEMENT_PARSERS
+        SecretParser.STATEMENT_PARSERS
     )
 
     def _parse_other_create(self) -> exp.Expr | None:
@@ -48,7 +48,7 @@ class FunctionParser(ChangeParser):
             return self._parse_create_materialized(alter=True)
         if self._match_text_seq("MATERIALIZED", "TABLE"):
             return self._parse_create_materialized(alter=False)
-        return self._parse_refused_object("CREATE")
+        return self._parse_secret("CREATE") or self._parse_refused_object("CREATE")
 
     def _parse_other_alter(self) -> exp.Expr | None:
         if (scope := self._match_function_words()) is not None:
@@ -59,7 +59,7 @@ class FunctionParser(ChangeParser):
             )
         if self._match_text_seq("MATERIALIZED", "TABLE"):
             return self._parse_alter_materialized()
-        return self._parse_refused_object("ALTER")
+        return self._parse_secret("ALTER") or self._parse_refused_object("ALTER")
 
     def _parse_other_drop(self) -> exp.Expr | None:
         if (scope := self._match_function_words()) is not None:
@@ -68,7 +68,7 @@ class FunctionParser(ChangeParser):
         if self._match_text_seq("MATERIALIZED", "TABLE"):
             exists = bool(self._parse_exists())
             return DropMaterializedTable(this=self._parse_target(), exists=exists or None)
-        return self._parse_refused_object("DROP")
+        return self._parse_secret("DROP") or self._parse_refused_object("DROP")
 
     def _parse_refused_object(self, verb: str) -> RefusedStatement | None:
         """What follows `verb` where it is about a model or a connection."""

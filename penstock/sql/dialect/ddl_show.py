@@ -42,6 +42,7 @@ LISTED = (
     ("PROCEDURES",),
     ("MODELS",),
     ("CONNECTIONS",),
+    ("SECRETS",),
 )
 """What is shown by [FROM place] [[NOT] LIKE | ILIKE 'pattern']; only COLUMNS needs its FROM."""
 

@@ -126,6 +126,21 @@ class FlinkGenerator(RelationGenerator, DefinitionGenerator, StatementWriter):
         text = self.expressions(expression, flat=True)
         return f"ARRAY({text})" if query else f"ARRAY[{text}]"
 
+    def ignorenulls_sql(self, expression: exp.IgnoreNulls) -> str:
+        """ARRAY_AGG(x IGNORE NULLS), as Flink's page has it; behind the parenthesis of others."""
+        return self._null_treatment(expression, "IGNORE NULLS")
+
+    def respectnulls_sql(self, expression: exp.RespectNulls) -> str:
+        """RESPECT NULLS, in the same places."""
+        return self._null_treatment(expression, "RESPECT NULLS")
+
+    def _null_treatment(self, expression: exp.IgnoreNulls | exp.RespectNulls, words: str) -> str:
+        call, text = expression.this, self.sql(expression, "this")
+        inside = isinstance(call, exp.AnonymousAggFunc) and not isinstance(
+            call.expressions[0], exp.Order
+        )
+        return f"{text.removesuffix(')')} {words})" if inside else f"{text} {words}"
+
     def groupconcat_sql(self, expression: exp.GroupConcat) -> str:
         """LISTAGG(x, ',')."""
         return self.func("LISTAGG", expression.this, expression.args.get("separator"))

@@ -21,6 +21,7 @@ __all__ = [
     "PartitionSpec",
     "RefusedStatement",
     "ResourceProperty",
+    "SecretStatement",
     "StatementSetBlock",
     "StopJobStatement",
 ]
@@ -137,6 +138,17 @@ class JarStatement(exp.Expression):
     """ADD JAR 'path', REMOVE JAR 'path'; `action` is ADD or REMOVE."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "action": True}
+
+
+class SecretStatement(exp.Expression):
+    """CREATE | ALTER SECRET name AS 'value', DROP SECRET name; `action` is the first word (Penstock's own)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "action": True,
+        "expression": False,
+        "exists": False,
+    }
 
 
 class ModuleStatement(exp.Expression):

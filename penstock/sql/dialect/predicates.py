@@ -199,6 +199,7 @@ class PredicateParser(RelationParser):
     # --- windows ---
 
     def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
+        this = self._parse_respect_or_ignore_nulls(this)  # Calcite has it in front of FILTER
         filtered = (TokenType.FILTER, TokenType.L_PAREN)
         if (self._curr.token_type, self._next.token_type) == filtered:
             self._advance(2)

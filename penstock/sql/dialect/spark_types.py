@@ -125,7 +125,9 @@ class SparkTypeWriter(SparkGenerator):
     def version_sql(self, expression: exp.Version) -> str:
         """FOR SYSTEM_TIME AS OF."""
         raise NodeError(
-            "a temporal join is not supported", expression, "a later release will run it"
+            "FOR SYSTEM_TIME AS OF has no form in Spark SQL",
+            expression,
+            "Penstock runs lookup joins: it reads the table anew in each batch",
         )
 
     def matchrecognize_sql(self, expression: exp.MatchRecognize) -> str:

@@ -32,6 +32,13 @@ FIELDS = (
 )
 ROUNDED_TO = (*UNITS, *FINER, "DECADE", "CENTURY", "MILLENNIUM")
 TRIMMED = ("BOTH", "LEADING", "TRAILING")
+TREATED: dict[str, type[exp.Expr] | None] = {
+    "ARRAY_AGG": None,
+    "FIRST_VALUE": exp.FirstValue,
+    "LAST_VALUE": exp.LastValue,
+}
+"""Aggregates that are told what to do with NULLs, and sqlglot's nodes for them."""
+NULLS: dict[str, type[exp.Expr]] = {"IGNORE": exp.IgnoreNulls, "RESPECT": exp.RespectNulls}
 
 
 class SpecialCallParser(PredicateParser):
@@ -109,6 +116,21 @@ class SpecialCallParser(PredicateParser):
         separator = self._parse_item() if self._match(TokenType.COMMA) else None
         return exp.GroupConcat(this=this, separator=separator)
 
+    def _parse_null_treatment(self, name: str) -> exp.Expr:
+        """ARRAY_AGG([ALL | DISTINCT] x [IGNORE NULLS | RESPECT NULLS] [ORDER BY y]), and its like"""
+        token = self._name_before_paren()
+        if self._match(TokenType.DISTINCT):
+            this: exp.Expr = exp.Distinct(expressions=[self._parse_item()])
+        else:
+            self._match(TokenType.ALL)
+            this = self._parse_item()
+        around = next((n for w, n in NULLS.items() if self._match_text_seq(w, "NULLS")), None)
+        this = self._parse_order(this) or this
+        kind = TREATED[name]
+        call = kind(this=this) if kind else exp.AnonymousAggFunc(this=name, expressions=[this])
+        mark(call, token, token)
+        return call if around is None else around(this=call)
+
     def _parse_function_unit(self, name: str) -> exp.Anonymous:
         """TIMESTAMPADD(unit, ...) and TIMESTAMPDIFF(unit, ...): the unit is a word, not a column."""
         token = self._name_before_paren()
@@ -140,11 +162,14 @@ def closed(parse: Callable[[Any], exp.Expr]) -> Callable[[Any], exp.Expr]:
 
 
 SYNTAX: dict[str, Callable[[Any], exp.Expr]] = {
+    "ARRAY_AGG": lambda self: self._parse_null_treatment("ARRAY_AGG"),
     "CAST": lambda self: self._parse_flink_cast(strict=True),
     "CEIL": lambda self: self._parse_rounded(exp.Ceil),
     "CEILING": lambda self: self._parse_rounded(exp.Ceil),
     "EXTRACT": lambda self: self._parse_flink_extract(),
+    "FIRST_VALUE": lambda self: self._parse_null_treatment("FIRST_VALUE"),
     "FLOOR": lambda self: self._parse_rounded(exp.Floor),
+    "LAST_VALUE": lambda self: self._parse_null_treatment("LAST_VALUE"),
     "LISTAGG": lambda self: self._parse_flink_listagg(),
     "OVERLAY": lambda self: self._parse_flink_overlay(),
     "POSITION": lambda self: self._parse_flink_position(),

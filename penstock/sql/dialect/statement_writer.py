@@ -23,6 +23,7 @@ from penstock.sql.dialect.nodes import (
     PartitionSpec,
     RefusedStatement,
     ResourceProperty,
+    SecretStatement,
     StatementSetBlock,
     StopJobStatement,
 )
@@ -45,6 +46,7 @@ NODES = (
     PartitionSpec,
     RefusedStatement,
     ResourceProperty,
+    SecretStatement,
     StatementSetBlock,
     StopJobStatement,
 )
@@ -225,6 +227,15 @@ class StatementWriter(Generator):
         return _joined(["DROP MATERIALIZED TABLE", exists, self.sql(expression, "this")])
 
     # --- the session ---
+
+    def secretstatement_sql(self, expression: SecretStatement) -> str:
+        """CREATE, ALTER or DROP SECRET, with its value: what is said of it is masked elsewhere."""
+        action, exists = expression.text("action"), ""
+        if expression.args.get("exists"):
+            exists = "IF NOT EXISTS" if action == "CREATE" else "IF EXISTS"
+        value = self.sql(expression, "expression")
+        name = self.sql(expression, "this")
+        return _joined([action, "SECRET", exists, name, f"AS {value}" if value else ""])
 
     def jarstatement_sql(self, expression: JarStatement) -> str:
         """ADD JAR 'path'."""

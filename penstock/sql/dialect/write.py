@@ -19,6 +19,7 @@ from sqlglot.errors import UnsupportedError as SqlglotUnsupportedError
 from sqlglot.generators.spark import SparkGenerator
 
 from penstock.catalog.errors import UnsupportedError
+from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.functions import FUNCTIONS
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.query import WINDOW_FUNCTIONS
@@ -42,7 +43,11 @@ def write_spark(tree: exp.Expr) -> str:
     """Spark SQL for a query or an expression; `tree` stays as it is. Raises NodeError."""
     try:
         return TARGET.generate(
-            tree, identify=True, comments=False, unsupported_level=ErrorLevel.RAISE
+            copy_tree(tree),
+            identify=True,
+            comments=False,
+            copy=False,
+            unsupported_level=ErrorLevel.RAISE,
         )
     except SqlglotUnsupportedError as error:
         raise NodeError(str(error), tree) from None

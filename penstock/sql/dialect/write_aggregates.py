@@ -237,5 +237,11 @@ def _is_under(core: exp.Expr, kind: type[exp.Expr]) -> bool:
 
 
 def _argument(node: exp.Expr) -> tuple[str, exp.Expr]:
-    """'DISTINCT ' or nothing, and the value."""
+    """'DISTINCT ' or nothing, and the value. Raises NodeError for ORDER BY, which Spark has behind LISTAGG only."""
+    if isinstance(node, exp.Order):
+        raise NodeError(
+            "ORDER BY inside an aggregate is not supported",
+            node.expressions[0],
+            "LISTAGG(x) WITHIN GROUP (ORDER BY y) is",
+        )
     return ("DISTINCT ", node.expressions[0]) if isinstance(node, exp.Distinct) else ("", node)

@@ -30,6 +30,10 @@ _KEYWORDS = {
 }  # fmt: skip
 
 
+_OBJECTS = {"SECRET", "SECRETS"}
+"""Words that are common as names: keywords right behind one of _VERBS."""
+_VERBS = {"ALTER", "CREATE", "DROP", "SHOW"}
+
 _FRAME = {"BEGIN", "END", "EXECUTE", "EXPLAIN", "SET", "STATEMENT"}
 """Words around the statements of a set, which are laid out by themselves."""
 
@@ -37,7 +41,7 @@ _FRAME = {"BEGIN", "END", "EXECUTE", "EXPLAIN", "SET", "STATEMENT"}
 def in_capitals(run: Sequence[Piece], text: str) -> Sequence[Piece]:
     """Give a statement's pieces with its keywords in capitals."""
     changed = [
-        replace(piece, text=piece.word) if piece.word in _KEYWORDS and left != "." else piece
+        replace(piece, text=piece.word) if _is_keyword(piece.word, left) else piece
         for left, piece in zip(["", *(piece.text for piece in run)], run, strict=False)
     ]
     if all(a.text == b.text for a, b in zip(run, changed, strict=True)):
@@ -52,6 +56,12 @@ def in_capitals(run: Sequence[Piece], text: str) -> Sequence[Piece]:
             at = piece.start - start
             after = after[:at] + piece.text + after[at + len(piece.text) :]
     return changed if _same_meaning(before, after) else run
+
+
+def _is_keyword(word: str, left: str) -> bool:
+    if word in _OBJECTS:
+        return left.upper() in _VERBS
+    return word in _KEYWORDS and left != "."
 
 
 def _same_meaning(before: str, after: str) -> bool:

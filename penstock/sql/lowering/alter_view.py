@@ -38,7 +38,12 @@ def lower_alter_view(tree: exp.Alter, text: StatementText, namespace: Namespace)
         else:
             query = attach(action, text.source)
             # the names of columns that it was created with go, its comment stays, as in Flink
-            after = replace(before, query=view_query(query, [], tree.this, namespace), columns=())
+            after = replace(
+                before,
+                query=view_query(query, [], tree.this, namespace),
+                columns=(),
+                column_comments=(),
+            )
             if stands_on(after.query, identifier, namespace):
                 raise DefinitionError(f"the view {identifier} would be defined by itself")
         check_views(before, after, namespace)

@@ -30,7 +30,7 @@ from penstock.sql.definitions import (
 )
 from penstock.sql.dialect.access import to_text
 from penstock.sql.dialect.ddl_nodes import ReplaceTable
-from penstock.sql.lookup import identifier_of
+from penstock.sql.lookup import identifier_of, place_table
 from penstock.sql.lowering.dependents import stands_on
 from penstock.sql.lowering.query_columns import item_of, query_columns
 from penstock.sql.positions import attach
@@ -61,7 +61,7 @@ def lower_create_as(tree: exp.Create, text: StatementText, namespace: Namespace)
     tree.set("expression", None)
     columns = query_columns(query, namespace)
     create = CreateTable(
-        table=_table(tree, query, columns, identifier),
+        table=place_table(_table(tree, query, columns, identifier), name, text, namespace),
         if_not_exists=bool(tree.args.get("exists")),
         option_spans={key.name: text.locate(key) for key in option_keys(tree)},
         span=text.span,

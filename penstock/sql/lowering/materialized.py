@@ -30,7 +30,7 @@ from penstock.sql.change_statements import (
 )
 from penstock.sql.dialect.access import named_tables, parse_query, to_text
 from penstock.sql.dialect.intervals import interval_value
-from penstock.sql.lookup import find_object, identifier_of
+from penstock.sql.lookup import find_object, identifier_of, place_table
 from penstock.sql.lowering.query_columns import item_of, query_columns
 from penstock.sql.lowering.shown import partition_values
 from penstock.sql.positions import attach
@@ -68,6 +68,7 @@ def lower_create_materialized(
     except InputError as error:
         error.span = error.span or text.locate(name)
         raise
+    table = place_table(table, name, text, namespace)
     _check_free(table, tree, name, text, namespace)
     return CreateMaterializedTable(
         table=table,

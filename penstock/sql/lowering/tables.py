@@ -7,7 +7,7 @@ from sqlglot import exp
 from penstock.catalog.names import Namespace
 from penstock.sql.catalog_changes import tried
 from penstock.sql.definitions import define_table, define_view, option_keys
-from penstock.sql.lookup import identifier_of
+from penstock.sql.lookup import identifier_of, place_table
 from penstock.sql.lowering.alter_table import lower_alter_table
 from penstock.sql.lowering.alter_view import lower_alter_view
 from penstock.sql.lowering.create_as import lower_create_as
@@ -35,7 +35,7 @@ def lower_create(tree: exp.Expr, text: StatementText, namespace: Namespace) -> S
     statement: CreateTable | CreateView
     if kind == "TABLE":
         statement = CreateTable(
-            table=define_table(tree, identifier, namespace),
+            table=place_table(define_table(tree, identifier, namespace), name, text, namespace),
             if_not_exists=if_not_exists,
             option_spans={key.name: text.locate(key) for key in option_keys(tree)},
             span=text.span,

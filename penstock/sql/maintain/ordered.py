@@ -17,6 +17,7 @@ _ANY_ORDER = (
     exp.Avg, exp.Count, exp.Max, exp.Min, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Sum, exp.Variance,
     exp.VariancePop,
 )  # fmt: skip
+_AROUND = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
 def in_order(value: exp.Expr) -> exp.Expr:
@@ -28,8 +29,11 @@ def in_order(value: exp.Expr) -> exp.Expr:
 
 
 def _sorted(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, exp.Filter):
-        new = _of(node.this, node)
+    if isinstance(node, _AROUND):
+        core: exp.Expr = node
+        while isinstance(core, _AROUND):
+            core = core.this
+        new = _of(core, node)
     elif isinstance(node, exp.AggFunc):
         new = _of(node, node)
     else:

@@ -9,26 +9,40 @@ from pathlib import Path
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.information_schema import is_information
 from penstock.catalog.names import Namespace
 from penstock.catalog.schema import ComputedColumn
 from penstock.catalog.table import Table
+from penstock.catalog.types import RowType
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
-from penstock.connector.contract import EngineSource, OutputMode, SplitSource, is_split_source
+from penstock.connector.contract import (
+    EngineSource,
+    OutputMode,
+    ProjectsFields,
+    ReadOnce,
+    SplitSource,
+    is_split_source,
+)
 from penstock.connector.registry import connector_of
 from penstock.connector.rowtime import Rowtime
 from penstock.sql.bind import annotate
 from penstock.sql.dialect import window_tables
+from penstock.sql.expressions import parse_expression
+from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.maintain.describe import describe_maintained
 from penstock.sql.maintain.planning import plan_maintained
 from penstock.sql.maintain.stages import Maintained
 from penstock.sql.plan.changelog import LEAF, ChangePlan, plan_changes
 from penstock.sql.plan.columns import delivered_columns, mentioned_names
+from penstock.sql.plan.fields import Paths, field_paths, merged, narrowed, row_paths
 from penstock.sql.plan.flow import Flow, TableInput
+from penstock.sql.plan.lookup_joins import take_lookups
 from penstock.sql.plan.mechanism import describe_changes, describe_mechanism
 from penstock.sql.plan.relations import Leaf, find_relations
 from penstock.sql.plan.rowtime import rowtime_of
 from penstock.sql.plan.sink_changes import SinkTable, check_sink
 from penstock.sql.plan.stateful import is_stateful
+from penstock.sql.positions import span_of
 
 __all__ = ["LEAF", "WINDOWED", "AnalysedLeaf", "AnalysedQuery", "analyse", "mechanism_lines"]
 
@@ -42,7 +56,8 @@ class AnalysedLeaf:
     `rowtime` is set when the query waits for the table's watermark, or the table is aligned by it; `by_splits`
     tells the split runtime's tables from those that the engine reads. `group` is the table's alignment group.
     `looked_up`: each batch reads the whole table anew, it is no source of the stream. `marked`: operators with state
-    take the rowtime for event time, and drop what is late.
+    take the rowtime for event time, and drop what is late. `source` is there where no connector has the table.
+    `fields` are those that are read of the columns whose rows are not read whole.
     """
 
     table: Table
@@ -54,6 +69,13 @@ class AnalysedLeaf:
     group: str | None = None
     looked_up: bool = False
     marked: bool = True
+    fields: Mapping[str, Paths] = field(default_factory=dict)
+    source: EngineSource | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def read_table(self) -> Table:
+        """Give the table as it is read: rows have the fields that are asked for."""
+        return replace(self.table, schema=narrowed(self.table.schema, self.fields))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,28 +152,37 @@ def analyse(
     Raises InputError subclasses: unknown tables, wrong options, updating queries that the sink cannot take.
     """
     relations = find_relations(query, namespace)
-    # views come in as text; how an expression is written for Spark depends on types
+    # how an expression is written for Spark depends on types
     annotate(relations.query, namespace)
-    sources = [_source(leaf, project) for leaf in relations.leaves]
+    sources = [_source(leaf, namespace, project) for leaf in relations.leaves]
     inserts = all(source.changes is ChangelogMode.INSERT_ONLY for source in sources)
+    for index, leaf in enumerate(relations.leaves):
+        for node in leaf.nodes:
+            node.meta[LEAF] = index
+    inputs = tuple(map(_table_input, relations.leaves, sources))
+    lookups = take_lookups(
+        relations.query,
+        inputs,
+        lambda node: node.meta_get(LEAF),
+        bounded=all(source.bounded for source in sources),
+    )
     wanted = mentioned_names(relations.query)
     windows = window_tables(relations.query)
     if wanted is not None:
         wanted |= {window.time_column for window in windows}
     for window in windows:
         window.input.meta[WINDOWED] = True
-    for index, leaf in enumerate(relations.leaves):
-        for node in leaf.nodes:
-            node.meta[LEAF] = index
     read = _Read(
         query=relations.query,
         leaves=relations.leaves,
         sources=tuple(sources),
         wanted=wanted,
-        inputs=tuple(map(_table_input, relations.leaves, sources)),
+        paths={} if wanted is None else field_paths([relations.query]),
+        inputs=inputs,
+        lookups=lookups,
     )
     target = sink or _APPENDS
-    if not relations.leaves or not (appends or not inserts):
+    if all(map(_is_read_once, sources)) or not (appends or not inserts):
         return read.analysed(ChangePlan(query=relations.query, flow=Flow(columns=None)))
     try:
         plan = plan_changes(relations.query, read.inputs)
@@ -160,6 +191,8 @@ def analyse(
                 check_sink(plan.flow, target)
             return read.analysed(plan)
     except UnsupportedError:
+        if lookups:
+            raise  # what is maintained follows its tables, and a lookup does not
         maintained = read.maintained()
     else:
         maintained = read.maintained()
@@ -170,13 +203,15 @@ def analyse(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """A query without views, and its tables; `wanted` are the names that it mentions."""
+    """A query without views, and its tables; `wanted` are the names that it mentions, `paths` what follows them."""
 
     query: exp.Expr
     leaves: tuple[Leaf, ...]
     sources: tuple[SplitSource | EngineSource, ...]
     inputs: tuple[TableInput, ...]
     wanted: frozenset[str] | None
+    paths: Mapping[str, Paths]
+    lookups: frozenset[int]
 
     def analysed(self, plan: ChangePlan) -> AnalysedQuery:
         """Give the query as Spark runs it."""
@@ -185,8 +220,10 @@ class _Read:
         stateful = waits and (is_stateful(plan.query) or bool(window_tables(plan.query)))
         leaves = tuple(
             replace(
-                _analyse_leaf(leaf, source, self.wanted, stateful=stateful),
-                looked_up=index in plan.looked_up,
+                _with_fields(
+                    _analyse_leaf(leaf, source, self.wanted, stateful=stateful), source, self.paths
+                ),
+                looked_up=index in plan.looked_up | self.lookups or _is_read_once(source),
                 marked=waits,
             )
             for index, (leaf, source) in enumerate(zip(self.leaves, self.sources, strict=True))
@@ -195,6 +232,12 @@ class _Read:
 
     def maintained(self) -> AnalysedQuery:
         """Give the query as its feeds and stages. Raises UnsupportedError for what cannot be maintained."""
+        for index in self.lookups:
+            raise UnsupportedError(
+                f"the results of this query are kept up to date, and a lookup in {self.inputs[index].name} gives other "
+                "rows each time",
+                hint="INSERT the joined rows into a Delta table first, and read that",
+            )
         wanted = self.wanted
         if wanted is not None:
             upserts = [t for t in self.inputs if t.changes is ChangelogMode.UPSERT]
@@ -203,6 +246,9 @@ class _Read:
             replace(t, columns=tuple(c for c in t.columns if wanted is None or c in wanted))
             for t in self.inputs
         ]
+        for leaf, source in zip(self.leaves, self.sources, strict=True):
+            if _is_read_once(source):
+                raise _not_followed(leaf)
         plan = plan_maintained(self.query, tables)
         leaves = tuple(
             replace(
@@ -235,10 +281,25 @@ def _relabelled(query: exp.Expr) -> list[int]:
 _APPENDS = SinkTable(name="the sink", accepts=ChangelogMode.INSERT_ONLY, columns=())
 
 
-def _source(leaf: Leaf, project: Path) -> SplitSource | EngineSource:
+def _source(leaf: Leaf, namespace: Namespace, project: Path) -> SplitSource | EngineSource:
+    if is_information(leaf.table.identifier):
+        return InformationSource(table=leaf.table, namespace=namespace, project=project)
     connector = connector_of(leaf.table, project=project)
     connector.check(leaf.table)
     return connector.source(leaf.table)
+
+
+def _is_read_once(source: SplitSource | EngineSource) -> bool:
+    return isinstance(source, ReadOnce) and source.read_once
+
+
+def _not_followed(leaf: Leaf) -> UnsupportedError:
+    return UnsupportedError(
+        f"the results of this query are kept up to date, and the changes of {leaf.table.identifier} cannot be "
+        f"followed: a table with the connector '{leaf.table.connector}' is read as it is",
+        hint="INSERT it into a Delta table first, and read that",
+        span=span_of(leaf.nodes[0]),
+    )
 
 
 def _table_input(leaf: Leaf, source: SplitSource | EngineSource) -> TableInput:
@@ -255,6 +316,25 @@ def _table_input(leaf: Leaf, source: SplitSource | EngineSource) -> TableInput:
             if isinstance(column, ComputedColumn) and column.expression.upper() == "PROCTIME()"
         ),
     )
+
+
+def _with_fields(
+    leaf: AnalysedLeaf, source: SplitSource | EngineSource, paths: Mapping[str, Paths]
+) -> AnalysedLeaf:
+    """Narrow the rows of a table to the fields that the query, its own expressions and its watermark name."""
+    schema = leaf.table.schema
+    if not (paths and isinstance(source, ProjectsFields) and source.projects_fields):
+        return leaf
+    if source.changes is not ChangelogMode.INSERT_ONLY:
+        return leaf
+    if not any(isinstance(schema.column(name).type, RowType) for name in leaf.columns):
+        return leaf
+    own = [c.expression for c in schema.columns if isinstance(c, ComputedColumn)]
+    own += [schema.watermark.expression] if schema.watermark is not None else []
+    asked = dict(paths)
+    for name, more in field_paths(map(parse_expression, own)).items():
+        asked[name] = merged((asked[name], more)) if name in asked else more
+    return replace(leaf, fields=row_paths(schema, leaf.columns, asked))
 
 
 def _analyse_leaf(
@@ -279,4 +359,5 @@ def _analyse_leaf(
         by_splits=by_splits,
         bounded=source.bounded,
         group=alignment.group if alignment is not None and rowtime is not None else None,
+        source=source if isinstance(source, InformationSource) else None,
     )

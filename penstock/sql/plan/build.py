@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.connector.contract import EngineSource
+from penstock.connector.contract import EngineSource, Projecting
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import GroupMember, Scan
 from penstock.connector.spark.columns import WATERMARK_BEFORE
@@ -125,12 +125,14 @@ class FrameBuilder:
         staging: str | None,
     ) -> tuple[DataFrame, bool]:
         computed = {name: to_spark(text, leaf.table.schema) for name, text in leaf.computed.items()}
-        source = connector_of(leaf.table, project=self.project).source(leaf.table)
+        source = leaf.source or connector_of(leaf.table, project=self.project).source(leaf.table)
         if not leaf.by_splits:
             streaming = streaming and not leaf.looked_up
+            if isinstance(source, Projecting):
+                source = source.reading(leaf.columns)
             return _engine_frame(self.spark, source, computed, streaming=streaming), False  # type: ignore[arg-type]
         scan = Scan(
-            table=leaf.table,
+            table=leaf.read_table,
             columns=leaf.columns,
             rowtime=leaf.rowtime if streaming else None,
             time_zone=self.spark.conf.get(TIME_ZONE) or "UTC",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import ConfigError
 from penstock.connector.spark.hadoop_files import list_names, read_text, rename, write_text
+from penstock.sql.plan.checkpoint_place import checkpoint_location
 from penstock.sql.plan.saved import SHAPE_FILE, SavedCheckpoint, damaged, read_saved
 from penstock.sql.plan.shape import QueryShape, check_fits
 
@@ -24,7 +23,6 @@ __all__ = [
     "set_aside",
 ]
 
-_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
 _CHECKSUM = "ChecksumException"  # Hadoop's, where a file is not what its .crc says
 
 
@@ -50,12 +48,6 @@ class _HadoopFiles:
             else:
                 why = f"cannot be read: {why}"
             raise damaged(self.location, path, why) from error
-
-
-def checkpoint_location(base: str, project: Path, pipeline: str, sink: str) -> str:
-    """Give `<base>/<pipeline>/<sink>`; a base without a scheme is relative to the project."""
-    root = base if _URL.match(base) else str(project / base)
-    return f"{root.rstrip('/')}/{_safe(pipeline)}/{_safe(sink)}"
 
 
 def saved_checkpoint(spark: SparkSession, location: str) -> SavedCheckpoint | None:
@@ -92,7 +84,3 @@ def set_aside(spark: SparkSession, location: str, now_ms: int) -> str | None:
             hint="rename the directory by hand, then run without --from-scratch",
         )
     return target
-
-
-def _safe(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", name)

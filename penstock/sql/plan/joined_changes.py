@@ -16,6 +16,7 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.flow import Flow, TableInput
+from penstock.sql.plan.lookup_joins import is_lookup
 from penstock.sql.plan.row_kinds import Relation
 from penstock.sql.positions import span_of
 
@@ -50,7 +51,10 @@ def join_changes(
     changing = [i for i, relation in enumerate(relations) if relation.flow.is_changing]
     if not changing:
         stateful = next((r.flow.stateful for r in relations if r.flow.stateful is not None), None)
-        join = next((j for j, n in zip(joins, nodes[1:], strict=True) if _is_table(n)), None)
+        kept = (
+            j for j, n in zip(joins, nodes[1:], strict=True) if _is_table(n) and not is_lookup(j)
+        )
+        join = next(kept, None)
         return Joined(flow=Flow(columns=None, stateful=stateful or join))
     flow = relations[changing[0]].flow
     if len(relations) == 1:

@@ -13,10 +13,12 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.names import Namespace
 from penstock.catalog.options import Resolved, resolve
 from penstock.catalog.schema import MetadataColumn, PhysicalColumn
+from penstock.catalog.secret_sealing import sealed
 from penstock.catalog.table import Table
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.contract import (
     Connector,
+    OnceOnly,
     Sink,
     WantsRowsBefore,
 )
@@ -24,7 +26,7 @@ from penstock.connector.registry import connector_of
 from penstock.connector.spark.types import spark_type
 from penstock.sql.dialect import to_text
 from penstock.sql.maintain.describe import is_settled, state_of, text_of
-from penstock.sql.plan.analysis import AnalysedQuery, analyse
+from penstock.sql.plan.analysis import AnalysedLeaf, AnalysedQuery, analyse
 from penstock.sql.plan.build import FrameBuilder
 from penstock.sql.plan.checkpoint import checkpoint_location
 from penstock.sql.plan.engine import engine_conf
@@ -96,6 +98,12 @@ class Planner:
             sink=into,
             state_ttl_ms=self.state_ttl_ms,
         )
+        if query.followed and isinstance(sink, OnceOnly) and sink.once_only:
+            raise UnsupportedError(
+                f"{target.identifier} takes no stream: a batch that is written again would be in it twice",
+                hint="make it a Delta table: those remember their batches",
+                span=statement.span,
+            )
         return AnalysedInsert(statement=statement, target=target, query=query, sink=sink)
 
     def _analyse_overwrite(
@@ -110,6 +118,7 @@ class Planner:
 
     def plan_insert(self, analysed: AnalysedInsert, spark: SparkSession) -> PlannedInsert:
         """Plan an analysed INSERT in Spark and check it as a whole. Raises InputError; nothing is started."""
+        analysed = self._ready_insert(analysed)
         settings = self._resolved()
         pipeline = settings.get(PIPELINE_NAME) or self.default_pipeline
         sink = self.name_of(analysed.target)
@@ -147,7 +156,7 @@ class Planner:
 
     def select(self, statement: Select, spark: SparkSession) -> DataFrame:
         """Give the frame of a query: streaming where one of its tables has no end, else a bounded one."""
-        analysed = analyse(statement.query, self.namespace, self.project, appends=False)
+        analysed = self.ready(analyse(statement.query, self.namespace, self.project, appends=False))
         try:
             streaming = not analysed.bounded
             if analysed.maintained is not None:
@@ -156,6 +165,27 @@ class Planner:
             return shown_rows(frame, analysed, streaming=streaming)
         except AnalysisException as error:
             raise as_input_error(error) from error
+
+    def ready(self, query: AnalysedQuery) -> AnalysedQuery:
+        """Make a query ready to run: what the options of its tables refer to is there, and secrets are sealed.
+
+        May block on I/O. Raises UnknownObjectError, ConfigError.
+        """
+        leaves = tuple(self.ready_leaf(leaf) for leaf in query.leaves)
+        return query if leaves == query.leaves else replace(query, leaves=leaves)
+
+    def ready_leaf(self, leaf: AnalysedLeaf) -> AnalysedLeaf:
+        """Make one table of a query ready, as `ready` does."""
+        table = sealed(leaf.table, self.namespace.secrets)
+        return leaf if table is leaf.table else replace(leaf, table=table)
+
+    def _ready_insert(self, analysed: AnalysedInsert) -> AnalysedInsert:
+        query = self.ready(analysed.query)
+        target = sealed(analysed.target, self.namespace.secrets)
+        if target is not analysed.target:
+            sink = connector_of(target, project=self.project).sink(target)
+            return replace(analysed, query=query, target=target, sink=sink)
+        return analysed if query is analysed.query else replace(analysed, query=query)
 
     def _select_maintained(
         self, analysed: AnalysedQuery, statement: Select, spark: SparkSession

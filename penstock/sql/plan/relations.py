@@ -6,11 +6,15 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
-from penstock.sql.dialect import parse_query, table_options
+from penstock.sql.bind import forget_types, view_body
+from penstock.sql.dialect import table_options
 from penstock.sql.dialect.access import named_tables
+from penstock.sql.dialect.copying import copy_tree
+from penstock.sql.positions import span_of
 
 __all__ = ["Leaf", "Relations", "find_relations"]
 
@@ -36,7 +40,7 @@ class Relations:
 
 def find_relations(query: exp.Expr, namespace: Namespace) -> Relations:
     """Write out the views of `query` and find its tables. Raises UnknownObjectError."""
-    expanded = _expand(query.copy(), namespace)
+    expanded = _expand(copy_tree(query), namespace)
     leaves: dict[tuple[Identifier, tuple[tuple[str, str], ...]], Leaf] = {}
     for node in named_tables(expanded):
         table = namespace.lookup(namespace.resolve(_parts(node)))
@@ -49,16 +53,27 @@ def find_relations(query: exp.Expr, namespace: Namespace) -> Relations:
 
 
 def _expand(query: exp.Expr, namespace: Namespace) -> exp.Expr:
+    typed = True
     for node in named_tables(query):
         found = namespace.lookup(namespace.resolve(_parts(node)))
         if not isinstance(found, View):
             continue
-        body = _expand(parse_query(found.query), namespace)
+        if (version := node.args.get("version")) is not None:
+            raise UnsupportedError(
+                f"FOR SYSTEM_TIME AS OF stands behind a table, and {found.identifier} is a view",
+                hint="name the table that the view reads",
+                span=span_of(version),
+            )
+        body, known = view_body(found, namespace)
+        typed &= known
+        _expand(body, namespace)
         columns = [exp.to_identifier(name, quoted=True) for name in found.columns]
         alias = exp.TableAlias(
             this=exp.to_identifier(node.alias or node.name, quoted=True), columns=columns
         )
         node.replace(exp.Subquery(this=body, alias=alias))
+    if not typed:
+        forget_types(query)
     return query
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
@@ -30,6 +32,7 @@ _UNITS_US = {"0": 1_000_000, "3": 1000}
 """Microseconds of an epoch number, by the precision that TO_TIMESTAMP_LTZ is given."""
 
 
+@lru_cache(maxsize=1024)  # a file reads a table in many statements
 def rowtime_of(table: Table) -> Rowtime | None:
     """Build the rowtime of a table; None when it declares no watermark.
 

@@ -12,6 +12,7 @@ from sqlglot import exp
 from penstock.catalog.errors import StateMismatchError
 from penstock.sql.dialect import to_text
 from penstock.sql.plan.aggregation import own_aggregates
+from penstock.sql.plan.lookup_joins import is_lookup
 from penstock.sql.plan.stateful import is_stateful
 
 __all__ = ["ANEW", "KEEP", "QueryShape", "check_fits", "shape_of"]
@@ -91,7 +92,8 @@ def _operators(query: exp.Expr) -> list[str]:
             )
         if distinct is not None:
             found.append(f"DISTINCT {', '.join(to_text(p) for p in select.expressions)}")
-        found.extend(to_text(join) for join in select.args.get("joins") or ())
+        joins = select.args.get("joins") or ()
+        found.extend(to_text(join) for join in joins if not is_lookup(join))
     return found
 
 

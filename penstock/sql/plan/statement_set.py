@@ -17,6 +17,7 @@ from penstock.connector.registry import connector_of
 from penstock.sql.dialect import window_tables
 from penstock.sql.plan.analysis import LEAF, AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.columns import delivered_columns
+from penstock.sql.plan.fields import Paths, merged
 from penstock.sql.plan.varying import varying_in
 
 __all__ = ["SharedRead", "SideBySide", "read_of", "reading", "share"]
@@ -48,6 +49,8 @@ def share(queries: Sequence[AnalysedQuery], project: Path) -> SharedRead | SideB
     first = queries[0].leaves
     if any(len(query.leaves) != 1 for query in queries) or not first:
         return SideBySide(reason="an INSERT reads no table, or several")
+    if any(not query.followed for query in queries):
+        return SideBySide(reason=f"{first[0].table.identifier} is read once, and not followed")
     if any(query.leaves[0].table != first[0].table for query in queries):
         return SideBySide(
             reason="the INSERTs read different tables, or one table with different options"
@@ -87,7 +90,17 @@ def reading(query: AnalysedQuery, view: str) -> exp.Expr:
 def _union(leaves: Sequence[AnalysedLeaf]) -> AnalysedLeaf:
     names = {name for leaf in leaves for name in (*leaf.columns, *leaf.computed)}
     columns, computed = delivered_columns(leaves[0].table.schema, frozenset(names))
-    return replace(leaves[0], columns=columns, computed=computed)
+    return replace(leaves[0], columns=columns, computed=computed, fields=_fields(columns, leaves))
+
+
+def _fields(columns: Sequence[str], leaves: Sequence[AnalysedLeaf]) -> dict[str, Paths]:
+    """Give what is read of the columns that no INSERT reads whole."""
+    narrow: dict[str, Paths] = {}
+    for name in columns:
+        readers = [leaf for leaf in leaves if name in leaf.columns]
+        if readers and all(name in leaf.fields for leaf in readers):
+            narrow[name] = merged(leaf.fields[name] for leaf in readers)
+    return narrow
 
 
 def _reason(query: exp.Expr) -> str | None:

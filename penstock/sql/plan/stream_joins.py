@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from penstock.sql.dialect.windows import WINDOW_COLUMNS
+from penstock.sql.plan.lookup_joins import is_lookup
 
 __all__ = ["is_regular", "updates"]
 
@@ -36,7 +37,9 @@ def _tables(select: exp.Select) -> list[exp.Join]:
     return [
         join
         for join in joins
-        if isinstance(join, exp.Join) and isinstance(join.this, exp.Table | exp.Subquery)
+        if isinstance(join, exp.Join)
+        and isinstance(join.this, exp.Table | exp.Subquery)
+        and not is_lookup(join)
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 
 from pyspark.errors import AnalysisException
 
@@ -140,6 +141,19 @@ def _full_modules(_: ShowList, __: Scene) -> Listing:
     return Listing(columns=("module name", "used"), rows=((CORE, "TRUE"),))
 
 
+def _secrets(asked: ShowList, scene: Scene) -> Listing:
+    rows = tuple(
+        (info.name, _instant(info.created_ms), _instant(info.changed_ms))
+        for info in scene.namespace.secrets.listed()
+        if asked.like is None or asked.like.keeps(info.name)
+    )
+    return Listing(columns=("secret name", "created", "changed"), rows=rows)
+
+
+def _instant(epoch_ms: int) -> str:
+    return datetime.fromtimestamp(epoch_ms / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")
+
+
 def _jars(asked: ShowList, scene: Scene) -> Listing:
     rows = scene.spark().sql("LIST JARS").collect()
     return _names("jars", [str(row[0]) for row in rows], asked.like)
@@ -160,6 +174,7 @@ SHOWN: dict[Shown, Callable[[ShowList, Scene], Listing]] = {
     Shown.FULL_MODULES: _full_modules,
     Shown.JARS: _jars,
     Shown.JOBS: lambda _, scene: list_jobs(scene),
+    Shown.SECRETS: _secrets,
 }
 
 

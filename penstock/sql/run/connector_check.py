@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.catalog.errors import InputError
+from penstock.catalog.secret_sealing import check_written_references
 from penstock.connector.registry import connector_of
 from penstock.sql.catalog_changes import defined_table
 from penstock.sql.statements import Statement
@@ -19,6 +20,7 @@ def check_connector(statement: Statement, project: Path) -> None:
         return
     table, made = found
     try:
+        check_written_references(table)
         connector_of(table, project=project).check(table)
     except InputError as error:
         raise made.place(error) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
@@ -13,12 +13,14 @@ from pyspark.sql import SparkSession
 from penstock.catalog.contract import Catalog
 from penstock.catalog.errors import InputError, StateMismatchError, UnsupportedError
 from penstock.catalog.identifier import Identifier, parse_identifier
+from penstock.catalog.secret_sealing import sealed
 from penstock.catalog.table import Table
 from penstock.connector.bad_record_options import (
     BesideCheckpoint,
     DeltaPath,
     KafkaTopic,
     bad_record_settings,
+    cluster_of,
 )
 from penstock.connector.dead_letter_table import FOLDER, REPLAYED_SUFFIX
 from penstock.connector.kafka.replay import GivenBack, give_back
@@ -131,6 +133,7 @@ class Replayer:
             raise
         source = None
         if isinstance(found, Table):
+            found = sealed(found, self.catalog.secrets)
             source = connector_of(found, project=self.project).source(found)
         if not isinstance(source, KafkaSource):
             raise UnsupportedError(
@@ -172,8 +175,9 @@ def _named(catalog: Catalog, project: Project, workdir: Path) -> Iterator[Letter
             case DeltaPath(path=path):
                 yield DeltaLetters(path=_absolute(path, project.root))
             case KafkaTopic(topic=topic):
+                cluster = cluster_of(sealed(table, catalog.secrets).option_map) or ()
                 yield TopicLetters(
-                    outlet=outlet,
+                    outlet=replace(outlet, cluster=cluster),
                     brokers=outlet.brokers,
                     notes=f"{_checkpoints(project)}/{TOPICS}/{topic}{REPLAYED_SUFFIX}",
                     workdir=workdir,

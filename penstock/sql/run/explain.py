@@ -6,18 +6,28 @@ What a checkpoint holds and where each partition would start is `penstock plan`'
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import Guaranteed, SplitSource
 from penstock.connector.registry import connector_of
+from penstock.sql.catalog_changes import change_catalog
 from penstock.sql.plan.analysis import AnalysedLeaf, AnalysedQuery, analyse, mechanism_lines
+from penstock.sql.plan.fields import path_texts
 from penstock.sql.plan.projection import is_plain_projection
 from penstock.sql.plan.shape import shape_of
 from penstock.sql.plan.statement_set import SharedRead, SideBySide, share
 from penstock.sql.run.explain_details import detail_lines
 from penstock.sql.run.progress import short_name
-from penstock.sql.statements import Explain, InsertInto, Select, StatementSet
+from penstock.sql.statements import (
+    CreateTableAs,
+    Explain,
+    InsertInto,
+    ReplaceTableAs,
+    Select,
+    StatementSet,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,12 +42,29 @@ _INDENT = "  "
 
 def explain_lines(statement: Explain, planner: Planner) -> list[str]:
     """Describe what would run, line by line, and what else is asked for. Raises InputError for what could not run."""
-    plan = _plan(statement, planner)
-    return [*plan, *detail_lines(statement, planner, plan)]
-
-
-def _plan(statement: Explain, planner: Planner) -> list[str]:
+    made: list[str] = []
     match statement.statement:
+        case (CreateTableAs() | ReplaceTableAs()) as create:
+            made, explained = _made(create), create.insert
+            draft = planner.namespace.overlay()
+            change_catalog(create, draft)
+            planner = replace(planner, namespace=draft)
+        case explained:
+            pass
+    plan = [*made, *_plan(explained, planner)]
+    return [*plan, *detail_lines(explained, statement.details, planner, plan)]
+
+
+def _made(statement: CreateTableAs | ReplaceTableAs) -> list[str]:
+    """Tell the columns of a table that is made of a query: its types are nowhere in the statement."""
+    table = statement.create.table
+    verb = "CREATE" if isinstance(statement, CreateTableAs) else "REPLACE"
+    columns = [f"{column.name} {column.type}" for column in table.schema.columns]
+    return [f"{verb} TABLE {short_name(table.identifier)}", *_indented(columns)]
+
+
+def _plan(statement: Select | InsertInto | StatementSet, planner: Planner) -> list[str]:
+    match statement:
         case Select() as select:
             query = analyse(select.query, planner.namespace, planner.project, appends=False)
             return ["SELECT", *_indented(_query(query, planner))]
@@ -46,7 +73,7 @@ def _plan(statement: Explain, planner: Planner) -> list[str]:
         case StatementSet(inserts=inserts):
             return _statement_set([planner.analyse_insert(one) for one in inserts], planner)
         case _:
-            assert_never(statement.statement)
+            assert_never(statement)
 
 
 def operator_lines(query: AnalysedQuery, *, state_ttl_ms: int) -> list[str]:
@@ -95,8 +122,14 @@ def _query(query: AnalysedQuery, planner: Planner) -> list[str]:
 def _read(leaf: AnalysedLeaf, project: Path) -> list[str]:
     """Say what is read of a table."""
     table = leaf.table
-    source = connector_of(table, project=project).source(table)
-    names = [name for name in (*leaf.columns, *leaf.computed) if name != ROW_KIND]
+    source = leaf.source or connector_of(table, project=project).source(table)
+    read = [name for name in leaf.columns if name != ROW_KIND]
+    names = [
+        text
+        for name in read
+        for text in (path_texts(name, leaf.fields[name]) if name in leaf.fields else (name,))
+    ]
+    names += leaf.computed
     columns = ", ".join(names) or "none, rows are counted"
     lines = [f"columns: {columns}"]
     if leaf.looked_up:

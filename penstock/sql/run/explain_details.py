@@ -15,7 +15,7 @@ from penstock.sql.maintain.stages import Normalize, Recompute, Stage, Stateless
 from penstock.sql.plan.analysis import AnalysedQuery, analyse
 from penstock.sql.plan.shape import shape_of
 from penstock.sql.run.progress import short_name
-from penstock.sql.statements import Explain, InsertInto, Select, StatementSet
+from penstock.sql.statements import InsertInto, Select, StatementSet
 
 if TYPE_CHECKING:
     from penstock.sql.plan.planned_insert import AnalysedInsert  # noqa: TC004 - it loads Spark
@@ -43,13 +43,18 @@ class _Part:
     insert: AnalysedInsert | None = None
 
 
-def detail_lines(statement: Explain, planner: Planner, plan: Sequence[str]) -> list[str]:
-    """Give the sections that the statement asks for, behind its `plan`. Raises InputError."""
-    if not statement.details:
+def detail_lines(
+    statement: Select | InsertInto | StatementSet,
+    details: Sequence[Detail],
+    planner: Planner,
+    plan: Sequence[str],
+) -> list[str]:
+    """Give the sections that EXPLAIN is asked for, behind the `plan` of the statement. Raises InputError."""
+    if not details:
         return []
-    parts = list(_parts(statement.statement, planner))
+    parts = list(_parts(statement, planner))
     lines: list[str] = []
-    for detail in statement.details:
+    for detail in details:
         match detail:
             case Detail.CHANGELOG_MODE:
                 lines += ["changelog modes:", *_by_part(parts, _modes, planner)]
@@ -95,7 +100,8 @@ def _modes(part: _Part, planner: Planner) -> Iterator[str]:
     """From the tables to the sink: what each operator gives, its key, what it keeps and what bounds that."""
     query = part.query
     for leaf in query.leaves:
-        changes = connector_of(leaf.table, project=planner.project).source(leaf.table).changes
+        connector = connector_of(leaf.table, project=planner.project)
+        changes = (leaf.source or connector.source(leaf.table)).changes
         yield f"read {short_name(leaf.table.identifier)}: {_mode(changes)}"
     yield from _operator_modes(query, planner)
     if part.insert is not None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from penstock.catalog.secret_sealing import sealed
 from penstock.catalog.table import Table, View
 from penstock.connector.contract import ReadRequest, SplitSource, is_split_source
 from penstock.connector.registry import connector_of
@@ -22,8 +23,6 @@ from penstock.sql.run.progress import short_name
 from penstock.sql.statements import InsertInto, Select, StatementSet
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
     from penstock.catalog.names import Namespace
@@ -89,7 +88,9 @@ def sample(query: SampledQuery, planner: Planner, spark: SparkSession, *, rows: 
     """Run a query over the first records of its sources and give `rows` rows at most. Raises PenstockError."""
     draft = planner.namespace.overlay()
     for leaf in find_relations(query.select.query, planner.namespace).leaves:
-        draft.create(_shortened(leaf.table, planner.project), replace=True)
+        shortened = _shortened(leaf.table, planner)
+        if shortened is not leaf.table:
+            draft.create(shortened, replace=True)
     sampler = Planner(namespace=draft, project=planner.project, settings=dict(planner.settings))
     try:
         with configured(spark, sampler.engine_conf):
@@ -103,11 +104,12 @@ def sample(query: SampledQuery, planner: Planner, spark: SparkSession, *, rows: 
     return found
 
 
-def _shortened(table: Table, project: Path) -> Table:
+def _shortened(table: Table, planner: Planner) -> Table:
     """Give a Kafka table an end a few records behind its start."""
     if table.connector not in _KAFKA:
         return table
-    source = connector_of(table, project=project).source(table)
+    ready = sealed(table, planner.namespace.secrets)
+    source = connector_of(ready, project=planner.project).source(ready)
     assert is_split_source(source), "Kafka is read by splits"
     stops = _stops(source)  # type: ignore[arg-type]
     options = {k: v for k, v in table.option_map.items() if not k.startswith("scan.bounded.")}

@@ -19,6 +19,7 @@ from penstock.catalog.errors import (
     UnknownObjectError,
     UnsupportedError,
 )
+from penstock.catalog.external import NotReachedError
 from penstock.catalog.names import Namespace
 from penstock.sql.catalog_changes import filling
 from penstock.sql.locating import place_of_message
@@ -86,7 +87,7 @@ class CheckedStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedScript:
-    """A file whose statements may run, in order.
+    """A file whose statements may run, in order. `unchecked` is how many more it has that could not be looked at.
 
     `planner` is there once Spark has checked it: files that data sources read live as long as it does.
     """
@@ -94,6 +95,7 @@ class CheckedScript:
     file: ScriptFile
     statements: tuple[CheckedStatement, ...]
     planner: Planner | None = None
+    unchecked: int = 0
 
 
 _DEFINES = re.compile(
@@ -106,6 +108,7 @@ class _Faults:
     """Collects what is wrong, so that one run shows all of it."""
 
     def __init__(self) -> None:
+        self.unreached = 0
         self._errors: list[InputError] = []
         self._broken: set[str] = set()
 
@@ -136,6 +139,9 @@ class _Faults:
 
     def _keep(self, errors: Sequence[InputError]) -> None:
         for error in errors:
+            if isinstance(error, NotReachedError):
+                self.unreached += 1  # nothing is known to be wrong
+                continue
             words = set(re.findall(r"\w+", error.message.lower()))
             if not (isinstance(error, UnknownObjectError) and words & self._broken):
                 self._errors.append(error)
@@ -181,11 +187,12 @@ def check_scripts(
     variables: Mapping[str, Any],
     env: Mapping[str, str],
     folders: TemplateFolders | None = None,
+    follows: bool = False,
 ) -> tuple[CheckedScript, ...]:
     """Check files as one: templates, syntax, names, options, types of queries. Starts no JVM, does no I/O on tables.
 
-    `folders` are those that templates read beside their own, by default those of the project's folder. Raises
-    InputErrors with everything that is wrong in all of them.
+    `folders` are those that templates read beside their own, by default those of the project's folder. A SELECT that
+    never ends is an error, unless the caller `follows` it. Raises InputErrors with everything that is wrong.
     """
     check_settings(settings)
     folders = folders or TemplateFolders(root=project)
@@ -194,12 +201,14 @@ def check_scripts(
     for file in files:
         planner = draft.planner(file)
         checked: list[CheckedStatement] = []
+        before = faults.unreached
         for text in _statements(file, variables, env, folders, faults):
-            step = partial(_check, text, draft, planner)
+            step = partial(_check, text, draft, planner, follows=follows)
             one = faults.gather(step, default=None, text=text.text)
             if one is not None:
                 checked.append(one)
-        scripts.append(CheckedScript(file=file, statements=tuple(checked)))
+        unchecked = faults.unreached - before
+        scripts.append(CheckedScript(file=file, statements=tuple(checked), unchecked=unchecked))
     faults.raise_all()
     return tuple(scripts)
 
@@ -250,7 +259,9 @@ def _statements(
     return texts
 
 
-def _check(text: StatementText, draft: _Draft, planner: Planner) -> CheckedStatement:
+def _check(
+    text: StatementText, draft: _Draft, planner: Planner, *, follows: bool
+) -> CheckedStatement:
     try:
         statement = parse_statement(text, draft.namespace)
         check_connector(statement, draft.project)
@@ -269,7 +280,7 @@ def _check(text: StatementText, draft: _Draft, planner: Planner) -> CheckedState
                 explain_lines(statement, planner)
             case Select():
                 query = analyse(statement.query, draft.namespace, draft.project, appends=False)
-                if not query.bounded:
+                if not (query.bounded or follows):
                     raise _endless(statement)
     except InputError as error:
         _locate(error, text)

@@ -55,7 +55,7 @@ from penstock.sql.statements import Explain, ResetOption, Select, SetOption
 if TYPE_CHECKING:
     from penstock.sql.run.session import Session
 
-__all__ = ["ScriptRun", "run_script_in_session"]
+__all__ = ["MAX_ROWS", "ScriptRun", "run_script_in_session"]
 
 MAX_ROWS = 10_000  # of a SELECT: a file is for pipelines, and the rows are held in memory
 WAIT_S = 0.1

@@ -12,7 +12,6 @@ from sqlglot import exp
 
 from penstock.catalog.contract import Catalog
 from penstock.catalog.errors import SqlSyntaxError
-from penstock.catalog.names import Namespace
 from penstock.catalog.store import SqlCatalog
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
 from penstock.connector.spark.datasource import bind_table_source
@@ -24,16 +23,27 @@ from penstock.sql.plan.engine import CARRIED
 from penstock.sql.plan.planned_insert import PlannedInsert
 from penstock.sql.plan.planner import Planner
 from penstock.sql.run.answers import answer
+from penstock.sql.run.catalogs import open_names
 from penstock.sql.run.commands import check_command, is_command, run_command
 from penstock.sql.run.connector_check import check_connector
 from penstock.sql.run.ddl import Listing, define, is_definition, set_option
 from penstock.sql.run.explain import explain_lines
 from penstock.sql.run.functions import register_called
 from penstock.sql.run.job import Job, start_jobs
+from penstock.sql.run.publishing import Published
+from penstock.sql.run.publishing_choice import read_publishing, start_publishing
 from penstock.sql.run.query import PlannedQuery
+from penstock.sql.run.reading import (
+    Selected,
+    select_all,
+    select_frame,
+    stream_frame,
+    table_frame,
+)
 from penstock.sql.run.refreshing import refresh_trigger, stop_refreshes
 from penstock.sql.run.scene import Scene
 from penstock.sql.run.session_settings import check_settings, restart_strategy
+from penstock.sql.run.spark_connect import refuse_connect
 from penstock.sql.run.spark_session import DEFAULT_MASTER, check_spark, start_spark
 from penstock.sql.run.statement_set import plan_set
 from penstock.sql.script import split
@@ -50,8 +60,16 @@ from penstock.sql.statements import (
 __all__ = ["Session", "connect"]
 
 
-def connect(spark: SparkSession | None = None, catalog: str | None = None, **conf: str) -> Session:
+def connect(
+    spark: SparkSession | None = None,
+    catalog: str | None = None,
+    *,
+    publish: str | None = None,
+    **conf: str,
+) -> Session:
     """Open a session. See `penstock.connect`."""
+    refuse_connect(spark)
+    publishing = read_publishing(publish)
     project = find_project(Path.cwd())
     if spark is None:
         spark = start_spark(project.master or DEFAULT_MASTER, {**project.spark_conf, **conf})
@@ -60,19 +78,26 @@ def connect(spark: SparkSession | None = None, catalog: str | None = None, **con
         for key, value in conf.items():
             spark.conf.set(key, value)
     url = catalog or project.default_catalog_url
-    spark.dataSource.register(bind_table_source(url, project.root))
-    return Session(spark, SqlCatalog(url), project)
+    keys = project.secret_key_file
+    spark.dataSource.register(bind_table_source(url, project.root, keys))
+    session = Session(spark, SqlCatalog(url, secret_key_file=keys), project, catalog_url=url)
+    session.published = start_publishing(session, publishing)
+    return session
 
 
 class Session:
     """Runs Flink SQL. Tables and views persist in the catalog, temporary ones and SETs live as long as the session."""
 
-    def __init__(self, spark: SparkSession, catalog: Catalog, project: Project) -> None:
+    def __init__(
+        self, spark: SparkSession, catalog: Catalog, project: Project, *, catalog_url: str
+    ) -> None:
         self.spark = spark
         self.catalog = catalog
+        self.catalog_url = catalog_url
         self.project = project
+        self.published: Published | None = None
         self.settings: dict[str, str] = dict(project.settings)
-        self.namespace = Namespace(catalog)
+        self.namespace = open_names(catalog, project.root, spark=lambda: spark)
         self._planner = Planner(
             namespace=self.namespace, project=project.root, settings=self.settings
         )
@@ -120,8 +145,43 @@ class Session:
             available_now=available_now,
             from_scratch=from_scratch,
         )
-        self._jobs.extend(jobs)
+        self.take_over(jobs)
         return jobs
+
+    def take_over(self, jobs: Sequence[Job]) -> None:
+        """Count jobs among the session's, which `stop` ends, and see what their script has set and defined."""
+        self._jobs.extend(jobs)
+        self._carry_settings()
+        self.refresh()
+
+    def select(self, statement: Select) -> Selected:
+        """Give the frame of a query that was parsed, and what is known of it. Raises InputError."""
+        self._register(statement.query)
+        return select_frame(statement, self._planner, self.spark)
+
+    def table(self, name: str) -> DataFrame:
+        """Give what a table or view holds: `name`, `database.name` or `catalog.database.name`.
+
+        A table without an end is read to what is there when the frame first runs, one of changes to what they have
+        come to. Raises InputError.
+        """
+        return self._reading(name, stream=False)
+
+    def stream(self, name: str) -> DataFrame:
+        """Follow a table or view: a streaming frame that carries the table's watermark, as Flink computes it.
+
+        Windows, joins and deduplication on the column of WATERMARK FOR close by it; no `withWatermark` is needed, or
+        wanted. Changes have their kind in the column `op`. Raises InputError.
+        """
+        return self._reading(name, stream=True)
+
+    def refresh(self) -> None:
+        """Let plain Spark SQL see what the catalog holds now, definitions of other processes too. Raises CatalogError.
+
+        Definitions of this session are seen without it.
+        """
+        if self.published is not None:
+            self.published.refresh()
 
     def plan_trigger(self, *, bounded: bool) -> Trigger:
         """Choose the trigger of a query: to the end where every table has one, else for ever."""
@@ -132,9 +192,11 @@ class Session:
         )
 
     def stop(self) -> None:
-        """Stop the session's jobs and forget its temporary objects. The Spark session stays."""
+        """Stop the session's jobs, forget its temporary objects, take published names away. The Spark session stays."""
         for job in self._jobs:
             job.stop()
+        if self.published is not None:
+            self.published.close()
         for key, value in self._spark_conf.items():
             self.spark.conf.set(key, value)
         self._planner.close()
@@ -149,6 +211,7 @@ class Session:
             self._check_filling(statement, insert)
         if is_definition(statement):
             define(statement, self.namespace)
+            self.refresh()
             if insert is not None:
                 planned = self._plan(insert)
                 return self._run_insert(planned, refresh_trigger(statement, (planned,)))
@@ -216,6 +279,7 @@ class Session:
         if not planned.is_stream:
             planned.prepare()
             planned.write()
+            self.refresh()
             return None
         (job,) = self._start((planned,), trigger)
         return job
@@ -239,7 +303,14 @@ class Session:
             restarts=restart_strategy(self.settings),
         )
         self._jobs += jobs
+        self.refresh()  # the first rows of a table make it one that Spark reads by itself
         return tuple(jobs)
+
+    def _reading(self, name: str, *, stream: bool) -> DataFrame:
+        statement = select_all(name, self.namespace)
+        self._register(statement.query)
+        read = stream_frame if stream else table_frame
+        return read(statement, self._planner, self.spark)
 
     def _frame(self, answer: Listing) -> DataFrame:
         schema = ", ".join(f"`{name}` STRING" for name in answer.columns)

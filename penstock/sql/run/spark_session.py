@@ -16,7 +16,7 @@ from penstock.catalog.errors import ConfigError
 from penstock.connector.delta.jars import delta_jars
 from penstock.connector.java import find_java
 
-__all__ = ["DEFAULT_MASTER", "start_spark"]
+__all__ = ["DEFAULT_MASTER", "is_running", "start_spark"]
 
 # local[*] never tries a task again, local[*,4] does
 DEFAULT_MASTER = "local[*,4]"
@@ -51,6 +51,11 @@ def start_spark(
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def is_running() -> bool:
+    """Tell whether this thread has a Spark session, which `start_spark` would take."""
+    return SparkSession.getActiveSession() is not None
 
 
 def check_spark(spark: SparkSession) -> None:

@@ -8,13 +8,16 @@ from penstock.catalog.contract import DEFAULT_CATALOG
 from penstock.catalog.identifier import quote
 from penstock.sql.change_statements import (
     AlterFunction,
+    AlterSecret,
     CallProcedure,
     ChangeMaterializedTable,
     CreateFunction,
     CreateMaterializedTable,
+    CreateSecret,
     DeleteRows,
     DropFunction,
     DropMaterializedTable,
+    DropSecret,
     TruncateTable,
     UpdateRows,
 )
@@ -104,6 +107,8 @@ def _other_subject(statement: Statement) -> str | None:
             return function.name
         case DropFunction():
             return statement.identifier.name
+        case CreateSecret(name=name) | AlterSecret(name=name) | DropSecret(name=name):
+            return name
         case CreateMaterializedTable(table=table) | ChangeMaterializedTable(table=table):
             return short_name(table.identifier)
         case DropMaterializedTable():

@@ -219,7 +219,7 @@ def plan_set(
             shared = SharedQuery(
                 inserts=inserts,
                 names=tuple(_name(insert) for insert in inserts),
-                leaf=leaf,
+                leaf=planner.ready_leaf(leaf),
                 pipeline=planner.pipeline_name(name),
                 checkpoint=checkpoint,
             )

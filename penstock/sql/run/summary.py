@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from penstock.catalog.errors import PenstockError
 from penstock.sql.errors import place_of
 from penstock.sql.run.progress import JobProgress, JobStatus
 
 if TYPE_CHECKING:
-    from penstock.catalog.errors import PenstockError
     from penstock.sql.run.job import Job
     from penstock.sql.run.query import PlannedQuery
 
@@ -63,7 +63,8 @@ class StatementResult:
 
     `subject` names what the statement is about. `error` is one line of text; beside it are `code`, its kind
     (docs/errors.md), `place` in the file (file:line:column) where it has one, and `hint`, what to do. `seconds` is
-    wall-clock time, `watermark_ms` is event time in epoch ms. `sinks` are those of a statement set.
+    wall-clock time, `watermark_ms` is event time in epoch ms. `sinks` are those of a statement set. `failure` is what
+    these words are from, for those who tell it otherwise.
     """
 
     kind: str
@@ -83,6 +84,7 @@ class StatementResult:
     hint: str | None = None
     rows: ResultRows | None = None
     sinks: tuple[SinkResult, ...] = ()
+    failure: PenstockError | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Give the result as plain values; a query's rows are added under `rows`, the sinks of a set under `sinks`."""
@@ -127,6 +129,7 @@ def with_error(
         code=error.code,
         place=place_of(error.span) if error.span else None,
         hint=error.hint,
+        failure=error,
     )
 
 

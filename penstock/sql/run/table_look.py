@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from penstock.catalog.errors import PenstockError, QueryFailedError, UnknownObjectError
+from penstock.catalog.secret_sealing import sealed
 from penstock.catalog.table import Table
 from penstock.connector.contract import ReadRequest, SplitSource, is_split_source
 from penstock.connector.registry import connector_of
@@ -31,11 +32,12 @@ _STARTUP = "scan.startup.mode"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableUse:
-    """A table and what the files do with it."""
+    """A table and what the files do with it. `missing`: what its options refer to is not there."""
 
     table: Table
     read: bool
     written: bool
+    missing: PenstockError | None = None
 
     @property
     def words(self) -> str:
@@ -64,11 +66,19 @@ def tables_of(statements: Iterable[Replayed]) -> list[TableUse]:
     for statement in statements:
         for use in _uses(statement.checked, statement.planner):
             key = (str(use.table.identifier), use.table.options)
-            known = found.get(key, use)
+            # secrets are those of the statement's own time
+            known = found.get(key) or _ready(use, statement.planner)
             found[key] = replace(
                 known, read=known.read or use.read, written=known.written or use.written
             )
     return list(found.values())
+
+
+def _ready(use: TableUse, planner: Planner) -> TableUse:
+    try:
+        return replace(use, table=sealed(use.table, planner.namespace.secrets))
+    except PenstockError as error:
+        return replace(use, missing=error)
 
 
 def _uses(one: CheckedStatement, planner: Planner) -> Iterator[TableUse]:
@@ -89,6 +99,8 @@ def _uses(one: CheckedStatement, planner: Planner) -> Iterator[TableUse]:
 
 def look_at(use: TableUse, project: Path) -> TableLook:
     """Ask where a table lives what is there. May wait for an answer as long as a run would; raises nothing."""
+    if use.missing is not None:
+        return TableLook(use=use, text="cannot be used", error=use.missing)
     try:
         return TableLook(use=use, text=_look(use, project))
     except PenstockError as error:
@@ -100,7 +112,7 @@ def look_at(use: TableUse, project: Path) -> TableLook:
 
 def _look(use: TableUse, project: Path) -> str:
     match use.table.connector:
-        case "print" | "blackhole" | "memory":
+        case "print" | "blackhole" | "memory" | "information-schema" | "spark":
             return "nothing to look at"
         case "delta":
             return _delta(use, project)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import PenstockError
 from penstock.sql.error_formats import ErrorFormat, show_error
+from penstock.sql.secrets import states_secret
 from penstock.sql.shell.completion import Names, complete
 from penstock.sql.shell.entry import Command, Entry, command_of
 
@@ -138,5 +139,7 @@ def _remember(statement: str) -> None:
     try:
         import readline
     except ImportError:
+        return
+    if states_secret(statement):
         return
     readline.add_history(" ".join(statement.split("\n")) if "--" not in statement else statement)

@@ -13,6 +13,7 @@ from penstock.catalog.names import Namespace
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.cli.spark import open_spark
 from penstock.sql.config import Project
+from penstock.sql.information_schema.look import look
 from penstock.sql.lower import parse_statement
 from penstock.sql.plan.analysis import AnalysedQuery, analyse
 from penstock.sql.plan.planner import Planner
@@ -26,8 +27,8 @@ from penstock.sql.run.jvm import end_jvm, log_files
 from penstock.sql.run.live_select import follow
 from penstock.sql.run.script_check import check_scripts, plan_scripts
 from penstock.sql.run.script_file import ScriptFile
-from penstock.sql.run.script_run import ScriptRun
-from penstock.sql.run.summary import StatementResult, StatementStatus
+from penstock.sql.run.script_run import MAX_ROWS, ScriptRun
+from penstock.sql.run.summary import ResultRows, StatementResult, StatementStatus
 from penstock.sql.script import split_all
 from penstock.sql.statements import Select
 from penstock.sql.template import render_template
@@ -51,9 +52,13 @@ class _LazySpark:
         self._session: SparkSession | None = None
 
     def __getattr__(self, name: str) -> Any:
+        return getattr(self.session(), name)
+
+    def session(self) -> SparkSession:
+        """Give the session itself."""
         if self._session is None:
             self._session = self._start()
-        return getattr(self._session, name)
+        return self._session
 
     @property
     def started(self) -> bool:
@@ -128,11 +133,17 @@ class ShellSession:
         """
         self._request.count = 0
         with self._interrupts:
-            select = self._live_select(text)
-            if select is not None:
+            select = self._select(text)
+            if select is not None and not select[1].bounded:
                 self._follow(*select)
                 return True
+            if select is not None and self._looked_up(select[1]):
+                return True
             return self._run_checked(ScriptFile(name=NAME, text=text))
+
+    def spark(self) -> SparkSession:
+        """Give Spark's session; it is started where it does not run yet."""
+        return self._spark.session()
 
     def close(self) -> None:
         """Let running jobs finish their batch, and end Spark."""
@@ -181,8 +192,8 @@ class ShellSession:
         """Show what a statement gave (`Listener`)."""
         self.screen.ended(result)
 
-    def _live_select(self, text: str) -> tuple[Select, AnalysedQuery] | None:
-        """Give the query that a text is, if it is one that never ends."""
+    def _select(self, text: str) -> tuple[Select, AnalysedQuery] | None:
+        """Give the query that a text is, if it is one."""
         rendered = render_template(
             text, NAME, self.variables, self.project.environment, self.project.folders
         )
@@ -201,7 +212,23 @@ class ShellSession:
             )
         except PenstockError:
             return None  # the road of bounded queries says what is wrong
-        return None if query.bounded else (statement, query)
+        return statement, query
+
+    def _looked_up(self, query: AnalysedQuery) -> bool:
+        """Answer a query over `information_schema` without Spark, where that can be done. Tells whether it was."""
+        started_ms = SystemClock().now_ms()
+        found = look(query, limit=MAX_ROWS + 1)
+        if found is None:
+            return False
+        columns = [column.to_pylist() for column in found.columns]
+        rows = ResultRows(
+            columns=tuple(found.column_names),
+            rows=tuple(zip(*columns, strict=True))[:MAX_ROWS],
+            truncated=found.num_rows > MAX_ROWS,
+        )
+        seconds = (SystemClock().now_ms() - started_ms) / 1000
+        self.screen.ended(StatementResult(kind="SELECT", rows=rows, seconds=seconds))
+        return True
 
     def _follow(self, statement: Select, query: AnalysedQuery) -> None:
         if query.maintained is not None:
@@ -216,7 +243,7 @@ class ShellSession:
             namespace=self.namespace, project=self.project.root, settings=self.settings
         )
         try:
-            frame = planner.builder(spark).build(query, streaming=True)
+            frame = planner.builder(spark).build(planner.ready(query), streaming=True)
             self.screen.say("following; Ctrl-C stops")
             follow(
                 shown_rows(frame, query, streaming=True),

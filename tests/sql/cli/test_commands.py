@@ -18,6 +18,8 @@ from penstock.sql.cli.app import app
 from penstock.sql.cli.report import OutputFormat, reporting
 
 COMMANDS = (
+    ("init",),
+    ("test",),
     ("peek",),
     ("tail",),
     ("run",),
@@ -35,9 +37,14 @@ COMMANDS = (
     ("kafka", "transactions", "repair"),
     ("catalog", "ls"),
     ("catalog", "show"),
+    ("catalog", "log"),
     ("dlq", "ls"),
     ("dlq", "show"),
     ("dlq", "replay"),
+    ("serve",),
+    ("serve", "users", "add"),
+    ("serve", "users", "remove"),
+    ("serve", "users", "ls"),
     ("doctor",),
     ("version",),
 )

@@ -149,3 +149,17 @@ def test_details_of_a_statement_set_are_told_by_its_inserts() -> None:
     assert text.partition("advice:\n")[2] == (
         "  INSERT INTO a\n    nothing to say\n  INSERT INTO b\n    nothing to say"
     )
+
+
+def test_a_table_made_of_a_query_is_explained_with_its_columns() -> None:
+    """Nothing is made; what was asked for beside the plan is told of the query that fills the table."""
+    text = explained(
+        "EXPLAIN CHANGELOG_MODE CREATE TABLE made WITH ('connector' = 'delta', 'path' = 'made') "
+        "AS SELECT id, CAST(url AS CHAR(3)) AS short FROM clicks"
+    )
+
+    lines = text.splitlines()
+    assert lines[:4] == ["CREATE TABLE made", "  id BIGINT", "  short CHAR(3)", "INSERT INTO made"]
+    assert "    columns: id, url" in lines
+    assert "changelog modes:" in lines
+    assert any(line.startswith("  to made, which takes ") for line in lines)

@@ -4,7 +4,6 @@ EXPLAIN ESTIMATED_COST SELECT 1;
 EXECUTE PLAN 'p.json';
 CREATE TEMPORARY SYSTEM FUNCTION f AS 'x' LANGUAGE SCALA;
 SELECT TUMBLE_START(ts, INTERVAL '1' DAY) FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' DAY);
-SELECT * FROM bids JOIN auctions FOR SYSTEM_TIME AS OF bids.ts AS a ON bids.auction = a.id;
 SELECT * FROM bids, LATERAL TABLE(f(price)) AS u (x);
 SELECT "price" FROM bids;
 SHOW MODELS;
@@ -42,32 +41,25 @@ SHOW MODELS;
 --   |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --   = help: write a windowing table function: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), size)) GROUP BY window_start, window_end
 --
--- error[PEN-5001]: a temporal join is not supported
---  --> case.sql:7:34
---   |
--- 7 | SELECT * FROM bids JOIN auctions FOR SYSTEM_TIME AS OF bids.ts AS a ON bids.auction = a.id;
---   |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---   = help: a later release will run it
---
 -- error[PEN-5001]: the table function F is not supported
---  --> case.sql:8:35
+--  --> case.sql:7:35
 --   |
--- 8 | SELECT * FROM bids, LATERAL TABLE(f(price)) AS u (x);
+-- 7 | SELECT * FROM bids, LATERAL TABLE(f(price)) AS u (x);
 --   |                                   ^^^^^^^
 --   = help: UNNEST an array, or write a query in its place
 --
 -- error[PEN-1001]: unexpected "
---  --> case.sql:9:8
+--  --> case.sql:8:8
 --   |
--- 9 | SELECT "price" FROM bids;
+-- 8 | SELECT "price" FROM bids;
 --   |        ^
 --   = help: names are quoted with `backticks`, texts with 'single quotes'
 --
 -- error[PEN-5001]: SHOW MODELS is not supported
---   --> case.sql:10:1
---    |
--- 10 | SHOW MODELS;
---    | ^^^^^^^^^^^
---    = help: Penstock runs no models
+--  --> case.sql:9:1
+--   |
+-- 9 | SHOW MODELS;
+--   | ^^^^^^^^^^^
+--   = help: Penstock runs no models
 --
--- 9 errors; nothing was started
+-- 8 errors; nothing was started

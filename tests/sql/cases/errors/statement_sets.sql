@@ -53,12 +53,12 @@ EXECUTE STATEMENT SET BEGIN INSERT INTO sink (id) SELECT 1;
 --   |                                                            ^^^
 --   = help: each INSERT ends with ';'
 --
--- error[PEN-5001]: only queries, INSERTs and statement sets have a plan
+-- error[PEN-5001]: only queries, INSERTs, statement sets and tables made of a query have a plan
 --   --> case.sql:10:18
 --    |
 -- 10 | EXPLAIN PLAN FOR SHOW TABLES;
 --    |                  ^^^^^^^^^^^
---    = help: EXPLAIN SELECT ..., EXPLAIN INSERT ... or EXPLAIN STATEMENT SET BEGIN ... END
+--    = help: EXPLAIN SELECT ..., EXPLAIN INSERT ..., EXPLAIN STATEMENT SET BEGIN ... END or EXPLAIN CREATE TABLE ... AS SELECT ...
 --
 -- error[PEN-1001]: 'PLAN_ADVIC' is no detail of EXPLAIN
 --   --> case.sql:11:25

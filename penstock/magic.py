@@ -1,0 +1,21 @@
+"""`%load_ext penstock.magic`: SQL cells (`%%penstock`) in IPython and Jupyter. docs/notebooks.md shows how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["load_ipython_extension", "unload_ipython_extension"]
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """Offer `%%penstock`; IPython calls this."""
+    from penstock.sql.notebook.extension import register
+
+    register(ipython)
+
+
+def unload_ipython_extension(ipython: Any) -> None:
+    """Take `%%penstock` away; IPython calls this."""
+    from penstock.sql.notebook.extension import unregister
+
+    unregister(ipython)

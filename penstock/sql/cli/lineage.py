@@ -1,0 +1,155 @@
+"""`penstock catalog lineage`: where tables and their columns come from, and where they go. No Spark, no network."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.sql.cli.catalog import CatalogOption, open_catalog
+from penstock.sql.cli.pairs import read_pairs, read_variables
+from penstock.sql.cli.report import (
+    OutputFormat,
+    VerboseOption,
+    print_json,
+    print_lines,
+    reporting,
+    say,
+)
+from penstock.sql.cli.script_input import TargetOption, VarOption, VarsFileOption, read_scripts
+from penstock.sql.config import find_project
+
+if TYPE_CHECKING:
+    from penstock.catalog.identifier import Identifier
+    from penstock.catalog.names import Namespace
+    from penstock.sql.lineage.graph import Direction, Graph
+
+__all__ = ["lineage"]
+
+
+class LineageFormat(StrEnum):
+    """How lineage is written: a tree for people, a Mermaid flowchart, or one JSON document."""
+
+    TREE = "tree"
+    MERMAID = "mermaid"
+    JSON = "json"
+
+
+def lineage(  # noqa: PLR0917  typer passes options by name
+    context: typer.Context,
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            help="A table or view; without it, all of them. Example: `revenue`", show_default=False
+        ),
+    ] = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--files",
+            help="A SQL file whose INSERTs count; again for more, in the order in which they would run. Default all of "
+            "the project that has a penstock.toml. Example: `--files tables.sql --files jobs.sql`",
+        ),
+    ] = None,
+    columns: Annotated[
+        bool | None,
+        typer.Option(
+            "--columns/--no-columns",
+            help="Whether columns are shown; default for one table, and in JSON. Example: `--columns`",
+            show_default=False,
+        ),
+    ] = None,
+    upstream: Annotated[
+        bool,
+        typer.Option("--upstream", help="Only what the table is made of. Example: `--upstream`"),
+    ] = False,
+    downstream: Annotated[
+        bool, typer.Option("--downstream", help="Only what is made of it. Example: `--downstream`")
+    ] = False,
+    output: Annotated[
+        LineageFormat,
+        typer.Option("--format", help="What stdout gets. Example: `--format mermaid`"),
+    ] = LineageFormat.TREE,
+    var: VarOption = None,
+    vars_file: VarsFileOption = None,
+    catalog: CatalogOption = None,
+    target: TargetOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Show what tables and views are made of, and what is made of them: from their queries, and from INSERTs of files.
+
+    Example: `penstock catalog lineage revenue --files examples/quickstart.sql`
+    """
+    errors = OutputFormat.JSON if output is LineageFormat.JSON else OutputFormat.TABLE
+    with reporting(context, verbose=verbose, output=errors):
+        from penstock.sql.lineage.build import LineageBuilder
+        from penstock.sql.lineage.files import add_files, add_project
+        from penstock.sql.run.catalogs import open_names
+
+        project = find_project(Path.cwd(), target=target)
+        variables = {
+            **project.variables,
+            **read_variables(vars_file),
+            **read_pairs("--var", var),
+        }
+        store = open_catalog(catalog)
+        namespace = open_names(store, project.root, offline=True)
+        builder = LineageBuilder()
+        builder.add_objects((*store.tables(), *store.views()), namespace)
+        if files:
+            add_files(builder, read_scripts(files), namespace, project, variables)
+        elif project.file is not None:
+            add_project(builder, namespace, project, variables)
+        say(*(f"note: {note}" for note in builder.notes))
+        graph = builder.graph()
+        start = None if table is None else _find(table, graph, namespace)
+        both = upstream == downstream
+        directions: list[Direction] = []
+        directions += ["upstream"] if upstream or both else []
+        directions += ["downstream"] if downstream or both else []
+        _print(graph, start, directions, output, columns=columns)
+
+
+def _find(text: str, graph: Graph, namespace: Namespace) -> Identifier:
+    """Find an object by its name. Raises UnknownObjectError with the nearest."""
+    from penstock.catalog.errors import UnknownObjectError, did_you_mean
+    from penstock.catalog.identifier import parse_identifier
+    from penstock.sql.lineage.graph import shown_name
+
+    identifier = namespace.resolve(parse_identifier(text))
+    if identifier not in graph.nodes:
+        names = [shown_name(each) for each in graph.nodes]
+        raise UnknownObjectError(
+            f"there is no table or view {shown_name(identifier)} in the catalog or the files",
+            hint=did_you_mean(text, names)
+            or ("name the files that define it with --files" if not names else None),
+        )
+    return identifier
+
+
+def _print(
+    graph: Graph,
+    start: Identifier | None,
+    directions: list[Direction],
+    output: LineageFormat,
+    *,
+    columns: bool | None,
+) -> None:
+    from penstock.sql.lineage.document import lineage_document
+    from penstock.sql.lineage.mermaid import mermaid_lines
+    from penstock.sql.lineage.text import tree_lines, trees_of_all
+
+    part = graph if start is None else graph.around(start, directions)
+    match output:
+        case LineageFormat.JSON:
+            print_json(lineage_document(part, columns=columns is not False))
+        case LineageFormat.MERMAID:
+            print_lines(mermaid_lines(part, columns=columns is True))
+        case LineageFormat.TREE if start is not None:
+            print_lines(tree_lines(part, start, directions, columns=columns is not False))
+        case LineageFormat.TREE:
+            if not graph.nodes:
+                say("no table or view: define some, or name files with --files")
+            print_lines(trees_of_all(graph, columns=columns is True))

@@ -1,0 +1,111 @@
+"""The checkpoints that lie in a project's folder, as `<dir>/<pipeline>/<sink>`; read as files, without an engine.
+
+The directory is the project's `execution.checkpointing.dir`; one that is a URL is not looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.catalog.errors import StateMismatchError
+from penstock.connector.source.state import SourceState
+from penstock.connector.storage import is_url
+from penstock.sql.config import find_project
+from penstock.sql.plan.saved import OFFSETS, SavedCheckpoint, damaged, read_saved
+from penstock.sql.plan.settings import CHECKPOINT_DIR
+
+__all__ = ["CheckpointFolder", "CheckpointLook", "checkpoint_folders"]
+
+_ASIDE = ".set-aside-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointLook:
+    """What a checkpoint says: batches from 0, times in epoch ms. `problem` where it is DAMAGED."""
+
+    status: str
+    planned: int | None = None
+    committed: int | None = None
+    planned_ms: int | None = None
+    watermark_ms: int | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFolder:
+    """A checkpoint's folder, by the names that its path has."""
+
+    pipeline: str
+    sink: str
+    path: str
+
+    def look(self) -> CheckpointLook:
+        """Read what it says."""
+        files = _LocalFiles(location=self.path)
+        try:
+            saved = read_saved(files)
+        except StateMismatchError as error:
+            return CheckpointLook(status="DAMAGED", problem=error.message)
+        if saved is None or saved.planned is None:
+            return CheckpointLook(status="NEW")
+        return CheckpointLook(
+            status="OK",
+            planned=saved.planned,
+            committed=saved.committed,
+            planned_ms=files.written_ms(f"{OFFSETS}/{saved.planned}"),
+            watermark_ms=_watermark(saved),
+        )
+
+
+def checkpoint_folders(project: Path) -> Iterator[CheckpointFolder]:
+    """Give the checkpoints of a project, sorted; none where its directory is a URL."""
+    settings = find_project(project).settings
+    base = settings.get(CHECKPOINT_DIR.key) or CHECKPOINT_DIR.default
+    assert base is not None, "it has a default"
+    if is_url(base):
+        return
+    for pipeline in _folders(project / base):
+        for sink in _folders(pipeline):
+            if _ASIDE not in sink.name:
+                yield CheckpointFolder(pipeline=pipeline.name, sink=sink.name, path=str(sink))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LocalFiles:
+    """The files of a checkpoint in a folder of this machine (`CheckpointFiles`)."""
+
+    location: str
+
+    def names(self, folder: str) -> Sequence[str]:
+        place = Path(self.location) / folder
+        return sorted(each.name for each in place.iterdir()) if place.is_dir() else []
+
+    def text(self, path: str) -> str | None:
+        try:
+            return (Path(self.location) / path).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise damaged(self.location, path, f"cannot be read: {error}") from error
+
+    def written_ms(self, path: str) -> int | None:
+        try:
+            return (Path(self.location) / path).stat().st_mtime_ns // 1_000_000
+        except OSError:
+            return None  # the pipeline goes on, and clears its log
+
+
+def _folders(place: Path) -> list[Path]:
+    if not place.is_dir():
+        return []
+    return sorted(
+        each for each in place.iterdir() if each.is_dir() and not each.name.startswith(".")
+    )
+
+
+def _watermark(saved: SavedCheckpoint) -> int | None:
+    """Give the lowest watermark of the tables that have one."""
+    states = [state for state in saved.offsets if isinstance(state, SourceState)]
+    return min((s.watermark_ms for s in states if s.watermark_ms is not None), default=None)

@@ -1,0 +1,219 @@
+"""The rows of each table of `information_schema`, as one Arrow table in the types of its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.catalog.lease import Claim
+from penstock.catalog.names import Namespace
+from penstock.catalog.options import redact
+from penstock.catalog.schema import Column, ComputedColumn, MetadataColumn, PhysicalColumn
+from penstock.catalog.table import Table, View
+from penstock.connector.arrow import arrow_schema
+from penstock.sql.bind import columns_of_object
+from penstock.sql.dialect.access import to_text
+from penstock.sql.information_schema.checkpoints import CheckpointFolder, checkpoint_folders
+from penstock.sql.information_schema.objects import Named, named_objects, places
+from penstock.sql.plan.checkpoint_place import safe_name
+
+__all__ = ["information_rows"]
+
+_YES, _NO = "YES", "NO"
+_NOT_NULL = " NOT NULL"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scene:
+    namespace: Namespace
+    project: Path
+
+
+def information_rows(table: Table, namespace: Namespace, project: Path) -> pa.Table:
+    """Make the rows of one of the tables, `table`. Looks into the catalogs and the project's checkpoints."""
+    scene = _Scene(namespace=namespace, project=project)
+    rows = list(_MAKERS[table.identifier.name](scene))
+    schema = arrow_schema((column.name, column.type) for column in table.schema.physical)
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+# --- places ---
+
+
+def _catalogs(scene: _Scene) -> Iterator[Row]:
+    for one in scene.namespace.catalog.catalogs():
+        yield (one.name, one.type, one.default_database, one.comment)
+
+
+def _schemata(scene: _Scene) -> Iterator[Row]:
+    for catalog, database in places(scene.namespace):
+        described = scene.namespace.catalog.database(catalog, database)
+        yield (catalog, database, described.comment)
+
+
+# --- tables and views ---
+
+
+def _tables(scene: _Scene) -> Iterator[Row]:
+    for one in named_objects(scene.namespace):
+        found, kind = one.found, one.kind
+        if found is None:
+            yield (*_place(one), kind, _NO, None, None, None)
+            continue
+        connector = found.connector if isinstance(found, Table) else None
+        if isinstance(found, Table) and found.materialization is not None:
+            kind = "MATERIALIZED TABLE"
+        more = (_yes(found.temporary), connector, found.comment, found.version)
+        yield (*_place(one), kind, *more)
+
+
+def _columns(scene: _Scene) -> Iterator[Row]:
+    for one in named_objects(scene.namespace):
+        match one.found:
+            case Table() as table:
+                for position, column in enumerate(table.schema.columns, start=1):
+                    yield (*_place(one), *_column(position, column, table))
+            case View() as view:
+                for row in _view_columns(view, scene):
+                    yield (*_place(one), *row)
+
+
+def _view_columns(view: View, scene: _Scene) -> Iterator[Row]:
+    comments = dict(zip(view.columns, view.column_comments, strict=False))
+    found = columns_of_object(view, scene.namespace) or {}
+    for position, (name, kind) in enumerate(found.items(), start=1):
+        text = "" if kind is None else to_text(kind)
+        bare = text.removesuffix(_NOT_NULL)
+        unknown = (None,) * 4
+        yield (name, position, bare or None, _yes(bare == text), *unknown, comments.get(name))
+
+
+def _column(position: int, column: Column, table: Table) -> Row:
+    kind, expression = _kind(column)
+    watermark, key = table.schema.watermark, table.schema.primary_key
+    is_rowtime = watermark is not None and watermark.column == column.name
+    keys = () if key is None else key.columns
+    return (
+        column.name,
+        position,
+        None if column.type is None else str(column.type).removesuffix(_NOT_NULL),
+        _yes(column.type is None or column.type.nullable),
+        kind,
+        expression,
+        watermark.expression if is_rowtime and watermark is not None else None,
+        keys.index(column.name) + 1 if column.name in keys else None,
+        column.comment,
+    )
+
+
+def _kind(column: Column) -> tuple[str, str | None]:
+    match column:
+        case PhysicalColumn():
+            return "PHYSICAL", None
+        case MetadataColumn():
+            return "METADATA", column.metadata_key
+        case ComputedColumn():
+            return "COMPUTED", column.expression
+
+
+def _options(scene: _Scene) -> Iterator[Row]:
+    for one in named_objects(scene.namespace):
+        if isinstance(one.found, Table):
+            for key, value in redact(one.found.option_map).items():
+                yield (*_place(one), key, value)
+
+
+def _views(scene: _Scene) -> Iterator[Row]:
+    for one in named_objects(scene.namespace):
+        match one.found:
+            case View() as view:
+                yield (*_place(one), view.query, _NO)
+            case Table(materialization=kept) if kept is not None:
+                yield (*_place(one), kept.query, _YES)
+
+
+def _functions(scene: _Scene) -> Iterator[Row]:
+    for one in scene.namespace.functions.listed():
+        place = one.identifier
+        where = (None, None) if one.system else (place.catalog, place.database)
+        temporary = _yes(one.temporary or one.system)
+        yield (*where, one.name, one.language.value, one.code, temporary)
+
+
+# --- pipelines ---
+
+
+def _pipelines(scene: _Scene) -> Iterator[Row]:
+    folders = {(each.pipeline, each.sink): each for each in checkpoint_folders(scene.project)}
+    for claim in scene.namespace.catalog.claims():
+        pipeline, sink = _names(claim)
+        folder = folders.pop((safe_name(pipeline), safe_name(sink or "")), None)
+        owner = claim.lease.owner
+        since = _time(claim.lease.since_ms)
+        path = None if folder is None else folder.path
+        yield (pipeline, sink, "RUNNING", owner.host, owner.pid, since, path)
+    for folder in folders.values():
+        yield (folder.pipeline, folder.sink, "STOPPED", None, None, None, folder.path)
+
+
+def _names(claim: Claim) -> tuple[str, str | None]:
+    """Take the name of a lease apart: the pipeline's, and what it writes into."""
+    pipeline, slash, sink = claim.lease.pipeline.rpartition("/")
+    return (pipeline, sink) if slash else (sink, None)
+
+
+def _checkpoints(scene: _Scene) -> Iterator[Row]:
+    for folder in checkpoint_folders(scene.project):
+        yield _checkpoint(folder)
+
+
+def _checkpoint(folder: CheckpointFolder) -> Row:
+    found = folder.look()
+    return (
+        folder.pipeline,
+        folder.sink,
+        folder.path,
+        found.status,
+        found.planned,
+        found.committed,
+        _time(found.planned_ms),
+        _time(found.watermark_ms),
+        found.problem,
+    )
+
+
+# --- values ---
+
+
+def _place(one: Named) -> tuple[str, str, str]:
+    return (one.identifier.catalog, one.identifier.database, one.identifier.name)
+
+
+def _yes(value: bool) -> str:
+    return _YES if value else _NO
+
+
+def _time(epoch_ms: int | None) -> datetime | None:
+    return None if epoch_ms is None else _EPOCH + timedelta(milliseconds=epoch_ms)
+
+
+_MAKERS: dict[str, Callable[[_Scene], Iterator[Row]]] = {
+    "catalogs": _catalogs,
+    "schemata": _schemata,
+    "tables": _tables,
+    "columns": _columns,
+    "options": _options,
+    "views": _views,
+    "functions": _functions,
+    "pipelines": _pipelines,
+    "checkpoints": _checkpoints,
+}

@@ -1,0 +1,150 @@
+"""Runs the statements of a cell: all of them are checked first, then they run in order and show what they give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.catalog.errors import PenstockError
+from penstock.sql.error_formats import ErrorFormat, show_error
+from penstock.sql.notebook.jobs import JobsPanel
+from penstock.sql.notebook.live import follow, heads_of
+from penstock.sql.notebook.options import CellOptions
+from penstock.sql.notebook.screen import Screen
+from penstock.sql.notebook.views import Head, Note, TableView
+from penstock.sql.run.clock import Clock, SystemClock
+from penstock.sql.run.collect import collect_rows
+from penstock.sql.run.environment import Environment, RunMode
+from penstock.sql.run.script_check import CheckedScript, check_scripts, plan_scripts
+from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.run.script_run import ScriptRun
+from penstock.sql.run.summary import StatementResult, StatementStatus
+from penstock.sql.statements import Select
+
+if TYPE_CHECKING:
+    from penstock.sql.run.job import Job
+    from penstock.sql.run.session import Session
+
+__all__ = ["Cell", "run_cell"]
+
+NAME = "cell"
+"""What places of errors name as the file, and the pipeline of INSERTs that have no `pipeline.name`."""
+
+Kept = Any
+"""What a statement leaves for Python: the frame of a SELECT, the job of an INSERT, None of others."""
+
+
+def run_cell(text: str, session: Session, options: CellOptions, screen: Screen) -> Kept:
+    """Run a cell and show what it gives; an error is shown with its place, and ends the cell.
+
+    Gives the frame of the last SELECT or the job of the last INSERT, whichever came later; None where there is none.
+    """
+    cell = Cell(session, options, screen, SystemClock())
+    try:
+        cell.run(text)
+    except PenstockError as error:
+        screen(Note(text=show_error(error, ErrorFormat.FULL), is_error=True))
+    except KeyboardInterrupt:
+        screen(Note(text="interrupted; jobs of this cell finish their batch and stop"))
+    return cell.kept
+
+
+class Cell:
+    """One run of a cell. `kept` is what its statements have left so far."""
+
+    def __init__(
+        self, session: Session, options: CellOptions, screen: Screen, clock: Clock
+    ) -> None:
+        self._session = session
+        self._options = options
+        self._screen = screen
+        self._clock = clock
+        self._panel = JobsPanel(screen, clock)
+        self.kept: Kept = None
+
+    def run(self, text: str) -> None:
+        """Check all statements, then run them. Raises InputErrors before anything is started, RunError later."""
+        for script in self._checked(text):
+            for one in script.statements:
+                if isinstance(one.statement, Select):
+                    self._select(one.statement)
+                else:
+                    self._statement(replace(script, statements=(one,)))
+
+    def job_started(self, job: Job) -> None:
+        """Show an INSERT's job (`Listener`)."""
+        self.kept = job
+        self._panel.add(job)
+
+    def statement_ended(self, result: StatementResult) -> None:
+        """Show the rows of a SHOW, or that a statement is done (`Listener`); a job shows itself."""
+        if result.status is not StatementStatus.FINISHED:
+            return
+        if result.rows is not None:
+            heads = tuple(Head(name=name) for name in result.rows.columns)
+            self._screen(TableView(heads=heads, rows=result.rows.rows, more=result.rows.truncated))
+        elif result.batches is None:
+            done = " ".join(filter(None, (result.kind, result.subject)))
+            self._screen(Note(text=f"{done}: done"))
+
+    def _checked(self, text: str) -> tuple[CheckedScript, ...]:
+        session = self._session
+        project, settings = session.project, dict(session.settings)
+        checked = check_scripts(
+            (ScriptFile(name=NAME, text=text),),
+            namespace=session.namespace,
+            project=project.root,
+            settings=settings,
+            variables={**project.variables, **self._options.variables},
+            env=project.environment,
+            folders=project.folders,
+            follows=True,
+        )
+        return plan_scripts(
+            checked,
+            session.spark,
+            namespace=session.namespace,
+            project=project.root,
+            settings=settings,
+        )
+
+    def _statement(self, script: CheckedScript) -> None:
+        session = self._session
+        environment = Environment(
+            spark=session.spark,
+            catalog=session.catalog,
+            namespace=session.namespace,
+            project=session.project.root,
+            settings=session.settings,
+        )
+        mode = RunMode.AVAILABLE_NOW if self._options.available_now else RunMode.BY_TABLES
+        run = ScriptRun(environment, mode=mode, listener=self, clock=self._clock)
+        try:
+            run.run((script,), wait=False)
+        finally:
+            session.take_over(run.jobs)
+        if run.error is not None:
+            raise run.error
+
+    def _select(self, statement: Select) -> None:
+        selected = self._session.select(statement)
+        if selected.frame.isStreaming:
+            follow(selected, self._options, self._screen, self._clock)
+            self.kept = selected.frame
+            return
+        found = collect_rows(
+            selected.frame,
+            limit=self._options.limit,
+            cancelled=lambda: False,
+            clock=self._clock,
+        )
+        assert found is not None, "nobody cancels it"
+        self._screen(
+            TableView(
+                heads=heads_of(selected.frame),
+                rows=found.rows,
+                more=found.truncated,
+                limit=self._options.limit,
+            )
+        )
+        self.kept = selected.frame

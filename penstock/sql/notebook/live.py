@@ -1,0 +1,182 @@
+"""Follows a query that never ends: its newest rows and its speed, until it is interrupted or has shown enough."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass, field
+from queue import Empty, Queue
+from tempfile import TemporaryDirectory
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from penstock.connector.contract import OutputMode
+from penstock.sql.notebook.views import Head, LiveView, Sample, TableView
+from penstock.sql.plan.metrics import read_batch_metrics
+from penstock.sql.run.failure import translate
+from penstock.sql.run.live_select import Changes, result_key
+from penstock.sql.run.totals import Totals, rows_per_second
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from penstock.sql.notebook.options import CellOptions
+    from penstock.sql.notebook.screen import Screen
+    from penstock.sql.run.clock import Clock
+    from penstock.sql.run.reading import Selected
+
+__all__ = ["follow", "heads_of"]
+
+OP = "op"
+POLL_MS = 100
+REDRAW_MS = 500
+SAMPLES = 120
+"""Moments in the charts: of two a second, the last minute."""
+
+ROWS_PER_BATCH = 1000
+"""Rows of a batch that are fetched; more would only scroll by."""
+
+_NUMBERS = {"byte", "short", "integer", "long", "float", "double", "decimal"}
+Row = tuple[Any, ...]
+
+
+def heads_of(frame: DataFrame) -> tuple[Head, ...]:
+    """Give the heads of a frame's columns."""
+    return tuple(
+        Head(
+            name=column.name,
+            type=column.dataType.simpleString(),
+            numeric=column.dataType.typeName() in _NUMBERS,
+        )
+        for column in frame.schema.fields
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _State:
+    """What has been seen of the query so far."""
+
+    heads: tuple[Head, ...]
+    rows: deque[Row]
+    rows_seen: int = 0
+    totals: Totals = field(default_factory=Totals)
+    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+
+    def take(self, rows: list[Row]) -> None:
+        self.rows.extend(rows)
+        self.rows_seen += len(rows)
+
+    def sample(self, now_ms: int) -> None:
+        watermark = self.watermark_ms
+        lag = None if watermark is None else max(now_ms - watermark, 0)
+        rate = rows_per_second(self.totals, now_ms)
+        self.samples.append(Sample(rows_per_second=rate, lag_ms=lag))
+
+    @property
+    def watermark_ms(self) -> int | None:
+        return self.totals.last.watermark_ms if self.totals.last is not None else None
+
+    def view(self, seconds: float, ended: str | None) -> LiveView:
+        rows = list(self.rows)
+        more = self.rows_seen > len(rows)
+        return LiveView(
+            table=TableView(heads=self.heads, rows=rows, more=more, limit=None),
+            rows_seen=self.rows_seen,
+            rows_in=self.totals.rows_in,
+            batches=self.totals.batches,
+            seconds=seconds,
+            watermark_ms=self.watermark_ms,
+            samples=tuple(self.samples),
+            ended=ended,
+        )
+
+
+def follow(selected: Selected, options: CellOptions, screen: Screen, clock: Clock) -> None:
+    """Run the query and draw it on the calling thread; nothing of it is kept but what is on the screen.
+
+    Ends by an interrupt, `--seconds`, `--rows`, or where `--available-now` has read all. Raises QueryFailedError.
+    """
+    frame = selected.frame
+    updates = selected.query.output is OutputMode.UPDATE
+    changes = Changes(key=result_key(selected.query.query)) if updates else None
+    heads = heads_of(frame)
+    if changes is not None:
+        heads = (Head(name=OP), *heads)
+    state = _State(heads=heads, rows=deque(maxlen=options.limit))
+    batches: Queue[list[Row]] = Queue(maxsize=4)
+
+    def take(batch: DataFrame, _: int) -> None:
+        found = [tuple(row) for row in batch.limit(ROWS_PER_BATCH).collect()]
+        if changes is not None:
+            found = [change for row in found for change in changes.of(row)]
+        if found:
+            batches.put(found)
+
+    with TemporaryDirectory(prefix="penstock-") as folder:
+        writer = frame.writeStream.outputMode("update" if updates else "append")
+        if options.available_now:
+            writer = writer.trigger(availableNow=True)
+        query = writer.option("checkpointLocation", folder).foreachBatch(take).start()
+        began_ms = clock.now_ms()
+        place = screen(state.view(0.0, None))
+        try:
+            ended = _watch(query, state, batches, place, options, clock)
+        except KeyboardInterrupt:
+            ended = "interrupted"
+        finally:
+            _stop(query, batches, state)
+        _read_progress(query, state)
+        place.update(state.view((clock.now_ms() - began_ms) / 1000, ended), last=True)
+        failure = query.exception()
+        if failure is not None and ended == "ended":
+            raise translate(failure) from failure
+
+
+def _watch(
+    query: Any,
+    state: _State,
+    batches: Queue[list[Row]],
+    place: Any,
+    options: CellOptions,
+    clock: Clock,
+) -> str:
+    """Draw until there is a reason to end, and give it."""
+    never, began_ms, drawn_ms = Event(), clock.now_ms(), 0
+    while True:
+        active = query.isActive
+        _drain(batches, state)
+        now_ms = clock.now_ms()
+        if not active and batches.empty():
+            return "ended"
+        if options.rows is not None and state.rows_seen >= options.rows:
+            return f"ended by --rows {options.rows}"
+        if options.seconds is not None and now_ms - began_ms >= options.seconds * 1000:
+            return f"ended by --seconds {options.seconds:g}"
+        if now_ms - drawn_ms >= REDRAW_MS:
+            drawn_ms = now_ms
+            _read_progress(query, state)
+            state.sample(now_ms)
+            place.update(state.view((now_ms - began_ms) / 1000, None))
+        clock.wait(never, POLL_MS)
+
+
+def _drain(batches: Queue[list[Row]], state: _State) -> None:
+    while True:
+        try:
+            state.take(batches.get_nowait())
+        except Empty:
+            return
+
+
+def _read_progress(query: Any, state: _State) -> None:
+    progress = query.lastProgress
+    if progress is not None:
+        document = json.loads(progress.json)
+        state.totals = state.totals.add(read_batch_metrics(document, rows_out_metric=None))
+
+
+def _stop(query: Any, batches: Queue[list[Row]], state: _State) -> None:
+    """End the query; a batch that waits for its place would not."""
+    _drain(batches, state)
+    query.stop()
+    _drain(batches, state)

@@ -1,0 +1,216 @@
+# ruff: noqa: S608  this module writes SQL; names are quoted by `spark_name`
+"""Tables and views of the catalog as SQL for Spark's own catalog: what stands behind a name that `spark.sql` finds.
+
+Pure text: nothing here asks Spark. `publishing.py` makes catalog entries of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.names import Namespace
+from penstock.catalog.schema import Schema
+from penstock.catalog.table import Table, View
+from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+from penstock.connector.spark.columns import SKIPPED
+from penstock.sql.bind import annotate
+from penstock.sql.dialect import (
+    WindowKind,
+    WindowTable,
+    parse_query,
+    table_options,
+    to_spark_query,
+    window_tables,
+)
+from penstock.sql.expressions import to_spark
+from penstock.sql.plan.relations import find_relations
+from penstock.sql.plan.session_windows import rewrite_session_windows
+
+__all__ = ["Place", "empty_text", "scanned_text", "selected_text", "spark_name", "view_text"]
+
+_AT, _NTH = "__at", "__nth"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Place:
+    """A name in Spark's session catalog."""
+
+    database: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{spark_name(self.database)}.{spark_name(self.name)}"
+
+
+def spark_name(name: str) -> str:
+    """Write a name as Spark SQL, always in backticks: words that one language reserves, the other may not."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def selected_text(table: Table, relation: str) -> str:
+    """Select a table's columns, computed ones too, of a relation that has its physical and metadata columns."""
+    return f"SELECT {', '.join(_items(table.schema))} FROM {relation}"
+
+
+def scanned_text(
+    table: Table, relation: str, *, changes: ChangelogMode, counts_skipped: bool
+) -> str:
+    """Select the rows that a scanned table holds now; of changes, what they have come to.
+
+    Raises UnsupportedError for changes without a key: which row a delete takes away is not told by its place.
+    """
+    if counts_skipped:
+        relation = f"(SELECT * FROM {relation} WHERE {spark_name(SKIPPED)} IS NULL)"
+    if changes is ChangelogMode.INSERT_ONLY:
+        return selected_text(table, relation)
+    key = table.schema.primary_key
+    if key is None:
+        raise UnsupportedError(
+            f"{table.identifier} holds changes, and without a PRIMARY KEY Spark SQL cannot tell which row each is of",
+            hint="declare PRIMARY KEY (...) NOT ENFORCED, or read it with session.table",
+        )
+    # a key is in one partition, whose ranges and records Spark numbers in their order
+    keys = ", ".join(spark_name(name) for name in key.columns)
+    kind = spark_name(ROW_KIND)
+    numbered = f"(SELECT *, monotonically_increasing_id() AS {_AT} FROM {relation})"
+    newest = (
+        f"(SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {_AT} DESC) AS {_NTH} FROM {numbered} "
+        f"WHERE {kind} <> {int(RowKind.UPDATE_BEFORE)})"
+    )
+    rows = f"(SELECT * FROM {newest} WHERE {_NTH} = 1 AND {kind} <> {int(RowKind.DELETE)})"
+    return selected_text(table, rows)
+
+
+def empty_text(columns: Sequence[tuple[str, str]]) -> str:
+    """Select nothing, of the columns (name, Spark type): a table that nobody has written to yet."""
+    items = ", ".join(f"CAST(NULL AS {kind}) AS {spark_name(name)}" for name, kind in columns)
+    return f"SELECT {items} WHERE false"
+
+
+def view_text(view: View, namespace: Namespace, places: Mapping[Identifier, Place]) -> str:
+    """Write a view's query over the names that its tables are published under.
+
+    Raises UnsupportedError where a table is not published, or Spark has no words for the query; InputError for a
+    query that is wrong.
+    """
+    relations = find_relations(parse_query(view.query), namespace)
+    annotate(relations.query, namespace)
+    for leaf in relations.leaves:
+        place = places.get(leaf.table.identifier)
+        if place is None:
+            raise UnsupportedError(f"it reads {leaf.table.identifier}, which is not published")
+        for node in leaf.nodes:
+            _refuse_hints(node)
+            _rename(node, place)
+    query = rewrite_session_windows(relations.query)
+    text = to_spark_text(query)
+    if not view.columns:
+        return text
+    names = ", ".join(spark_name(name) for name in view.columns)
+    return f"SELECT * FROM ({text}) AS {spark_name(view.identifier.name)} ({names})"
+
+
+def to_spark_text(query: exp.Expr) -> str:
+    """Write a query with its windowing functions as Spark SQL."""
+    inner: dict[str, str] = {}
+    # inner functions come after the outer ones in the tree, and have to be there first
+    for index, window in enumerate(reversed(window_tables(query))):
+        name = f"penstock_window_{index}"
+        read = exp.select("*").from_(window.input.copy())
+        inner[name] = windowed_text(window, f"({_filled(to_spark_query(read), inner)})")
+        alias = window.alias or f"windowed_{index}"
+        window.node.replace(
+            exp.Table(
+                this=exp.to_identifier(name, quoted=True),
+                alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
+            )
+        )
+    return _filled(to_spark_query(query), inner)
+
+
+def windowed_text(window: WindowTable, relation: str) -> str:
+    """Give every row its windows, as `connector.spark.windows.assign_windows` does for frames."""
+    rowtime = spark_name(window.time_column)
+    rows = f"{relation} WHERE {rowtime} IS NOT NULL"
+    match window.kind:
+        case WindowKind.TUMBLE:
+            pane = _pane(rowtime, window.size_ms, window.size_ms, window.offset_ms)
+            bounds = f"SELECT *, {pane} AS __window FROM {rows}"
+        case WindowKind.HOP:
+            slide = window.slide_ms or window.size_ms
+            pane = _pane(rowtime, window.size_ms, slide, window.offset_ms)
+            bounds = f"SELECT *, {pane} AS __window FROM {rows}"
+        case WindowKind.CUMULATE:
+            step = _delta(window.step_ms or window.size_ms)
+            pane = _pane(rowtime, window.size_ms, window.size_ms, window.offset_ms)
+            panes = f"SELECT *, {pane} AS __pane FROM {rows}"
+            ends = f"explode(sequence(__pane.start + {step}, __pane.end, {step}))"
+            grown = f"SELECT *, {ends} AS __end FROM ({panes})"
+            bounds = (
+                "SELECT * EXCEPT (__pane, __end), named_struct('start', __pane.start, 'end', __end) AS __window "
+                f"FROM ({grown}) WHERE __end > {rowtime}"
+            )
+        case WindowKind.SESSION:
+            raise UnsupportedError(
+                "SESSION windows are supported under GROUP BY of window_start and window_end only",
+                span=window.span,
+            )
+        case _:
+            assert_never(window.kind)
+    return (
+        "SELECT * EXCEPT (__window), __window.start AS window_start, __window.end AS window_end, "
+        f"__window.end - {_delta(1)} AS window_time FROM ({bounds})"
+    )
+
+
+def _items(schema: Schema) -> list[str]:
+    computed = {column.name: column.expression for column in schema.computed}
+    items = []
+    for name in schema.names:
+        if name not in computed:
+            items.append(spark_name(name))
+            continue
+        items.append(f"{to_spark(computed[name], schema)} AS {spark_name(name)}")
+    return items
+
+
+def _refuse_hints(node: exp.Table) -> None:
+    if table_options(node):
+        raise UnsupportedError(
+            f"it reads {node.name} with OPTIONS, which Spark SQL cannot hand on to a table",
+            hint="declare a table of its own with these options: CREATE TABLE ... LIKE",
+        )
+
+
+def _rename(node: exp.Table, place: Place) -> None:
+    alias = node.alias or node.name
+    names = node.args["alias"].args.get("columns") if node.args.get("alias") else None
+    node.set(
+        "alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=names or [])
+    )
+    node.set("this", exp.to_identifier(place.name, quoted=True))
+    node.set("db", exp.to_identifier(place.database, quoted=True))
+    node.set("catalog", None)
+
+
+def _filled(text: str, inner: Mapping[str, str]) -> str:
+    """Put sub-queries where their names stand."""
+    for name, query in inner.items():
+        text = text.replace(spark_name(name), f"({query})")
+    return text
+
+
+def _pane(rowtime: str, size_ms: int, slide_ms: int, offset_ms: int) -> str:
+    lengths = ", ".join(f"'{length} milliseconds'" for length in (size_ms, slide_ms, offset_ms))
+    return f"window({rowtime}, {lengths})"
+
+
+def _delta(milliseconds: int) -> str:
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"INTERVAL '{seconds}.{rest:03d}' SECOND"

@@ -1,0 +1,351 @@
+"""Publishes the catalog to Spark: `spark.sql("SELECT ... FROM orders")` finds its tables and views.
+
+Names go into Spark's session catalog: those of the default database into the database that Spark is in, those of
+other databases into databases of their name. What is there already is never replaced. A Delta table keeps its own
+way of being read; tables of the split runtime are read once, to what they hold when a query starts. docs/spark-sql.md
+says what is seen where, and why entries go when the session stops.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, assert_never
+from uuid import uuid4
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock.catalog.errors import PenstockError, UnknownObjectError
+from penstock.catalog.identifier import Identifier
+from penstock.catalog.information_schema import INFORMATION_SCHEMA
+from penstock.catalog.names import Namespace
+from penstock.catalog.table import Table, View
+from penstock.sql.dialect import parse_query
+from penstock.sql.run.functions import called_functions, register_called
+from penstock.sql.run.published_object import (
+    Behind,
+    DeltaTable,
+    Field,
+    Framed,
+    Rows,
+    Scanned,
+    behind,
+    fields_of,
+)
+from penstock.sql.run.published_text import Place, spark_name
+from penstock.sql.run.spark_entries import SparkEntries
+
+if TYPE_CHECKING:
+    from penstock.sql.run.session import Session
+
+__all__ = ["LeftOut", "Published", "publish"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A table or view that plain Spark SQL does not find, and why."""
+
+    identifier: Identifier
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """What was published for a definition. `relation` is the temporary view that reads its scan."""
+
+    definition: Table | View
+    place: Place
+    relation: str | None = None
+    pending: bool = False
+    text: str | None = None
+    fields: tuple[Field, ...] = ()
+
+
+def publish(session: Session, *, durable: bool = False) -> Published:
+    """Make the session's catalog visible to plain Spark SQL, and keep it so by `refresh`.
+
+    `durable` leaves entries in place at `close`, and publishes only what is read without this process. Raises
+    CatalogError when the catalog cannot be read.
+    """
+    published = Published(
+        session.spark,
+        session.namespace,
+        session.project.root,
+        catalog=session.catalog_url,
+        durable=durable,
+    )
+    published.refresh()
+    return published
+
+
+class Published:
+    """The names of a catalog in Spark's session catalog. Any thread may `refresh`, one at a time does.
+
+    `catalog` tells one catalog from another: entries that a session over the same one has left are taken over.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        namespace: Namespace,
+        project: Path,
+        *,
+        catalog: str,
+        durable: bool = False,
+    ) -> None:
+        self._spark = spark
+        self._namespace = namespace
+        self._project = project
+        self._durable = durable
+        self._url = catalog
+        digest = hashlib.sha256(catalog.encode()).hexdigest()[:12]
+        self._tag = uuid4().hex[:8]
+        self._family = f"{digest}/"
+        self._entries = SparkEntries(spark, f"{digest}/{'durable' if durable else self._tag}")
+        self._catalog = namespace.current_catalog
+        self._home = spark.catalog.currentDatabase()
+        self._lock = RLock()
+        self._relations = 0
+        self._databases: set[str] = set()
+        self._there: dict[Identifier, _Entry] = {}
+        self._left_out: dict[Identifier, tuple[Table | View, str]] = {}
+        self._taken: dict[str, set[str]] = {}
+        self._seen: object = None
+
+    @property
+    def names(self) -> Mapping[Identifier, Place]:
+        """What is published, and under which names of Spark's."""
+        return {identifier: entry.place for identifier, entry in self._there.items()}
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What plain Spark SQL does not find, by name."""
+        return tuple(
+            LeftOut(identifier=identifier, why=self._left_out[identifier][1])
+            for identifier in sorted(self._left_out)
+        )
+
+    def find(self, name: str) -> Identifier | None:
+        """Tell what a name in Spark SQL stands for: `name` or `database.name`; None for one that is not ours."""
+        parts = [part.strip("`").lower() for part in name.split(".")]
+        if len(parts) == 3 and parts[0] == "spark_catalog":
+            parts = parts[1:]
+        if len(parts) == 1:
+            parts = [self._spark.catalog.currentDatabase().lower(), *parts]
+        for identifier, entry in self._there.items():
+            if [entry.place.database.lower(), entry.place.name.lower()] == parts:
+                return identifier
+        return None
+
+    def refresh(self) -> None:
+        """Bring what Spark sees to what the catalog holds now: new, changed and dropped definitions.
+
+        Also looks again at tables that nobody had written to. Raises CatalogError when the catalog cannot be read.
+        """
+        with self._lock:
+            self._taken.clear()  # others make tables too
+            seen = (
+                self._namespace.catalog.history(limit=1),
+                tuple(self._namespace.temporary()),
+            )
+            if seen == self._seen:
+                self._take_new({i: e.definition for i, e in self._there.items() if e.pending})
+                return
+            wanted = dict(self._definitions())
+            for identifier in [i for i in self._there if i not in wanted]:
+                self._remove(identifier)
+            self._left_out = {i: known for i, known in self._left_out.items() if i in wanted}
+            tables = {i: found for i, found in wanted.items() if isinstance(found, Table)}
+            changed = self._take_new(tables)
+            views = {i: found for i, found in wanted.items() if isinstance(found, View)}
+            if changed:
+                self._left_out = {i: k for i, k in self._left_out.items() if i not in views}
+            self._take_new(views, again=changed)
+            self._seen = seen
+
+    def close(self) -> None:
+        """Take the names away again, those that were left for others excepted."""
+        with self._lock:
+            if not self._durable:
+                for identifier in tuple(self._there):
+                    self._remove(identifier)
+                for database in self._databases:
+                    self._entries.drop_database(database)
+            self._there.clear()
+
+    def _definitions(self) -> Iterator[tuple[Identifier, Table | View]]:
+        namespace, catalog = self._namespace, self._catalog
+        for database in (*namespace.databases(catalog), INFORMATION_SCHEMA):
+            for identifier in (
+                *namespace.tables(database, catalog),
+                *namespace.views(database, catalog),
+            ):
+                try:
+                    yield identifier, namespace.lookup(identifier)
+                except UnknownObjectError:
+                    continue  # dropped since it was listed
+
+    def _take_new(self, wanted: Mapping[Identifier, Table | View], *, again: bool = False) -> bool:
+        """Publish what is not there as it is defined; tells whether there was any."""
+        changed = False
+        for identifier, found in wanted.items():
+            entry = self._there.get(identifier)
+            known = (
+                entry.definition
+                if entry is not None
+                else self._left_out.get(identifier, (None,))[0]
+            )
+            pending = entry is not None and entry.pending
+            if known == found and not (again or pending):
+                continue
+            changed |= self._take(identifier, found, entry)
+        return changed
+
+    def _take(self, identifier: Identifier, found: Table | View, entry: _Entry | None) -> bool:
+        """Publish one definition in place of what was published for it; tells whether anything has changed."""
+        if found.temporary and self._durable:
+            return False
+        try:
+            place = entry.place if entry is not None else self._place(identifier)
+            meant = behind(
+                found,
+                self._namespace,
+                self._project,
+                self._spark,
+                self.names,
+                catalog=self._url,
+            )
+            fields = fields_of(found, self._namespace)
+            if entry is not None and entry.definition == found and _same(entry, meant, fields):
+                return False
+            if entry is not None:
+                self._remove(identifier)
+            self._there[identifier] = self._put(place, found, meant, fields)
+            self._left_out.pop(identifier, None)
+        except (PenstockError, PySparkException) as error:
+            if identifier in self._there:
+                self._remove(identifier)
+            why = error.message if isinstance(error, PenstockError) else _first_line(error)
+            self._left_out[identifier] = (found, why)
+            log.info("Spark SQL does not see %s: %s", identifier, why)
+        return True
+
+    def _place(self, identifier: Identifier) -> Place:
+        """Find the name for a definition. Raises _TakenError where it is somebody else's."""
+        home = identifier.database == self._namespace.catalog.default_database
+        database = self._home if home else identifier.database
+        place = Place(database=database, name=identifier.name)
+        if database == "global_temp" or (not home and database.lower() == self._home.lower()):
+            raise _TakenError(f"Spark's database {spark_name(database)} is for other tables")
+        if not home and self._entries.create_database(database):
+            self._databases.add(database)
+        if identifier.name.lower() in self._names_in(database):
+            owner = self._entries.owner_of(place)
+            ours = owner is not None and owner.startswith(self._family)
+            if not ours or self._has(place):
+                raise _TakenError(f"Spark has a table {place} already, which stays as it is")
+            self._entries.drop(place, whoever=True)
+        return place
+
+    def _has(self, place: Place) -> bool:
+        """Tell whether the name is that of another definition; Spark does not tell upper case from lower."""
+        wanted = str(place).lower()
+        return any(str(entry.place).lower() == wanted for entry in self._there.values())
+
+    def _names_in(self, database: str) -> set[str]:
+        key = database.lower()
+        if key not in self._taken:
+            self._taken[key] = set(self._entries.names(database))
+        return self._taken[key]
+
+    def _put(
+        self, place: Place, found: Table | View, meant: Behind, fields: tuple[Field, ...]
+    ) -> _Entry:
+        self._names_in(place.database).add(place.name.lower())
+        match meant:
+            case DeltaTable(location=location):
+                self._entries.put_delta(place, location, _schema(fields), found.comment)
+                return _Entry(definition=found, place=place)
+            case Scanned() | Framed() if not self._durable:
+                relation = self._relation(meant)
+                text = meant.text(f"global_temp.{spark_name(relation)}")
+                self._entries.put_view(
+                    place,
+                    text,
+                    self._typed(fields, text),
+                    found.comment,
+                    temporary_views=(relation,),
+                )
+                return _Entry(definition=found, place=place, relation=relation)
+            case Scanned() | Framed():
+                raise _TakenError(
+                    "it is read by this process, and others would find a name they cannot read"
+                )
+            case Rows(text=text):
+                functions = self._functions(found)
+                self._entries.put_view(
+                    place, text, self._typed(fields, text), found.comment, functions=functions
+                )
+                return _Entry(
+                    definition=found, place=place, pending=meant.pending, text=text, fields=fields
+                )
+        assert_never(meant)
+
+    def _relation(self, meant: Scanned | Framed) -> str:
+        """Make the temporary view that reads a table; all of this Spark's sessions see it."""
+        self._relations += 1
+        name = f"penstock_{self._tag}_{self._relations}"
+        meant.frame(self._spark).createGlobalTempView(name)
+        return name
+
+    def _functions(self, found: Table | View) -> tuple[str, ...]:
+        if not isinstance(found, View):
+            return ()
+        query = parse_query(found.query)
+        register_called(query, self._namespace, self._spark, self._project)
+        return tuple(function.name for function in called_functions(query, self._namespace))
+
+    def _typed(self, fields: tuple[Field, ...], text: str) -> StructType:
+        """Give the columns of a text; Spark is asked only for what cannot be told without it."""
+        if fields and all(field.type is not None for field in fields):
+            return _schema(fields)
+        comments = {field.name: field.comment for field in fields}
+        schema = self._spark.sql(text).schema
+        return StructType([_field(f.name, f.dataType, comments.get(f.name)) for f in schema.fields])
+
+    def _remove(self, identifier: Identifier) -> None:
+        entry = self._there.pop(identifier)
+        self._entries.drop(entry.place)
+        self._names_in(entry.place.database).discard(entry.place.name.lower())
+        if entry.relation is not None:
+            self._spark.catalog.dropGlobalTempView(entry.relation)
+
+
+class _TakenError(PenstockError):
+    """A name is not free; says so in `LeftOut`, and is not raised further."""
+
+
+def _same(entry: _Entry, meant: Behind, fields: tuple[Field, ...]) -> bool:
+    """Tell whether what is published for an unchanged definition would be published again."""
+    return isinstance(meant, Rows) and (meant.text, fields) == (entry.text, entry.fields)
+
+
+def _schema(fields: tuple[Field, ...]) -> StructType:
+    return StructType([_field(f.name, f.type or StringType(), f.comment) for f in fields])
+
+
+def _field(name: str, kind: object, comment: str | None) -> StructField:
+    metadata = None if comment is None else {"comment": comment}
+    return StructField(name, kind, True, metadata)  # type: ignore[arg-type]
+
+
+def _first_line(error: PySparkException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -1,0 +1,182 @@
+"""What a cell draws: values exact and escaped, cuts told, charts within their frame."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from decimal import Decimal
+from html.parser import HTMLParser
+
+import pytest
+
+from penstock.sql.notebook.cells import LONGEST, cell_text
+from penstock.sql.notebook.chart import HEIGHT, WIDTH, sparkline
+from penstock.sql.notebook.html import as_html
+from penstock.sql.notebook.plain import as_text
+from penstock.sql.notebook.views import (
+    Head,
+    JobsView,
+    LiveView,
+    Note,
+    Sample,
+    TableView,
+    View,
+)
+from penstock.sql.run.progress import JobProgress, JobStatus
+
+ATTACK = "</td><script>alert(1)</script>"
+JOB = JobProgress(
+    name=f"cell/{ATTACK}",
+    sink="t",
+    status=JobStatus.RUNNING,
+    activity="",
+    started_ms=0,
+    seconds=3.0,
+    batches=2,
+    rows_in=1200,
+    rows_out=1100,
+    rows_per_second=400.0,
+    watermark_ms=60_000,
+    lag_records=7,
+)
+
+
+def table(*rows: tuple[object, ...], more: bool = False) -> TableView:
+    """A table of a text and a number."""
+    heads = (Head(name="who", type="string"), Head(name="n", type="bigint", numeric=True))
+    return TableView(heads=heads, rows=rows, more=more, limit=20)
+
+
+def live(ended: str | None = None) -> LiveView:
+    """A followed query of changes."""
+    heads = (Head(name="op"), Head(name="n", type="bigint", numeric=True))
+    samples = (Sample(rows_per_second=0.0, lag_ms=None), Sample(rows_per_second=90.0, lag_ms=1500))
+    return LiveView(
+        table=TableView(heads=heads, rows=[("-U", 1), ("+U", 2), ("-D", 2)], more=True),
+        rows_seen=40,
+        rows_in=4000,
+        batches=3,
+        seconds=12.0,
+        watermark_ms=1_714_557_600_000,
+        samples=samples,
+        ended=ended,
+    )
+
+
+class Balance(HTMLParser):
+    """Reads HTML and keeps what is open, and which tags there were."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open.append(tag)
+        self.tags.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def parsed(html: str) -> Balance:
+    """HTML that is closed as it was opened."""
+    parser = Balance()
+    parser.feed(html)
+    assert parser.open == []
+    return parser
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "NULL"),
+        (True, "true"),
+        (Decimal("1E-7"), "0.0000001"),
+        (12345678901234567, "12345678901234567"),
+        (datetime(2024, 5, 1, 10, 0, 0, 5000), "2024-05-01 10:00:00.005000"),
+        (b"\x00\xff", "0x00ff"),
+        ({"a": [1, None]}, '{"a": [1, null]}'),
+        ("two\nlines\x1b[31m", r"two\nlines\x1b[31m"),
+    ],
+)
+def test_a_value_is_written_exactly_and_on_one_line(value: object, text: str) -> None:
+    """No rounding, no thousands in numbers, no control characters."""
+    assert cell_text(value) == text
+
+
+def test_a_long_value_says_how_long_it_was() -> None:
+    """What is cut is not taken for the whole."""
+    assert cell_text("x" * 5000) == f"{'x' * LONGEST}… (5,000 characters)"
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        table((ATTACK, 1), (None, None)),
+        live(),
+        JobsView(jobs=(JOB,), now_ms=65_000, errors=(ATTACK,)),
+        Note(text=ATTACK, is_error=True),
+        TableView(heads=(Head(name=ATTACK, type=ATTACK),), rows=[]),
+    ],
+    ids=lambda view: type(view).__name__,
+)
+def test_nothing_of_a_table_becomes_html(view: View) -> None:
+    """Values, names, types and errors are escaped, and every tag is closed."""
+    html = as_html(view)
+
+    assert "script" not in parsed(html).tags
+    assert "<script" not in html
+
+
+def test_a_table_shows_types_nulls_and_that_there_is_more() -> None:
+    """Numbers stand at the right; NULL is not the text NULL."""
+    html = as_html(table(("NULL", 1), (None, 22), more=True))
+
+    assert "<th>who<small>string</small></th>" in html
+    assert '<td>NULL</td><td class="n">1</td>' in html
+    assert '<td><span class="null">NULL</span></td><td class="n">22</td>' in html
+    assert "first 2 rows; there are more (--limit shows more)" in html
+
+
+def test_changes_are_told_apart_by_their_kind() -> None:
+    """The row as it was, as it is, and one that is gone."""
+    html = as_html(live())
+
+    assert re.findall(r'<tr class="(\w+)"><td class="op">([^<]+)', html) == [
+        ("old", "-U"),
+        ("new", "+U"),
+        ("gone", "-D"),
+    ]
+    assert html.count("<svg") == 2
+
+
+def test_a_chart_stays_in_its_frame_and_leaves_gaps() -> None:
+    """The highest value touches the top; unknown values are neither zero nor joined over."""
+    svg = sparkline("lag", [1.0, 4.0, None, 2.0, 3.0], lambda v: f"{v:g} s", color="#123456")
+    lines = re.findall(r'polyline points="([^"]+)"', svg)
+    points = [tuple(map(float, pair.split(","))) for line in lines for pair in line.split()]
+
+    assert len(lines) == 2
+    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points)
+    assert min(y for _, y in points) == points[1][1]
+    assert "lag: 3 s, at most 4 s" in svg
+    assert "nothing yet" in sparkline("lag", [], str, color="#123456")
+
+
+def test_a_terminal_gets_aligned_text() -> None:
+    """Numbers at the right there, too."""
+    assert as_text(table(("a", 1), ("long name", 100))).splitlines() == [
+        "who          n",
+        "a            1",
+        "long name  100",
+        "(2 rows)",
+    ]
+    assert as_text(live(ended="interrupted")).splitlines()[-1].startswith("interrupted · 40 rows")

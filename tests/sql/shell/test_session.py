@@ -1,0 +1,33 @@
+"""Tests for the shell's statements that need no Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.catalog.store import SqlCatalog
+from penstock.sql.config import Project
+from penstock.sql.run.catalogs import open_names
+from penstock.sql.run.summary import StatementResult
+from penstock.sql.shell.session import Screen, ShellSession
+
+
+def test_information_schema_is_looked_at_without_spark(project: Path) -> None:
+    """Tables are created and listed in a shell that never started it."""
+    ended: list[StatementResult] = []
+    session = ShellSession(
+        project=Project(root=project),
+        namespace=open_names(SqlCatalog(f"sqlite:///{project}/catalog.db"), project),
+        settings={},
+        variables={},
+        spark_conf={},
+        master="nowhere",  # which Spark would refuse
+        screen=Screen(say=lambda _: None, ended=ended.append, rows=lambda *_: None),
+    )
+
+    session.run("CREATE TABLE orders (id BIGINT) WITH ('connector' = 'delta', 'path' = 'orders')")
+    session.run("SELECT table_name, connector FROM information_schema.tables")
+    session.close()
+
+    assert ended[-1].rows is not None
+    assert ended[-1].rows.columns == ("table_name", "connector")
+    assert ended[-1].rows.rows == (("orders", "delta"),)
