@@ -65,11 +65,13 @@ format: setup ## let ruff mend and format
 docs: setup ## write the pages that are made from tables: docs/flink-compatibility.md
 	$(PY) -m penstock.sql.compatibility
 
+# Each worker has a broker and a Spark of its own, 3 GB in all; more workers want more memory.
+WORKERS ?= 2
 test-fast: setup ## tests that need neither a broker nor a JVM
-	$(BIN)/pytest -m "not broker and not spark and not simulation and not faults"
+	$(BIN)/pytest -n $(WORKERS) -m "not broker and not spark and not simulation and not faults"
 
 test: setup ## all tests, on a real broker, Spark and Delta
-	$(BIN)/pytest -m "not faults"
+	$(BIN)/pytest -n $(WORKERS) -m "not faults"
 
 faults: setup ## the long fault tests: kill -9, SIGSTOP, full disks; PENSTOCK_FAULT_SEED=n replays one
 	$(BIN)/pytest -v -m faults
