@@ -41,7 +41,6 @@ __all__ = [
     "OutputMode",
     "Projecting",
     "ProjectsFields",
-    "ReadOnce",
     "ReadRequest",
     "Resumable",
     "Sink",
@@ -267,15 +266,6 @@ class EngineSource(Protocol):
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         """Give the table's physical columns."""
-
-
-@runtime_checkable
-class ReadOnce(Protocol):
-    """An engine source that can only be read as it is: a query reads it anew in each batch, and never follows it."""
-
-    @property
-    def read_once(self) -> bool:
-        """Whether it is so."""
 
 
 @runtime_checkable

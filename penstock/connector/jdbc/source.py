@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.schema import PhysicalColumn
-from penstock.connector.changelog import ChangelogMode
 from penstock.connector.jdbc.database import Database
 from penstock.connector.jdbc.scan import read_batches, select_text
 from penstock.connector.jdbc.scan_settings import ScanSettings
 from penstock.connector.jdbc.settings import JdbcTable
+from penstock.connector.read_once import ReadOnce
 from penstock.connector.spark.failure import readable_by_spark
 
 if TYPE_CHECKING:
@@ -24,27 +24,12 @@ __all__ = ["JdbcSource"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JdbcSource:
+class JdbcSource(ReadOnce):
     """The rows that a table holds when it is read (`EngineSource`). `columns` None are all."""
 
     table: JdbcTable
     settings: ScanSettings
     columns: tuple[str, ...] | None = None
-
-    @property
-    def bounded(self) -> bool:
-        """It ends with what is there."""
-        return True
-
-    @property
-    def read_once(self) -> bool:
-        """A database tells nobody what changes in it: it is read, not followed (`ReadOnce`)."""
-        return True
-
-    @property
-    def changes(self) -> ChangelogMode:
-        """Rows as they are now."""
-        return ChangelogMode.INSERT_ONLY
 
     def reading(self, columns: Sequence[str]) -> JdbcSource:
         """Ask the database for these columns alone (`Projecting`)."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import StateMismatchError, UnsupportedError
 from penstock.catalog.table import Table
-from penstock.connector.changelog import ChangelogMode
 from penstock.connector.memory.rows import held
+from penstock.connector.read_once import ReadOnce
 from penstock.connector.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -18,21 +18,11 @@ __all__ = ["MemorySource"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySource:
+class MemorySource(ReadOnce):
     """The rows under `place` as a source (`EngineSource`)."""
 
     table: Table
     place: str
-
-    @property
-    def bounded(self) -> bool:
-        """It ends with what is there."""
-        return True
-
-    @property
-    def changes(self) -> ChangelogMode:
-        """Rows as they are now."""
-        return ChangelogMode.INSERT_ONLY
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         """Give the physical columns. Raises UnsupportedError for a stream, StateMismatchError for other columns."""

@@ -16,6 +16,7 @@ from penstock.catalog.schema import Schema
 from penstock.catalog.table import Table
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import EngineSource, Guarantee, Sink, SinkSettings
+from penstock.connector.read_once import ReadOnce
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,26 +65,11 @@ class SparkTableConnector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparkTableSource:
+class SparkTableSource(ReadOnce):
     """The rows that a table, or view, of Spark's holds when it is read (`EngineSource`)."""
 
     name: str
     schema: Schema
-
-    @property
-    def bounded(self) -> bool:
-        """It ends with what is there."""
-        return True
-
-    @property
-    def read_once(self) -> bool:
-        """Spark follows tables of a few kinds only (`ReadOnce`)."""
-        return True
-
-    @property
-    def changes(self) -> ChangelogMode:
-        """Rows as they are now."""
-        return ChangelogMode.INSERT_ONLY
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         """Give the columns. Raises UnsupportedError for a stream."""

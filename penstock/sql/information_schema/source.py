@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table
-from penstock.connector.changelog import ChangelogMode
+from penstock.connector.read_once import ReadOnce
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,27 +18,12 @@ __all__ = ["InformationSource"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InformationSource:
+class InformationSource(ReadOnce):
     """What the names of `namespace` and the checkpoints of `project` say (`EngineSource`)."""
 
     table: Table
     namespace: Namespace
     project: Path
-
-    @property
-    def bounded(self) -> bool:
-        """It ends with what is there."""
-        return True
-
-    @property
-    def read_once(self) -> bool:
-        """Nobody is told of changes (`ReadOnce`)."""
-        return True
-
-    @property
-    def changes(self) -> ChangelogMode:
-        """Rows as they are now."""
-        return ChangelogMode.INSERT_ONLY
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         """Give the columns. Raises UnsupportedError for a stream."""

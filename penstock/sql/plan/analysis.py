@@ -19,10 +19,10 @@ from penstock.connector.contract import (
     EngineSource,
     OutputMode,
     ProjectsFields,
-    ReadOnce,
     SplitSource,
     is_split_source,
 )
+from penstock.connector.read_once import ReadOnce
 from penstock.connector.registry import connector_of
 from penstock.connector.rowtime import Rowtime
 from penstock.sql.bind import annotate
@@ -182,7 +182,7 @@ def analyse(
         lookups=lookups,
     )
     target = sink or _APPENDS
-    if all(map(_is_read_once, sources)) or not (appends or not inserts):
+    if all(isinstance(source, ReadOnce) for source in sources) or not (appends or not inserts):
         return read.analysed(ChangePlan(query=relations.query, flow=Flow(columns=None)))
     try:
         plan = plan_changes(relations.query, read.inputs)
@@ -223,7 +223,7 @@ class _Read:
                 _with_fields(
                     _analyse_leaf(leaf, source, self.wanted, stateful=stateful), source, self.paths
                 ),
-                looked_up=index in plan.looked_up | self.lookups or _is_read_once(source),
+                looked_up=index in plan.looked_up | self.lookups or isinstance(source, ReadOnce),
                 marked=waits,
             )
             for index, (leaf, source) in enumerate(zip(self.leaves, self.sources, strict=True))
@@ -247,7 +247,7 @@ class _Read:
             for t in self.inputs
         ]
         for leaf, source in zip(self.leaves, self.sources, strict=True):
-            if _is_read_once(source):
+            if isinstance(source, ReadOnce):
                 raise _not_followed(leaf)
         plan = plan_maintained(self.query, tables)
         leaves = tuple(
@@ -287,10 +287,6 @@ def _source(leaf: Leaf, namespace: Namespace, project: Path) -> SplitSource | En
     connector = connector_of(leaf.table, project=project)
     connector.check(leaf.table)
     return connector.source(leaf.table)
-
-
-def _is_read_once(source: SplitSource | EngineSource) -> bool:
-    return isinstance(source, ReadOnce) and source.read_once
 
 
 def _not_followed(leaf: Leaf) -> UnsupportedError:

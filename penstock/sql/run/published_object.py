@@ -23,9 +23,10 @@ from penstock.catalog.secret_sealing import sealed
 from penstock.catalog.table import Table, View
 from penstock.catalog.types import LogicalType, parse_type
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
-from penstock.connector.contract import ReadOnce, is_split_source
+from penstock.connector.contract import is_split_source
 from penstock.connector.delta.source import DeltaSource
 from penstock.connector.filesystem.sink_target import is_written_only, read_target
+from penstock.connector.read_once import ReadOnce
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import Scan
 from penstock.connector.spark.columns import SKIPPED, scan_schema
@@ -135,7 +136,7 @@ def behind(
     source = connector_of(found, project=project).source(found)
     if is_split_source(source):
         return _scanned(found, project, spark)
-    if isinstance(source, ReadOnce) and source.read_once:
+    if isinstance(source, ReadOnce):
         return Framed(table=found, frame=partial(source.frame, streaming=False))  # type: ignore[union-attr]
     if not isinstance(source, DeltaSource):
         raise UnsupportedError(
