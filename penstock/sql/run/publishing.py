@@ -69,11 +69,11 @@ class _Entry:
     fields: tuple[Field, ...] = ()
 
 
-def publish(session: Session, *, durable: bool = False) -> Published:
+def publish(session: Session, *, durable: bool = False, information: bool = True) -> Published:
     """Make the session's catalog visible to plain Spark SQL, and keep it so by `refresh`.
 
-    `durable` leaves entries in place at `close`, and publishes only what is read without this process. Raises
-    CatalogError when the catalog cannot be read.
+    `durable` leaves entries in place at `close`, and publishes only what is read without this process. `information`
+    has the tables of `information_schema` published, too. Raises CatalogError when the catalog cannot be read.
     """
     published = Published(
         session.spark,
@@ -81,6 +81,7 @@ def publish(session: Session, *, durable: bool = False) -> Published:
         session.project.root,
         catalog=session.catalog_url,
         durable=durable,
+        information=information and not durable,
     )
     published.refresh()
     return published
@@ -100,8 +101,10 @@ class Published:
         *,
         catalog: str,
         durable: bool = False,
+        information: bool = True,
     ) -> None:
         self._spark = spark
+        self._extra = (INFORMATION_SCHEMA,) if information else ()
         self._namespace = namespace
         self._project = project
         self._durable = durable
@@ -183,7 +186,7 @@ class Published:
 
     def _definitions(self) -> Iterator[tuple[Identifier, Table | View]]:
         namespace, catalog = self._namespace, self._catalog
-        for database in (*namespace.databases(catalog), INFORMATION_SCHEMA):
+        for database in (*namespace.databases(catalog), *self._extra):
             for identifier in (
                 *namespace.tables(database, catalog),
                 *namespace.views(database, catalog),

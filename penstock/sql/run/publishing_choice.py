@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 class Publishing(StrEnum):
     """What is published, and for how long.
 
-    SESSION: everything, until the session stops. DURABLE: what others can read too, for good; for a Hive metastore.
+    SESSION: everything, `information_schema` too, until the session stops. DURABLE: what others can read too, for
+    good; for a Hive metastore.
     OFF: nothing.
     """
 
@@ -59,6 +60,8 @@ def start_publishing(session: Session, choice: Publishing | None) -> Published |
         return None
     if choice is Publishing.OFF:
         return None
-    published = publish(session, durable=choice is Publishing.DURABLE)
+    # nine more tables for each session: for those that ask
+    information = choice is Publishing.SESSION
+    published = publish(session, durable=choice is Publishing.DURABLE, information=information)
     follow_published(session, published)
     return published

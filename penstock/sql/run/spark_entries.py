@@ -37,8 +37,20 @@ class SparkEntries:
     def __init__(self, spark: SparkSession, owner: str) -> None:
         self._spark = spark
         self.owner = owner
-        self._jvm: Any = spark._jvm  # noqa: SLF001  PySpark has no public way to its JVM
+        jvm: Any = spark._jvm  # noqa: SLF001  PySpark has no public way to its JVM
+        self._jvm = jvm
         self._catalog: Any = spark._jsparkSession.sessionState().catalog()  # noqa: SLF001
+        # looked up once: each name in a Java package is a call
+        catalyst = jvm.org.apache.spark.sql.catalyst
+        self._entry = catalyst.catalog.CatalogTable
+        self._format = catalyst.catalog.CatalogStorageFormat
+        self._name = catalyst.TableIdentifier
+        self._schema = jvm.org.apache.spark.sql.types.DataType
+        self._some = jvm.scala.Some
+        self._none = jvm.scala.Option.empty()
+        self._maps = jvm.PythonUtils
+        self._json = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+        self._map_class = jvm.java.lang.Class.forName("java.util.HashMap")
         tables = self._object(f"{_CATALYST}.CatalogTable")
         numbers = range(_FIRST_DEFAULT, _FIELDS + 1)
         self._defaults = {n: getattr(tables, f"apply$default${n}")() for n in numbers}
@@ -77,7 +89,7 @@ class SparkEntries:
         self, place: Place, location: str, schema: StructType, comment: str | None
     ) -> None:
         """Make a name for the Delta table at `location`, which stays what it is when the name goes."""
-        storage = self._jvm.org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat(
+        storage = self._format(
             self._some(self._uris.stringToURI(location)),
             *(self._none,) * 3,
             False,
@@ -122,9 +134,7 @@ class SparkEntries:
 
     def drop(self, place: Place, *, whoever: bool = False) -> None:
         """Remove an entry if it is there and was put here, or by `whoever`; what it names stays."""
-        name = self._jvm.org.apache.spark.sql.catalyst.TableIdentifier(
-            place.name, self._some(place.database)
-        )
+        name = self._name(place.name, self._some(place.database))
         if self._catalog.tableExists(name) and (whoever or self.owner_of(place) == self.owner):
             self._catalog.dropTable(name, True, False)
 
@@ -138,17 +148,17 @@ class SparkEntries:
         properties: Mapping[str, str],
         given: Mapping[int, Any],
     ) -> None:
-        catalyst = self._jvm.org.apache.spark.sql.catalyst
         fields = self._defaults | dict(given)
-        marked = {**properties, MARK: self.owner}
-        fields[_PROPERTIES] = self._jvm.PythonUtils.toScalaMap(marked)
+        # as one text: Java would be asked to take each pair
+        marked = json.dumps({**properties, MARK: self.owner})
+        fields[_PROPERTIES] = self._maps.toScalaMap(self._json.readValue(marked, self._map_class))
         if comment is not None:
             fields[_COMMENT] = self._some(comment)
-        entry = catalyst.catalog.CatalogTable(
-            catalyst.TableIdentifier(place.name, self._some(place.database)),
+        entry = self._entry(
+            self._name(place.name, self._some(place.database)),
             kind,
             storage,
-            self._jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json()),
+            self._schema.fromJson(schema.json()),
             *(fields[number] for number in sorted(fields)),
         )
         self._catalog.createTable(entry, False, False)
@@ -156,10 +166,3 @@ class SparkEntries:
     def _object(self, name: str) -> Any:
         """Give a Scala object (a class's companion)."""
         return self._jvm.java.lang.Class.forName(f"{name}$").getField("MODULE$").get(None)
-
-    def _some(self, value: Any) -> Any:
-        return self._jvm.scala.Some(value)
-
-    @property
-    def _none(self) -> Any:
-        return self._jvm.scala.Option.empty()

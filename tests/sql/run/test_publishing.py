@@ -85,14 +85,15 @@ def test_views_are_written_for_spark(session: Session, spark: SparkSession) -> N
     assert spark.catalog.listColumns("smaller")[0].description == "the number on the bill"
 
 
-def test_what_is_defined_can_be_asked_for(session: Session, spark: SparkSession) -> None:
-    """information_schema is read anew by each query, and joins with anything."""
-    session.sql(SALES)
+def test_what_is_defined_can_be_asked_for(spark: SparkSession, project: Path) -> None:
+    """A session that says so publishes information_schema, which each query reads anew."""
+    query = (
+        "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'sales'"
+    )
+    with penstock.connect(spark, publish="session") as session:
+        session.sql(SALES)
 
-    assert rows(
-        spark,
-        "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'sales'",
-    ) == [("amount", "DOUBLE"), ("id", "BIGINT")]
+        assert rows(spark, query) == [("amount", "DOUBLE"), ("id", "BIGINT")]
 
 
 def test_names_follow_what_is_defined_and_dropped(session: Session, spark: SparkSession) -> None:
