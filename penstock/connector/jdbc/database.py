@@ -28,6 +28,7 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.references import reveal
 from penstock.connector.jdbc.address import Address, Backend
+from penstock.connector.jdbc.settings import JdbcTable
 
 __all__ = ["Database", "RefusedRowsError"]
 
@@ -61,6 +62,18 @@ class Database:
     connect_timeout_s: int
     retries: int
     shown: str
+
+    @classmethod
+    def of(cls, table: JdbcTable, *, retries: int = 0) -> Database:
+        """Describe the connection that the options of a table ask for."""
+        return cls(
+            address=table.address,
+            username=table.username,
+            password=table.password,
+            connect_timeout_s=table.connect_timeout_s,
+            retries=retries,
+            shown=table.shown,
+        )
 
     def __repr__(self) -> str:
         return f"Database({self.address.shown})"

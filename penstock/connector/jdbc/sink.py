@@ -93,14 +93,7 @@ class JdbcSink:
     @property
     def _database(self) -> Database:
         table = self.table
-        return Database(
-            address=table.address,
-            username=table.username,
-            password=table.password,
-            connect_timeout_s=table.connect_timeout_s,
-            retries=table.retries,
-            shown=table.shown,
-        )
+        return Database.of(table, retries=table.retries)
 
     def _check(self, connection: Connection) -> None:
         looked = inspect(connection)

@@ -74,14 +74,7 @@ def _partition(
 ) -> Iterator[pa.RecordBatch]:
     backend = table.address.backend
     part = settings.partitions[number] if settings.partitions else None
-    database = Database(
-        address=table.address,
-        username=table.username,
-        password=table.password,
-        connect_timeout_s=table.connect_timeout_s,
-        retries=0,
-        shown=table.shown,
-    )
+    database = Database.of(table)
     with database.reading() as connection:
         text = select_text(
             columns,

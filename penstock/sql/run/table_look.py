@@ -189,14 +189,7 @@ def _database(use: TableUse, project: Path) -> str:
     from penstock.connector.jdbc.settings import read_jdbc_table
 
     table = read_jdbc_table(use.table, project)
-    database = Database(
-        address=table.address,
-        username=table.username,
-        password=table.password,
-        connect_timeout_s=table.connect_timeout_s,
-        retries=0,
-        shown=table.shown,
-    )
+    database = Database.of(table)
 
     def work(connection: Connection) -> str:
         looked = inspect(connection)
