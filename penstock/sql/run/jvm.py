@@ -48,19 +48,24 @@ class LogFiles:
     """Where one run of Spark writes: its log, and what its process prints."""
 
     def __init__(self, directory: Path, name: str) -> None:
+        self.directory = directory
         self.log = directory / f"{name}.log"
         self.output = directory / f"{name}.out"
         self.settings = directory / f"{name}.log4j2.properties"
 
 
 def log_files(directory: Path) -> LogFiles:
-    """Name the files of a new run in `directory`, and remove those of all but the last runs."""
+    """Name the files of a new run in `directory`; nothing is written before the process is launched."""
+    started = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
+    return LogFiles(directory, f"spark-{started:%Y%m%dT%H%M%S%f}")
+
+
+def _make_room(directory: Path) -> None:
+    """Make the folder of the logs, and remove the files of all but the last runs."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     for old in sorted(directory.glob("spark-*.out"))[: -KEPT_LOGS + 1]:
         for file in directory.glob(f"{old.stem}.*"):
             file.unlink(missing_ok=True)
-    started = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
-    return LogFiles(directory, f"spark-{started:%Y%m%dT%H%M%S%f}")
 
 
 def launch_jvm(settings: Mapping[str, str], files: LogFiles | None) -> None:
@@ -78,6 +83,7 @@ def launch_jvm(settings: Mapping[str, str], files: LogFiles | None) -> None:
     if files is None:
         _launch(conf, streams, "its own words are above")
         return
+    _make_room(files.directory)
     files.settings.write_text(_LOG4J.format(log=files.log.as_posix()), encoding="utf-8")
     option = f"-Dlog4j2.configurationFile={files.settings.as_uri()}"
     key = "spark.driver.extraJavaOptions"
