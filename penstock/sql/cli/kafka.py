@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.sql.cli import transactions
+from penstock.sql.cli import topics, transactions
 from penstock.sql.cli.report import VerboseOption, reporting, say
 from penstock.sql.config import find_project
 
@@ -30,6 +30,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+app.add_typer(topics.app, name="topics")
 app.add_typer(transactions.app, name="transactions")
 
 DataDirOption = Annotated[

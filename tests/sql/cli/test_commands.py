@@ -32,6 +32,8 @@ COMMANDS = (
     ("errors",),
     ("kafka", "start"),
     ("kafka", "stop"),
+    ("kafka", "topics", "ls"),
+    ("kafka", "topics", "create"),
     ("kafka", "transactions", "ls"),
     ("kafka", "transactions", "abort"),
     ("kafka", "transactions", "repair"),
