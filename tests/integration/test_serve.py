@@ -47,7 +47,12 @@ SHOP = Shop(orders=3_000, customers=50)
 QUERIES = 50
 FIRST_ROWS_S = 240.0
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.slow,
+    pytest.mark.timeout(1200),
+    pytest.mark.xdist_group("served"),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +104,7 @@ def served(kafka: KafkaServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
         kafka.produce(topics["orders"], orders[first:last])
 
     write_orders(0, 100)
-    variables = {**topics, "bootstrap": kafka.bootstrap, "batch": "40", "freshness": "1"}
+    variables = {**topics, "bootstrap": kafka.bootstrap, "batch": "200", "freshness": "1"}
     tls = ("--tls-certificate", str(pem.certificate), "--tls-key", str(pem.key))
     more = (*tls, "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
     with BiServer(project, STAR, variables, (USER, PASSWORD), more) as server:
