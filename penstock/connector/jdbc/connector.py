@@ -7,6 +7,7 @@ from pathlib import Path
 
 from penstock.catalog.table import Table
 from penstock.connector.contract import EngineSource, Sink
+from penstock.connector.jdbc.lookup_settings import read_lookup_settings
 from penstock.connector.jdbc.scan_settings import read_scan_settings
 from penstock.connector.jdbc.settings import read_jdbc_table
 
@@ -28,13 +29,17 @@ class JdbcConnector:
         """Check options and columns, without I/O. Raises OptionError, DefinitionError, UnsupportedError."""
         read_jdbc_table(table, self.project)
         read_scan_settings(table)
+        read_lookup_settings(table)
 
     def source(self, table: Table) -> EngineSource:
         """Describe reading what the table holds. Raises as `check`."""
         from penstock.connector.jdbc.source import JdbcSource  # Spark, only where it is used
 
-        settings = read_scan_settings(table)
-        return JdbcSource(table=read_jdbc_table(table, self.project), settings=settings)
+        return JdbcSource(
+            table=read_jdbc_table(table, self.project),
+            settings=read_scan_settings(table),
+            lookups=read_lookup_settings(table),
+        )
 
     def sink(self, table: Table) -> Sink:
         """Describe writing into the table. Raises as `check`."""

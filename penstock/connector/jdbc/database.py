@@ -1,6 +1,7 @@
 """The connection to a database: opened for one transaction, its failures explained. The only user of the drivers.
 
-Every transaction has a connection of its own: a micro-batch takes longer than opening one, and nothing is held between.
+Every transaction that writes has a connection of its own: a micro-batch takes longer than opening one, and nothing is
+held between. A task that looks rows up reads several times over one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from penstock.catalog.references import reveal
 from penstock.connector.jdbc.address import Address, Backend
 from penstock.connector.jdbc.settings import JdbcTable
 
-__all__ = ["Database", "RefusedRowsError"]
+__all__ = ["Database", "Reads", "RefusedRowsError"]
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -50,6 +51,45 @@ class RefusedRowsError(SinkError):
     """The database refused rows, and would again: a constraint, a value that a column cannot hold."""
 
     permanent = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Reads:
+    """Reads over one connection, opened with the first of them: each sees the database as it is then.
+
+    One whose connection was lost is tried `retries` times more, over another one.
+    """
+
+    engine: Engine
+    retries: int
+    explained: Callable[[Exception], tuple[PenstockError, bool]]
+    _connection: Connection | None = None
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in a transaction that only reads. Raises ConfigError, QueryFailedError as `Database.reading`."""
+        attempt = 0
+        while True:
+            try:
+                if self._connection is None:
+                    self._connection = self.engine.connect()
+                found = work(self._connection)
+                self._connection.rollback()  # ends the transaction, and what it sees
+            except (SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error) as error:
+                self.close()
+                failure, passes = self.explained(error)
+                attempt += 1
+                if not passes or attempt > self.retries:
+                    raise failure from error
+                log.warning("%s; attempt %d follows", failure.message, attempt + 1)
+                Event().wait(RETRY_S * attempt)
+            else:
+                return found
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +149,22 @@ class Database:
             with engine.connect() as connection:
                 yield connection
         except (SQLAlchemyError, engine.dialect.loaded_dbapi.Error) as error:
-            failure, _ = self._explained(error)
-            if isinstance(failure, InputError):
-                raise failure from error
-            cause = error.orig if isinstance(error, DBAPIError) else error
-            raise QueryFailedError(
-                f"{self.shown} cannot be read: {' '.join(str(cause).split())}",
-                hint="is the database there, and its address right?",
-            ) from error
+            raise self._read_failure(error)[0] from error
+
+    def reads(self) -> Reads:
+        """Prepare to read several times. Raises ConfigError."""
+        self._check_file()
+        return Reads(engine=self._engine(), retries=self.retries, explained=self._read_failure)
+
+    def _read_failure(self, error: Exception) -> tuple[PenstockError, bool]:
+        """Give the product's error for a read that failed, and whether another attempt may do."""
+        failure, passes = self._explained(error)
+        if isinstance(failure, InputError):
+            return failure, passes
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        message = f"{self.shown} cannot be read: {' '.join(str(cause).split())}"
+        hint = "is the database there, and its address right?"
+        return QueryFailedError(message, hint=hint), passes
 
     def _check_file(self) -> None:
         if self.address.backend is Backend.SQLITE and not Path(self.address.database).exists():

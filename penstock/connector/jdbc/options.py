@@ -11,6 +11,7 @@ from penstock.catalog.options import (
     LONG,
     STRING,
     Option,
+    enum_type,
     optional,
 )
 
@@ -19,6 +20,12 @@ __all__ = [
     "CONNECT_TIMEOUT",
     "DRIVER",
     "FETCH_SIZE",
+    "LOOKUP_AFTER_ACCESS",
+    "LOOKUP_AFTER_WRITE",
+    "LOOKUP_CACHE",
+    "LOOKUP_MAX_ROWS",
+    "LOOKUP_MISSING",
+    "LOOKUP_RETRIES",
     "MAX_RETRIES",
     "MAX_ROWS",
     "OPTIONS",
@@ -103,6 +110,39 @@ FETCH_SIZE = Option(
     default=0,
     doc="rows of an Arrow batch; 0 leaves it to the connector",
 )
+LOOKUP_CACHE = Option(
+    key="lookup.cache",
+    type=enum_type("NONE", "PARTIAL"),
+    default="NONE",
+    doc="what is remembered of the rows that a lookup join asked for: PARTIAL keeps them from batch to batch",
+)
+LOOKUP_MAX_ROWS: Option[int | None] = optional(
+    LONG,
+    "lookup.partial-cache.max-rows",
+    "rows remembered in each worker process of Spark's; what was not used for longest goes first",
+)
+LOOKUP_AFTER_WRITE: Option[int | None] = optional(
+    DURATION,
+    "lookup.partial-cache.expire-after-write",
+    "how long rows are used without asking again",
+)
+LOOKUP_AFTER_ACCESS: Option[int | None] = optional(
+    DURATION,
+    "lookup.partial-cache.expire-after-access",
+    "how long rows are kept that nothing looks up",
+)
+LOOKUP_MISSING = Option(
+    key="lookup.partial-cache.cache-missing-key",
+    type=BOOLEAN,
+    default=True,
+    doc="whether it is remembered, too, that a key has no rows",
+)
+LOOKUP_RETRIES = Option(
+    key="lookup.max-retries",
+    type=INT,
+    default=3,
+    doc="how often rows are asked for again after the connection was lost, or a deadlock",
+)
 _READING: tuple[Option[Any], ...] = (
     PARTITION_COLUMN,
     PARTITION_NUM,
@@ -114,12 +154,12 @@ _READING: tuple[Option[Any], ...] = (
         "scan.auto-commit",
         "accepted for Flink's sake: a partition is read in one transaction",
     ),
-    optional(STRING, "lookup.cache", "of lookups"),
-    optional(LONG, "lookup.partial-cache.max-rows", "of lookups"),
-    optional(DURATION, "lookup.partial-cache.expire-after-write", "of lookups"),
-    optional(DURATION, "lookup.partial-cache.expire-after-access", "of lookups"),
-    optional(BOOLEAN, "lookup.partial-cache.cache-missing-key", "of lookups"),
-    optional(INT, "lookup.max-retries", "of lookups"),
+    LOOKUP_CACHE,
+    LOOKUP_MAX_ROWS,
+    LOOKUP_AFTER_WRITE,
+    LOOKUP_AFTER_ACCESS,
+    LOOKUP_MISSING,
+    LOOKUP_RETRIES,
 )
 OPTIONS: tuple[Option[Any], ...] = (
     Option(key="connector", type=STRING, default="", doc="'jdbc'", required=True),

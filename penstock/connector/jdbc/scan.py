@@ -21,7 +21,7 @@ from penstock.connector.arrow import arrow_type
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.jdbc.scan_settings import Partition
 
-__all__ = ["read_batches", "select_text"]
+__all__ = ["read_batches", "select_item", "select_text"]
 
 PIECE_BYTES = 4 << 20
 """How much CSV is read together."""
@@ -56,7 +56,7 @@ def select_text(
 ) -> str:
     """Give the SELECT of a partition (None: of all rows), each column as `read_batches` wants it."""
     quoted = dialect.identifier_preparer
-    items = ", ".join(_item(column, quoted.quote(column.name), backend) for column in columns)
+    items = ", ".join(select_item(column, quoted.quote(column.name), backend) for column in columns)
     place = f"{quoted.quote(database_schema)}." if database_schema else ""
     text = f"SELECT {items} FROM {place}{quoted.quote(name)}"  # noqa: S608  names are quoted
     if partition is None:
@@ -73,14 +73,18 @@ def read_batches(
     backend: Backend,
     rows_at_once: int,
     shown: str,
+    values: Sequence[object] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Run what `select_text` gave, and give its rows. Raises BadRecordError for a value that is not of its type."""
+    """Run what `select_text` gave, and give its rows. Raises BadRecordError for a value that is not of its type.
+
+    `values` are bound to its places, where it has some.
+    """
     try:
         match backend:
             case Backend.POSTGRESQL:
-                yield from _copied(connection, text, columns, rows_at_once)
+                yield from _copied(connection, text, columns, rows_at_once, values)
             case Backend.SQLITE:
-                yield from _fetched(connection, text, columns, rows_at_once)
+                yield from _fetched(connection, text, columns, rows_at_once, values)
             case _:
                 assert_never(backend)
     except (pa.ArrowException, ValueError, TypeError) as error:
@@ -90,7 +94,8 @@ def read_batches(
         ) from error
 
 
-def _item(column: PhysicalColumn, name: str, backend: Backend) -> str:
+def select_item(column: PhysicalColumn, name: str, backend: Backend) -> str:
+    """Give the expression that reads a column, whose quoted name is `name`, as its declared type."""
     kind = column.type
     match backend:
         case Backend.POSTGRESQL:
@@ -106,7 +111,11 @@ def _item(column: PhysicalColumn, name: str, backend: Backend) -> str:
 
 
 def _copied(
-    connection: Connection, text: str, columns: Sequence[PhysicalColumn], rows_at_once: int
+    connection: Connection,
+    text: str,
+    columns: Sequence[PhysicalColumn],
+    rows_at_once: int,
+    values: Sequence[object],
 ) -> Iterator[pa.RecordBatch]:
     # what is read is one state of the table, and times are of UTC, whatever the server's settings are
     connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -119,7 +128,9 @@ def _copied(
         name: pa.string() if isinstance(column.type, _BYTES) else arrow_type(column.type)
         for name, column in zip(names, columns, strict=True)
     }
-    with driver.cursor() as cursor, cursor.copy(f"COPY ({text}) TO STDOUT (FORMAT csv)") as copy:
+    # COPY has no places for values: the driver puts them into the text, quoted. Only then it takes %% for %
+    statement = f"COPY ({text if values else text.replace('%%', '%')}) TO STDOUT (FORMAT csv)"
+    with driver.cursor() as cursor, cursor.copy(statement, values) as copy:
         for piece in _pieces(copy):
             table = csv.read_csv(
                 pa.BufferReader(piece),
@@ -159,15 +170,19 @@ def _pieces(rows: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _fetched(
-    connection: Connection, text: str, columns: Sequence[PhysicalColumn], rows_at_once: int
+    connection: Connection,
+    text: str,
+    columns: Sequence[PhysicalColumn],
+    rows_at_once: int,
+    values: Sequence[object],
 ) -> Iterator[pa.RecordBatch]:
     driver = connection.connection.driver_connection
     assert driver is not None, "a transaction has a connection"
-    rows = iter(driver.execute(text))
+    rows = iter(driver.execute(text, values))
     while held := list(islice(rows, rows_at_once)):
-        values = zip(*held, strict=True)
+        columnwise = zip(*held, strict=True)
         yield _named(
-            [_from_sqlite(list(v), c) for v, c in zip(values, columns, strict=True)], columns
+            [_from_sqlite(list(v), c) for v, c in zip(columnwise, columns, strict=True)], columns
         )
 
 

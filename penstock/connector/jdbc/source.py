@@ -1,19 +1,27 @@
-"""A table of a database as a source: read once, by as many tasks as it has partitions, the wanted columns alone."""
+"""A table of a database as a source: the wanted columns alone, of all its rows, read once by as many tasks as it has
+partitions; or of the rows of keys.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pyarrow as pa
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.schema import PhysicalColumn
+from penstock.catalog.types import LogicalType
 from penstock.connector.jdbc.database import Database
+from penstock.connector.jdbc.lookup import JdbcLookup
+from penstock.connector.jdbc.lookup_keys import compared_type
+from penstock.connector.jdbc.lookup_settings import LookupSettings
 from penstock.connector.jdbc.scan import read_batches, select_text
 from penstock.connector.jdbc.scan_settings import ScanSettings
 from penstock.connector.jdbc.settings import JdbcTable
+from penstock.connector.lookup import LookupKey
 from penstock.connector.read_once import ReadOnce
 from penstock.connector.spark.failure import readable_by_spark
 
@@ -29,11 +37,33 @@ class JdbcSource(ReadOnce):
 
     table: JdbcTable
     settings: ScanSettings
+    lookups: LookupSettings
     columns: tuple[str, ...] | None = None
 
     def reading(self, columns: Sequence[str]) -> JdbcSource:
         """Ask the database for these columns alone (`Projecting`)."""
         return replace(self, columns=tuple(columns))
+
+    def key_type(self, column: str, given: LogicalType) -> LogicalType | None:
+        """Give the type in which a column is compared (`KeyedSource`)."""
+        declared = next(c.type for c in self.table.schema.physical if c.name == column)
+        return compared_type(declared, given, self.table.address.backend)
+
+    def lookup(self, keys: Sequence[LookupKey], columns: Sequence[str]) -> JdbcLookup:
+        """Describe asking for rows by keys (`KeyedSource`)."""
+        return JdbcLookup(
+            name=uuid4().hex,
+            table=self.table,
+            settings=self.lookups,
+            keys=tuple(keys),
+            columns=_wanted(self.table, columns),
+            rows_at_once=self.settings.rows_at_once,
+        )
+
+    @property
+    def lookup_cache(self) -> str:
+        """What is remembered of the answers (`KeyedSource`)."""
+        return self.lookups.shown
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         """Give the columns; the database is asked when the frame is run. Raises UnsupportedError for a stream."""
@@ -45,20 +75,14 @@ class JdbcSource(ReadOnce):
         from penstock.connector.spark.types import spark_schema
 
         tasks = max(1, len(self.settings.partitions))
-        schema = spark_schema(_nullable(column) for column in self._wanted)
+        wanted = _wanted(self.table, self.columns)
+        schema = spark_schema(_nullable(column) for column in wanted)
         return spark.range(0, tasks, 1, tasks).mapInArrow(self._reader(), schema)
-
-    @property
-    def _wanted(self) -> tuple[PhysicalColumn, ...]:
-        physical = self.table.schema.physical
-        if self.columns is None:
-            return physical
-        # rows are counted by a column, too
-        return tuple(c for c in physical if c.name in self.columns) or physical[:1]
 
     def _reader(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Give what a task does with the numbers of its partitions. It travels to the task as a value."""
-        table, settings, columns = self.table, self.settings, self._wanted
+        table, settings = self.table, self.settings
+        columns = _wanted(table, self.columns)
 
         def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             with readable_by_spark():
@@ -67,6 +91,14 @@ class JdbcSource(ReadOnce):
                         yield from _partition(table, settings, columns, number)
 
         return read
+
+
+def _wanted(table: JdbcTable, names: Sequence[str] | None) -> tuple[PhysicalColumn, ...]:
+    physical = table.schema.physical
+    if names is None:
+        return physical
+    # rows are counted by a column, too
+    return tuple(c for c in physical if c.name in names) or physical[:1]
 
 
 def _partition(

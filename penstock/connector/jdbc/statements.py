@@ -121,7 +121,9 @@ def copy_in(into: TableClause, columns: Sequence[str], dialect: Dialect) -> str:
     """Give PostgreSQL's statement that takes rows as CSV."""
     quoted = dialect.identifier_preparer
     names = ", ".join(quoted.quote(name) for name in columns)
-    return f"COPY {quoted.format_table(into)} ({names}) FROM STDIN (FORMAT csv)"
+    # SQLAlchemy doubles %, for statements with places for values
+    target = f"{quoted.format_table(into)} ({names})".replace("%%", "%")
+    return f"COPY {target} FROM STDIN (FORMAT csv)"
 
 
 def insert_values(into: TableClause, columns: Sequence[str], dialect: Dialect) -> str:

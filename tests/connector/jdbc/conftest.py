@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,18 @@ class TestDatabase:
     __test__ = False
     options: dict[str, str]
     execute: Callable[[str], list[tuple[Any, ...]]]
+
+
+def rows_read(database: TestDatabase, table: str) -> tuple[int, int]:
+    """Rows of a PostgreSQL table that were read one after the other, and by an index, since it was made."""
+    deadline = time.monotonic() + 10
+    # a session counts what it read before it is gone
+    while database.execute("SELECT 1 FROM pg_stat_activity WHERE application_name = 'penstock'"):
+        assert time.monotonic() < deadline, "a connection was left open"
+    ((in_order, by_index),) = database.execute(
+        f"SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '{table}'::regclass"
+    )
+    return in_order, by_index
 
 
 @pytest.fixture

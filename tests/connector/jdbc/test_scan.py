@@ -137,6 +137,16 @@ def test_partitions_together_have_each_row_within_the_bounds_once(database: Test
     assert max(batch.num_rows for part in parts for batch in part) == 2
 
 
+def test_names_of_columns_may_hold_anything(database: TestDatabase) -> None:
+    """A percent sign is no place for a value."""
+    database.execute('CREATE TABLE orders ("100% ""a""" bigint)')
+    database.execute("INSERT INTO orders VALUES (7)")
+
+    (batch,) = scan(declared(database, "orders", {'100% "a"': "BIGINT"}))
+
+    assert batch.column(0).to_pylist() == [7]
+
+
 def test_a_value_of_another_type_is_a_bad_record(sqlite_database: TestDatabase) -> None:
     """SQLite keeps a text in a column of numbers; it is not read as 0."""
     sqlite_database.execute("CREATE TABLE orders (id INTEGER, name TEXT)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Dialect
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import psycopg
 
 from penstock.connector.jdbc import statements as sql
 from penstock.connector.jdbc.address import Backend
@@ -61,6 +62,9 @@ def test_rows_are_sent_by_quoted_names() -> None:
     assert (
         sql.copy_in(TARGET, columns, postgresql.dialect())
         == 'COPY sales."Order\'s" (id, "na""me") FROM STDIN (FORMAT csv)'
+    )
+    assert sql.copy_in(TARGET, ["100%"], psycopg.dialect()).endswith(
+        '("100%") FROM STDIN (FORMAT csv)'
     )
     assert (
         sql.insert_values(BATCH, columns, sqlite.dialect())

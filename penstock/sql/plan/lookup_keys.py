@@ -1,0 +1,172 @@
+"""Lookup joins by key: by which conditions a table can be asked for rows, and the join as a function of these keys.
+
+`s JOIN t ON s.a = t.id AND t.n > s.b` becomes `s CROSS JOIN LATERAL inline(filter(rows(s.a), r -> r.n > s.b)) AS t`:
+Spark evaluates the function in the tasks that read the stream. What no key is found for is read whole, as tables that
+know no keys are. Done on syntax trees, before any JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from penstock.connector.lookup import KeyedSource, LookupKey
+from penstock.sql.dialect import to_text
+from penstock.sql.dialect.functions import FUNCTIONS
+from penstock.sql.expressions import known_type
+from penstock.sql.plan.changelog import LEAF
+from penstock.sql.plan.lookup_joins import is_lookup
+
+if TYPE_CHECKING:
+    from penstock.connector.contract import EngineSource, SplitSource
+    from penstock.sql.plan.analysed_query import AnalysedLeaf
+
+__all__ = ["AskedByKey", "LookupWay", "ReadWhole", "lookups_in", "way_of", "write_lookup"]
+
+ROW = "penstock_row"
+"""A row of the table in the conditions that are no keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedByKey:
+    """The table gives the rows of keys: `values` are what `keys` are compared with, `rest` the other conditions."""
+
+    source: KeyedSource
+    keys: tuple[LookupKey, ...]
+    values: tuple[exp.Expr, ...]
+    rest: tuple[exp.Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadWhole:
+    """Each batch reads the whole table. `reason` is empty for a table that cannot be asked by keys at all."""
+
+    reason: str = ""
+
+
+LookupWay = AskedByKey | ReadWhole
+
+
+def lookups_in(query: exp.Expr) -> list[tuple[int, exp.Join]]:
+    """Find the lookup joins of an analysed query, each with the index of the leaf that it looks into."""
+    return [(join.this.meta[LEAF], join) for join in query.find_all(exp.Join) if is_lookup(join)]
+
+
+def way_of(join: exp.Join, leaf: AnalysedLeaf, source: SplitSource | EngineSource) -> LookupWay:
+    """Decide how a lookup join gets its rows from the table of `leaf`."""
+    if not isinstance(source, KeyedSource):
+        return ReadWhole()
+    on, alias = join.args.get("on"), join.this.alias_or_name
+    if on is None:
+        return ReadWhole(reason="the columns are compared with USING, and not with ON")
+    if leaf.computed:
+        return ReadWhole(reason=f"{next(iter(leaf.computed))} is a computed column")
+    if join.this.args["alias"].columns:
+        return ReadWhole(reason=f"{alias} has names of its own for the columns")
+    for column in on.find_all(exp.Column):
+        if not _relation(column) and column.name in leaf.table.schema.names:
+            return ReadWhole(reason=f"{column.name} stands without its table in ON")
+    return _by_keys(list(_tests(on)), alias, leaf.columns, source)
+
+
+def write_lookup(join: exp.Join, way: AskedByKey, function: str) -> None:
+    """Write a lookup join as calls of `function`, which gives the rows of keys; in place."""
+    alias = join.this.alias_or_name
+    rows: exp.Expr = exp.Anonymous(
+        this=function, expressions=[value.copy() for value in way.values]
+    )
+    if way.rest:
+        test = exp.and_(*(condition.copy() for condition in way.rest), copy=False)
+        for column in test.find_all(exp.Column):
+            if _relation(column) == alias:
+                column.set("table", exp.to_identifier(ROW, quoted=True))
+        variable = exp.to_identifier(ROW, quoted=True)
+        rows = exp.ArrayFilter(this=rows, expression=exp.Lambda(this=test, expressions=[variable]))
+    name = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+    _drop_hint(join, alias)
+    join.set("this", exp.Lateral(this=rows, outer=join.side.upper() == "LEFT", alias=name))
+    join.set("on", None)
+    join.set("side", None)
+    join.set("kind", "CROSS")
+
+
+def _by_keys(
+    tests: Sequence[exp.Expr], alias: str, columns: Sequence[str], source: KeyedSource
+) -> LookupWay:
+    found: dict[str, tuple[LookupKey, exp.Expr]] = {}
+    rest: list[exp.Expr] = []
+    reasons: list[str] = []
+    for test in tests:
+        match _compared(test, alias, columns):
+            case (str(column), value) if column not in found:
+                given = known_type(value)
+                kind = None if given is None else source.key_type(column, given)
+                if kind is not None:
+                    found[column] = (LookupKey(column=column, type=kind), value)
+                    continue
+                what = "a value of unknown type" if given is None else f"a {given}"
+                reasons.append(f"the database is not asked for {column} by {what}")
+        rest.append(test)
+    if not found:
+        return ReadWhole(reason=reasons[0] if reasons else "no column is compared by itself")
+    if (inner := _not_in_a_filter(rest)) is not None:
+        return ReadWhole(reason=f"ON has {inner}")
+    return AskedByKey(
+        source=source,
+        keys=tuple(key for key, _ in found.values()),
+        values=tuple(value for _, value in found.values()),
+        rest=tuple(rest),
+    )
+
+
+def _tests(on: exp.Expr) -> Iterator[exp.Expr]:
+    whole = on.unnest()
+    yield from whole.flatten() if isinstance(whole, exp.And) else [whole]
+
+
+def _compared(test: exp.Expr, alias: str, columns: Sequence[str]) -> tuple[str, exp.Expr] | None:
+    """Give the column of the table that a test compares for equality, and the other side's value."""
+    equal = test.unnest()
+    if not isinstance(equal, exp.EQ):
+        return None
+    for side, other in ((equal.this, equal.expression), (equal.expression, equal.this)):
+        own = isinstance(side, exp.Column) and _relation(side) == alias and side.name in columns
+        if own and other.find(exp.Query) is None:
+            theirs = other.find_all(exp.Column)
+            if all(_relation(column) != alias for column in theirs):
+                return side.name, other
+    return None
+
+
+def _relation(column: exp.Column) -> str:
+    """Give what stands in front of the first dot."""
+    return column.parts[0].name if len(column.parts) > 1 else ""
+
+
+def _not_in_a_filter(tests: Sequence[exp.Expr]) -> str | None:
+    """Name what Spark does not evaluate in the filter of an array: queries, and functions of the user's in Python."""
+    for test in tests:
+        if test.find(exp.Query) is not None:
+            return "a query"
+        for call in test.find_all(exp.Anonymous):
+            if call.name.upper() not in FUNCTIONS:
+                return f"the function {to_text(call)}"
+    return None
+
+
+def _drop_hint(join: exp.Join, alias: str) -> None:
+    """Take away BROADCAST(t) of a table that is not there any more."""
+    hint = join.parent.args.get("hint") if join.parent is not None else None
+    if hint is None:
+        return
+    kept = [
+        call
+        for call in hint.expressions
+        if [argument.name for argument in call.expressions] != [alias]
+    ]
+    hint.set("expressions", kept)
+    if not kept:
+        hint.pop()

@@ -1,0 +1,208 @@
+"""Rows of keys, out of SQLite and a real PostgreSQL: those of the whole table, and no others are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.catalog.errors import ConfigError, QueryFailedError
+from penstock.connector.arrow import arrow_type
+from penstock.connector.jdbc.connector import JdbcConnector
+from penstock.connector.jdbc.lookup import JdbcLookup
+from penstock.connector.jdbc.source import JdbcSource
+from penstock.connector.lookup import LookupKey
+from penstock.connector.lookup_cache import LookupCache
+from tests.connector.jdbc.conftest import TestDatabase, rows_read
+from tests.connector.jdbc.tables import jdbc_table
+
+TYPES = {"id": "BIGINT", "region": "STRING", "name": "STRING"}
+CUSTOMERS = "CREATE TABLE customers (id INTEGER, region VARCHAR(10), name TEXT)"
+
+
+def lookup_in(
+    database: TestDatabase,
+    keys: Sequence[str],
+    *,
+    types: Mapping[str, str] = TYPES,
+    columns: Sequence[str] = ("name",),
+    **options: str,
+) -> JdbcLookup:
+    """A lookup in the table `customers` by columns that are compared in their declared types."""
+    given = {**database.options, "table-name": "customers", **options}
+    table = jdbc_table(given, types=types)
+    connector = JdbcConnector(project=Path("/project"))
+    connector.check(table)
+    source = connector.source(table)
+    assert isinstance(source, JdbcSource)
+    declared = {column.name: column.type for column in table.schema.physical}
+    compared = []
+    for name in keys:
+        kind = source.key_type(name, declared[name])
+        assert kind is not None, "it can be compared"
+        compared.append(LookupKey(column=name, type=kind))
+    return source.lookup(compared, columns)
+
+
+def found(
+    lookup: JdbcLookup,
+    *parts: Sequence[object],
+    cache: LookupCache | None = None,
+    now_ms: int = 0,
+) -> list[list[dict[str, Any]]]:
+    """The rows of each key of one batch."""
+    types = [arrow_type(key.type) for key in lookup.keys]
+    arrays = tuple(pa.array(part, kind) for part, kind in zip(parts, types, strict=True))
+    batches: Iterator[tuple[pa.Array, ...]] = iter([arrays])
+    held = lookup.new_cache() if cache is None else cache
+    (rows,) = lookup.rows_by(batches, held, lambda: now_ms)
+    assert isinstance(rows, pa.ListArray)
+    given: list[list[dict[str, Any]]] = rows.to_pylist()
+    return given
+
+
+def test_a_key_has_all_its_rows_and_null_has_none(database: TestDatabase) -> None:
+    """Also where NULL stands in the table."""
+    database.execute(CUSTOMERS)
+    database.execute(
+        "INSERT INTO customers VALUES (1, 'eu', 'Ann'), (1, 'us', 'Bob'), (2, 'eu', ''), (NULL, 'eu', 'Cid')"
+    )
+
+    assert found(lookup_in(database, ["id"]), [2, 1, None, 9_000_000_000, 1]) == [
+        [{"name": ""}],
+        [{"name": "Ann"}, {"name": "Bob"}],
+        [],
+        [],
+        [{"name": "Ann"}, {"name": "Bob"}],
+    ]
+
+
+def test_a_key_of_several_parts_has_the_rows_that_agree_in_all(database: TestDatabase) -> None:
+    """A text is itself, whatever it holds."""
+    database.execute(CUSTOMERS)
+    database.execute(
+        "INSERT INTO customers VALUES (1, 'e%s''\"', 'Ann'), (1, 'us', 'Bob'), (2, 'us', NULL)"
+    )
+    lookup = lookup_in(database, ["id", "region"], columns=["name", "id"])
+
+    assert found(lookup, [1, 2, 1, 2], ["e%s'\"", "us", "US", "a\0"]) == [
+        [{"id": 1, "name": "Ann"}],
+        [{"id": 2, "name": None}],
+        [],
+        [],
+    ]
+
+
+def test_every_type_of_postgresql_that_can_be_a_key_finds_its_rows(
+    postgresql_database: TestDatabase,
+) -> None:
+    """In the type of the database, or in what it is read as: a UUID, or a number that is a text there."""
+    types = {
+        "flag": "BOOLEAN",
+        "day": "DATE",
+        "ts": "TIMESTAMP(6)",
+        "tz": "TIMESTAMP_LTZ(6)",
+        "price": "DECIMAL(10, 2)",
+        "code": "STRING",
+        "fixed": "STRING",
+        "number": "INT",
+    }
+    postgresql_database.execute(
+        "CREATE TABLE customers (flag boolean, day date, ts timestamp, tz timestamptz, price numeric, code uuid, "
+        "fixed char(5), number text)"
+    )
+    code = "0d2f1c6e-4a51-4b0e-9d0e-0c3f9a7b6a11"
+    postgresql_database.execute(
+        "INSERT INTO customers VALUES (true, '2024-02-29', '2024-01-01 00:00:00.000001', "
+        f"'2024-01-01 01:00:00+01', 1.499, '{code}', 'ab', '7')"
+    )
+    keys: dict[str, tuple[object, object]] = {
+        "flag": (True, False),
+        "day": (date(2024, 2, 29), date(2024, 2, 28)),
+        "ts": (datetime(2024, 1, 1, 0, 0, 0, 1), datetime(2024, 1, 1)),
+        "tz": (datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 1, tzinfo=UTC)),
+        "price": (Decimal("1.50"), Decimal("1.49")),
+        "code": (code, "no uuid"),
+        "fixed": ("ab", "ab   "),
+        "number": (7, 8),
+    }
+
+    for name, (there, not_there) in keys.items():
+        rows = found(
+            lookup_in(postgresql_database, [name], types=types, columns=["number"]),
+            [there, not_there],
+        )
+        assert rows == [[{"number": 7}], []], name
+
+
+def test_only_the_rows_of_keys_are_read_and_the_index_is_used(
+    postgresql_database: TestDatabase,
+) -> None:
+    """As the server counts it."""
+    postgresql_database.execute(
+        "CREATE TABLE customers (id integer PRIMARY KEY, region text, name text)"
+    )
+    postgresql_database.execute(
+        "INSERT INTO customers SELECT n, 'eu', 'name ' || n FROM generate_series(1, 20000) AS n"
+    )
+
+    rows = found(lookup_in(postgresql_database, ["id"]), [5, 19_999, 5, 30_000])
+
+    assert rows == [[{"name": "name 5"}], [{"name": "name 19999"}], [{"name": "name 5"}], []]
+    assert rows_read(postgresql_database, "customers") == (0, 2)
+
+
+def test_a_row_that_was_updated_is_seen_when_the_cache_expires(database: TestDatabase) -> None:
+    """Not before; a key that was missing is asked for again then, too."""
+    database.execute(CUSTOMERS)
+    database.execute("INSERT INTO customers VALUES (1, 'eu', 'Ann')")
+    lookup = lookup_in(
+        database,
+        ["id"],
+        **{"lookup.cache": "PARTIAL", "lookup.partial-cache.expire-after-write": "1 min"},
+    )
+    cache = lookup.new_cache()
+    first = found(lookup, [1, 2], cache=cache)
+    database.execute("UPDATE customers SET name = 'Eve'")
+    database.execute("INSERT INTO customers VALUES (2, 'eu', 'Bob')")
+
+    assert first == [[{"name": "Ann"}], []]
+    assert found(lookup, [1, 2], cache=cache, now_ms=59_999) == first
+    assert found(lookup, [1, 2], cache=cache, now_ms=60_000) == [
+        [{"name": "Eve"}],
+        [{"name": "Bob"}],
+    ]
+
+
+def test_a_lookup_whose_connection_was_lost_asks_again(
+    postgresql_database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As often as `lookup.max-retries` says, over another connection."""
+    monkeypatch.setattr("penstock.connector.jdbc.database.RETRY_S", 0.0)
+    postgresql_database.execute(CUSTOMERS)
+    postgresql_database.execute("INSERT INTO customers VALUES (1, 'eu', 'Ann'), (2, 'eu', 'Bob')")
+    cut_off = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'penstock'"
+
+    def batches() -> Iterator[tuple[pa.Array, ...]]:
+        yield (pa.array([1]),)
+        assert postgresql_database.execute(cut_off) == [(True,)]
+        yield (pa.array([2]),)
+
+    def names(lookup: JdbcLookup) -> list[str]:
+        given = lookup.rows_by(batches(), lookup.new_cache(), lambda: 0)
+        return [row["name"] for rows in given for (row,) in rows.to_pylist()]
+
+    assert names(lookup_in(postgresql_database, ["id"])) == ["Ann", "Bob"]
+    with pytest.raises(QueryFailedError, match="customers"):
+        names(lookup_in(postgresql_database, ["id"], **{"lookup.max-retries": "0"}))
+
+
+def test_a_table_that_is_gone_is_told_as_the_scan_does(database: TestDatabase) -> None:
+    """With the table's name; no attempt is repeated."""
+    with pytest.raises(ConfigError, match="customers"):
+        found(lookup_in(database, ["id"]), [1])
