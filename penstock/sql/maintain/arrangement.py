@@ -6,7 +6,7 @@ folder again and reads only those before, so that at every point of a crash the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -16,12 +16,15 @@ from pyspark.sql import types as s
 from penstock.connector.spark.target_rows import spark_name
 from penstock.sql.maintain.state_folders import Folders, StateFolders
 
-__all__ = ["COUNT", "SMALL_ROWS", "TIME", "Arrangement", "Layout", "columns_of"]
+__all__ = ["COUNT", "SMALL_ROWS", "TIME", "Arrangement", "Keep", "Layout", "columns_of"]
 
 COUNT = "__n"
 """BIGINT column: how many rows there are alike, or with a key; as it is written how many came (went: negative)."""
 TIME = "__time"
 """BIGINT column: when that was written, in ms since the epoch (the batch's time)."""
+
+Keep = Callable[[DataFrame], DataFrame]
+"""Leaves rows out of those of an arrangement; it gets all columns, added up, and gives them."""
 
 SMALL_ROWS = 100_000
 """Rows up to which one file, or one task, does."""
@@ -109,28 +112,28 @@ class Arrangement:
         self._folders.begin(path)
         self._folders.finish(path, empty=True)
 
-    def tidy(self, batch_id: int, now_ms: int) -> None:
+    def tidy(self, batch_id: int, now_ms: int, keep: Keep | None = None) -> None:
         """Before a batch: put the folders before it together where they are many; remove those that were before.
 
-        What is older than the time to live at `now_ms` goes with it.
+        What is older than the time to live at `now_ms` goes with it, and what `keep` leaves out.
         """
         there = self._folders.before(batch_id)
         if there.base is not None and there.base < batch_id - 1:
             self._folders.clean(there.base)
         if there.to_consolidate:
-            self._consolidate(batch_id - 1, there, now_ms)
+            self._consolidate(batch_id - 1, there, now_ms, keep)
 
-    def _consolidate(self, last: int, there: Folders, now_ms: int) -> None:
+    def _consolidate(self, last: int, there: Folders, now_ms: int, keep: Keep | None) -> None:
         path = self._folders.base(last)
         self._folders.begin(path)
         rows = self._frame(there.paths)
         if rows is not None:
             small = there.base_bytes + there.batch_bytes < SMALL_BYTES
-            summed = self._summed(rows, now_ms)
+            summed = self._summed(rows, now_ms, keep)
             self._save(summed.coalesce(1) if small else summed, path)
         self._folders.finish(path, empty=rows is None)
 
-    def _summed(self, rows: DataFrame, now_ms: int) -> DataFrame:
+    def _summed(self, rows: DataFrame, now_ms: int, keep: Keep | None) -> DataFrame:
         """Add up; each row with the time that decides on its expiry, so that rows that are gone need not be kept."""
         layout = self.layout
         clustered = rows.repartition(*columns_of(layout.key)) if layout.key else rows
@@ -141,8 +144,10 @@ class Arrangement:
         if self.time_to_live_ms:
             summed = summed.withColumn(TIME, layout.last_change())
             summed = summed.where(F.col(TIME) > now_ms - self.time_to_live_ms)
-        # rows of a key side by side: whoever looks for few keys can pass over most pages
         there = summed.where(F.col(COUNT) != 0)
+        if keep is not None:
+            there = keep(there)
+        # rows of a key side by side: whoever looks for few keys can pass over most pages
         return there.sortWithinPartitions(*columns_of(layout.key)) if layout.key else there
 
     def _frame(self, paths: Sequence[str]) -> DataFrame | None:

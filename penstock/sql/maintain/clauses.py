@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.sql.maintain.relation import Relation, unique_name
+from penstock.sql.maintain.versions import Versions
 from penstock.sql.plan import row_kinds
 from penstock.sql.plan.flow import Flow
 from penstock.sql.plan.varying import varying_in
@@ -31,12 +32,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A relation in FROM: its name there, and those of its columns; `node` is where it stands."""
+    """A relation in FROM: its name there, and those of its columns; `node` is where it stands.
+
+    `versions` is what it is of FOR SYSTEM_TIME AS OF a rowtime; the column names in it are those of `rows`.
+    """
 
     node: exp.Expr
     alias: str
     shown: tuple[str, ...]
     rows: Relation
+    versions: Versions | None = None
 
 
 def all_of(node: exp.Expr) -> exp.Select:

@@ -7,23 +7,28 @@ from typing import assert_never
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_text
-from penstock.sql.maintain.stages import Input, Maintained, Normalize, Recompute, Stage, Stateless
+from penstock.sql.maintain.stages import (
+    Input,
+    Maintained,
+    Normalize,
+    Recompute,
+    Stage,
+    Stateless,
+    Temporal,
+)
 
-__all__ = ["describe_input", "describe_maintained", "is_settled", "state_of", "text_of"]
+__all__ = ["bound_of", "describe_input", "describe_maintained", "is_settled", "state_of", "text_of"]
 
 
 def describe_maintained(maintained: Maintained, *, state_ttl_ms: int) -> tuple[str, ...]:
     """Give the lines that EXPLAIN and `penstock plan` show. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
-    bound = "none"
-    if state_ttl_ms > 0:
-        bound = f"table.exec.state.ttl, {state_ttl_ms / 1000:g} s after the last change"
     lines = ["updating: maintained in micro-batches, with state in the checkpoint"]
     lines += [
         f"  {feed.name}: Spark streams {', '.join(feed.columns)} ({feed.changes})"
         for feed in maintained.feeds
     ]
     for stage in maintained.stages:
-        lines += [f"  {line}" for line in _stage(stage, bound)]
+        lines += [f"  {line}" for line in _stage(stage, state_ttl_ms)]
     return tuple(lines)
 
 
@@ -61,7 +66,7 @@ def is_settled(maintained: Maintained) -> bool:
     return True
 
 
-def _stage(stage: Stage, bound: str) -> Iterator[str]:
+def _stage(stage: Stage, state_ttl_ms: int) -> Iterator[str]:
     match stage:
         case Stateless(name=name, inputs=inputs):
             yield f"{name}: rows of {' and '.join(inputs)}, each by itself; no state"
@@ -76,9 +81,33 @@ def _stage(stage: Stage, bound: str) -> Iterator[str]:
             none = "none: all rows" if stage.joins else "none: one key for the whole table"
             yield f"  key: {', '.join(mechanism.key) or none}"
             yield f"  keeps: {mechanism.state}"
+        case Temporal(name=name, mechanism=mechanism, rows=rows, versions=versions):
+            yield f"{name}: {mechanism.operator} of {rows} with the versions in {versions} valid at {stage.time}"
+            yield f"  key: {', '.join(mechanism.key)}"
+            yield f"  keeps: {mechanism.state}"
+            yield f"  bound: {bound_of(stage, state_ttl_ms)}"
+            return
         case _:
             assert_never(stage)
-    yield f"  bound: {bound}"
+    yield f"  bound: {_time_to_live(state_ttl_ms)}"
+
+
+def bound_of(stage: Temporal, state_ttl_ms: int) -> str:
+    """Say what bounds the state of a temporal join. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
+    of_keys = "; one version of each key that was ever seen stays"
+    if state_ttl_ms > 0:
+        of_keys = f"; keys: {_time_to_live(state_ttl_ms)}"
+    count = len(stage.waits_for)
+    of_tables = (
+        "watermark of its table" if count == 1 else f"lowest watermark of its {count} tables"
+    )
+    return f"the {of_tables}{of_keys}"
+
+
+def _time_to_live(state_ttl_ms: int) -> str:
+    if state_ttl_ms > 0:
+        return f"table.exec.state.ttl, {state_ttl_ms / 1000:g} s after the last change"
+    return "none"
 
 
 def _shape(stage: Stage) -> str:
@@ -89,6 +118,13 @@ def _shape(stage: Stage) -> str:
             return f"MAINTAINED {name} NORMALIZE {given} KEY ({', '.join(key)})"
         case Recompute(name=name, inputs=inputs, query=query):
             return f"MAINTAINED {name} KEEP {'; '.join(map(describe_input, inputs))} COMPUTE {to_text(query)}"
+        case Temporal(name=name, query=query):
+            rows = f"{stage.rows} BY ({', '.join(stage.row_key)}) AT {stage.time}"
+            versions = (
+                f"{stage.versions} BY ({', '.join(stage.version_key)}) AT {stage.version_time}"
+            )
+            sources = ", ".join(map(str, stage.waits_for))
+            return f"MAINTAINED {name} TEMPORAL {rows}; {versions} WAITS FOR ({sources}) COMPUTE {to_text(query)}"
         case _:
             assert_never(stage)
 

@@ -15,7 +15,7 @@ from penstock.sql.maintain.stages import Input
 from penstock.sql.plan.mechanism import Mechanism, Way
 from penstock.sql.positions import span_of
 
-__all__ = ["Kind", "join", "kind_of", "spans"]
+__all__ = ["Join", "Kind", "join", "keyed", "kind_of", "pair_of", "spans"]
 
 KEY = "__key"
 
@@ -58,7 +58,7 @@ def kind_of(node: exp.Join) -> Kind:
 
 def spans(condition: exp.Expr, left: StagedSource, right: StagedSource) -> bool:
     """Tell whether a condition is an equality between both sides, by which they can be joined."""
-    return _pair(condition, left, right) is not None
+    return pair_of(condition, left, right) is not None
 
 
 def join(
@@ -72,7 +72,7 @@ def join(
 
     Raises UnsupportedError for one without an equality, unless one side is a single row.
     """
-    pairs = [_pair(condition, left, right) for condition in conditions]
+    pairs = [pair_of(condition, left, right) for condition in conditions]
     rest = [c for c, pair in zip(conditions, pairs, strict=True) if pair is None]
     equal = [pair for pair in pairs if pair is not None]
     if not equal and () not in (left.rows.key, right.rows.key):
@@ -81,16 +81,17 @@ def join(
             hint="join ON a.x = b.x, with the other conditions behind AND",
             span=span_of(node),
         )
-    one, one_key = _side(left, [pair[0] for pair in equal], 0)
-    two, two_key = _side(right, [pair[1] for pair in equal], 1)
+    one, one_key = keyed(left, [pair[0] for pair in equal], 0)
+    two, two_key = keyed(right, [pair[1] for pair in equal], 1)
     if one.rows.name == two.rows.name:
         two = _other_name(two)
-    return _Join(kind=kind, left=one, right=two, keys=(one_key, two_key), rest=rest).stage(node)
+    return Join(kind=kind, left=one, right=two, keys=(one_key, two_key), rest=rest).stage(node)
 
 
-def _pair(
+def pair_of(
     condition: exp.Expr, left: StagedSource, right: StagedSource
 ) -> tuple[exp.Expr, exp.Expr] | None:
+    """Give the values that a condition says are equal, that of `left` first; None where it is no such equality."""
     test = condition.unnest()
     if not isinstance(test, exp.EQ) or test.find(exp.Query):
         return None
@@ -105,10 +106,13 @@ def _is_of(value: exp.Expr, source: StagedSource) -> bool:
     return bool(columns) and all(source.knows(c) for c in columns)
 
 
-def _side(
+def keyed(
     source: StagedSource, values: Sequence[exp.Expr], number: int
 ) -> tuple[StagedSource, tuple[str, ...]]:
-    """Make a side one relation with its key values as columns; gives the names of these."""
+    """Make a side one relation with its key values as columns; gives the names of these.
+
+    `number` tells the two sides of a join apart.
+    """
     own = [source.rewritten(value) for value in values]
     extra: list[Item] = [
         (f"{KEY}{number}_{index}", value)
@@ -131,7 +135,7 @@ def _other_name(source: StagedSource) -> StagedSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Join:
+class Join:
     """Two relations, the columns by which they are equal, and the other conditions."""
 
     kind: Kind
@@ -142,18 +146,8 @@ class _Join:
 
     def stage(self, node: exp.Expr) -> StagedSource:
         """Add the stage; gives its rows under the names of both sides."""
-        stages, left, right = self.left.stages, self.left.rows, self.right.rows
-        both = self.kind not in (Kind.SEMI, Kind.ANTI)
-        names = {(left.name, name): name for name in left.columns if not _is_own(name)}
-        for name in right.columns if both else ():
-            if not _is_own(name):
-                names[right.name, name] = unique_name(name, list(names.values()))
-        query = exp.select(
-            *(exp.alias_(column(n, t), new, quoted=True) for (t, n), new in names.items())
-        ).from_(exp.to_table(left.name, quoted=True), copy=False)
-        query.append("joins", self._clause())
-        key = self._key(names)
-        columns = tuple(names.values())
+        left, right = self.left.rows, self.right.rows
+        names = self.names
         mechanism = Mechanism(
             way=Way.JOIN,
             key=self.keys[0],
@@ -161,20 +155,44 @@ class _Join:
             span=span_of(node),
         )
         inserts = self.kind in (Kind.INNER, Kind.SEMI) and left.inserts and right.inserts
-        rows = stages.recompute(
+        rows = self.left.stages.recompute(
             "join",
             [Input(name=left.name, key=self.keys[0]), Input(name=right.name, key=self.keys[1])],
-            query,
-            columns=columns,
-            key=key,
+            self.query(names),
+            columns=tuple(names.values()),
+            key=self.key(names),
             mechanism=mechanism,
             origin=node,
             joins=True,
             inserts=inserts,
         )
-        return StagedSource(stages=stages, rows=rows, scope=self._scope(rows, names))
+        return self.named(rows, names)
 
-    def _clause(self) -> exp.Join:
+    @property
+    def names(self) -> dict[tuple[str, str], str]:
+        """The columns of the result, by relation and column."""
+        left, right = self.left.rows, self.right.rows
+        both = self.kind not in (Kind.SEMI, Kind.ANTI)
+        names = {(left.name, name): name for name in left.columns if not _is_own(name)}
+        for name in right.columns if both else ():
+            if not _is_own(name):
+                names[right.name, name] = unique_name(name, list(names.values()))
+        return names
+
+    def query(self, names: dict[tuple[str, str], str], more: Sequence[exp.Expr] = ()) -> exp.Select:
+        """Write the join over both relations as tables; `more` are conditions over their columns."""
+        query = exp.select(
+            *(exp.alias_(column(n, t), new, quoted=True) for (t, n), new in names.items())
+        ).from_(exp.to_table(self.left.rows.name, quoted=True), copy=False)
+        query.append("joins", self._clause(more))
+        return query
+
+    def named(self, rows: Staged, names: dict[tuple[str, str], str]) -> StagedSource:
+        """Give the rows of the result under the names of both sides."""
+        scope = self._scope(rows, names)
+        return StagedSource(stages=self.left.stages, rows=rows, scope=scope)
+
+    def _clause(self, more: Sequence[exp.Expr]) -> exp.Join:
         left, right = self.left.rows.name, self.right.rows.name
         equal: list[exp.Expr] = [
             exp.EQ(this=column(one, left), expression=column(two, right))
@@ -185,7 +203,7 @@ class _Join:
             rows=self.left.rows,
             scope={**self.left.scope, **self.right.scope},
         )
-        tests = [*equal, *(exp.paren(both.rewritten(c)) for c in self.rest)]
+        tests = [*equal, *more, *(exp.paren(both.rewritten(c)) for c in self.rest)]
         on = exp.and_(*tests) if tests else exp.true()
         side = {Kind.INNER: None, Kind.SEMI: "LEFT", Kind.ANTI: "LEFT"}.get(self.kind, self.kind)
         kind = self.kind.value if self.kind in (Kind.SEMI, Kind.ANTI) else None
@@ -196,7 +214,7 @@ class _Join:
             on=on,
         )
 
-    def _key(self, names: dict[tuple[str, str], str]) -> tuple[str, ...] | None:
+    def key(self, names: dict[tuple[str, str], str]) -> tuple[str, ...] | None:
         """Give the key of the result: that of one side, where at most one row of the other matches; else both."""
         left, right = self.left.rows, self.right.rows
         one = _renamed(left, names)

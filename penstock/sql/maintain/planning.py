@@ -37,7 +37,9 @@ from penstock.sql.maintain.relation import Item, Relation, Staged, Streamed, col
 from penstock.sql.maintain.set_operations import combine
 from penstock.sql.maintain.source import StagedSource, StreamedSource, conjuncts
 from penstock.sql.maintain.stage_list import StageList
-from penstock.sql.maintain.stages import Maintained
+from penstock.sql.maintain.stages import Maintained, Temporal
+from penstock.sql.maintain.temporal import temporal_join, waits_for
+from penstock.sql.maintain.versions import Versions, last_rows, versions_of_table
 from penstock.sql.plan import row_kinds
 from penstock.sql.plan.aggregation import own_aggregates
 from penstock.sql.plan.changelog import LEAF, plan_changes, refuse_over
@@ -46,6 +48,7 @@ from penstock.sql.plan.inlining import inline_ctes
 from penstock.sql.plan.ranking import find_numbered
 from penstock.sql.plan.stateful import is_stateful
 from penstock.sql.plan.stream_joins import is_regular
+from penstock.sql.plan.temporal_joins import has_temporal, is_temporal
 from penstock.sql.positions import span_of
 
 __all__ = ["MaintainedPlan", "plan_maintained"]
@@ -55,13 +58,15 @@ __all__ = ["MaintainedPlan", "plan_maintained"]
 class MaintainedPlan:
     """A maintained query: `query` is what Spark streams, `flow` what its result is.
 
-    `waiting` are the leaves that wait for their watermark, as an operator of Spark's drops what is late.
+    `waiting` are the leaves that wait for their watermark, as an operator of Spark's drops what is late; `timed` those
+    whose watermark temporal joins wait for.
     """
 
     maintained: Maintained
     query: exp.Expr
     flow: Flow
     waiting: frozenset[int]
+    timed: frozenset[int]
 
 
 def plan_maintained(query: exp.Expr, tables: Sequence[TableInput]) -> MaintainedPlan:
@@ -96,11 +101,13 @@ def plan_maintained(query: exp.Expr, tables: Sequence[TableInput]) -> Maintained
         columns=rows.columns,
         key=rows.key,
     )
+    joins = (stage for stage in maintained.stages if isinstance(stage, Temporal))
     return MaintainedPlan(
         maintained=maintained,
         query=tagged(feeds, walk.stages.feeds),
         flow=flow,
         waiting=frozenset(waiting),
+        timed=frozenset[int]().union(*(join_.waits_for for join_ in joins)),
     )
 
 
@@ -132,7 +139,7 @@ class _Walk:
         """Give a query that Spark streams by itself, as all its rows stay."""
         if isinstance(node, exp.Subquery):
             return self._streamed(node.this)
-        if not isinstance(node, exp.Select | exp.SetOperation):
+        if not isinstance(node, exp.Select | exp.SetOperation) or has_temporal(node):
             return None
         try:
             flow = plan_changes(node, self._tables).flow
@@ -156,7 +163,8 @@ class _Walk:
         return [self._named(node, select) for node in nodes if is_table(node)], joins
 
     def _named(self, node: exp.Expr, reader: exp.Select) -> Named:
-        rows, shown = self._relation(node, reader)
+        versions = self._versions(node, reader) if is_temporal(node) else None
+        rows, shown = self._relation(node, reader) if versions is None else versions.shown
         alias = node.args.get("alias")
         names = [c.name for c in alias.columns] if alias is not None else []
         if names and len(names) != len(shown):
@@ -164,7 +172,20 @@ class _Walk:
                 f"{node.alias} names {len(names)} columns, and the query behind it gives {len(shown)}",
                 span=span_of(node),
             )
-        return Named(node=node, alias=node.alias_or_name, shown=tuple(names or shown), rows=rows)
+        return Named(
+            node=node,
+            alias=node.alias_or_name,
+            shown=tuple(names or shown),
+            rows=rows,
+            versions=versions,
+        )
+
+    def _versions(self, node: exp.Expr, reader: exp.Select) -> Versions:
+        needed = needed_names(reader)
+        if isinstance(node, exp.Subquery):
+            return last_rows(node, self._tables, needed, self._source, self.stages)
+        assert isinstance(node, exp.Table), "tables and views have versions"
+        return versions_of_table(node, self._tables[node.meta[LEAF]], needed, self.stages)
 
     def _relation(self, node: exp.Expr, reader: exp.Select) -> tuple[Relation, Sequence[str]]:
         match node:
@@ -223,7 +244,7 @@ class _Walk:
                 value = select.args[part]
                 copied = [v.copy() for v in value] if isinstance(value, list) else value.copy()
                 skeleton.set(part, copied)
-        names = self._star_names(skeleton)
+        names = None if has_temporal(skeleton) else self._star_names(skeleton)
         if names is None:
             return None
         row_kinds.expand_stars(select, names)
@@ -264,7 +285,7 @@ class _Walk:
         )
         early = tests if inner_joins else []
         source = self._open(named[0], needed, early)
-        tables = iter(named[1:])
+        joined, tables = [named[0]], iter(named[1:])
         for node in joins:
             inner = node.this if isinstance(node, exp.Join) else node
             if not is_table(inner):
@@ -272,7 +293,17 @@ class _Walk:
                 continue
             assert isinstance(node, exp.Join), "tables are joined"
             right = next(tables)
-            source = self._join(node, source, self._open(right, needed, early), right, tests)
+            joined.append(right)
+            if right.versions is not None:
+                # a condition on versions chooses none: it is asked of the one that is valid
+                opened = self._open(right, needed, [])
+                sources = waits_for(node, joined, self._tables)
+                conditions = self._conditions(node, source, opened, right, tests)
+                source = temporal_join(source, opened, right.versions, conditions, sources, node)
+                continue
+            opened = self._open(right, needed, early)
+            conditions = self._conditions(node, source, opened, right, tests)
+            source = join(kind_of(node), source, opened, conditions, node)
         return source
 
     def _open(
@@ -293,13 +324,14 @@ class _Walk:
         return StagedSource(stages=self.stages, rows=staged, scope=scope).filtered(own)
 
     @staticmethod
-    def _join(
+    def _conditions(
         node: exp.Join,
         left: StagedSource,
         right: StagedSource,
         named: Named,
         tests: list[exp.Expr],
-    ) -> StagedSource:
+    ) -> list[exp.Expr]:
+        """Give the conditions of a join; those of WHERE that belong to it leave `tests`."""
         kind = kind_of(node)
         conditions = [c.copy() for c in conjuncts(node.args.get("on"))]
         using = [c.name for c in node.args.get("using") or []]
@@ -319,8 +351,7 @@ class _Walk:
             tests[:] = [test for test in tests if test not in used]
         if any(has_query(c) for c in conditions):
             raise UnsupportedError("a query inside ON is not supported", span=span_of(node))
-        conditions = [c for c in conditions if not isinstance(c, exp.Boolean) or not c.this]
-        return join(kind, left, right, conditions, node)
+        return [c for c in conditions if not isinstance(c, exp.Boolean) or not c.this]
 
     # --- SELECT ---
 

@@ -18,6 +18,7 @@ from pyspark.sql import types as s
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.spark.configured import configured
 from penstock.sql.maintain.arrangement import Arrangement, Layout, columns_of
+from penstock.sql.maintain.as_of import join_versions, still_needed
 from penstock.sql.maintain.changes import Changes, Moment
 from penstock.sql.maintain.held import holding
 from penstock.sql.maintain.normalize import normalize
@@ -32,9 +33,12 @@ from penstock.sql.maintain.stages import (
     Recompute,
     Stage,
     Stateless,
+    Temporal,
     feed_column,
 )
 from penstock.sql.maintain.tables import over_tables
+from penstock.sql.maintain.versioned import version_layout
+from penstock.sql.maintain.watermarks import Watermarks
 
 __all__ = ["FOLDER", "MaintainedRun"]
 
@@ -63,6 +67,8 @@ class MaintainedRun:
         self._time_to_live_ms = time_to_live_ms
         self._schemas: Mapping[str, s.StructType] | None = None
         self._arrangements: dict[str, dict[str, Arrangement]] = {}
+        self.late_rows = 0
+        """How many rows of the last batch its stages dropped, as the watermark had passed them."""
 
     def check(self, frame: DataFrame) -> DataFrame:
         """Give an empty batch frame with the columns of the changes, ROW_KIND last, for the streaming query's `frame`.
@@ -75,11 +81,15 @@ class MaintainedRun:
         return self._named(empty(spark, schemas[self._last], changes=True))
 
     @contextmanager
-    def batch(self, frame: DataFrame, batch_id: int) -> Iterator[DataFrame]:
+    def batch(
+        self, frame: DataFrame, batch_id: int, watermarks: Watermarks | None = None
+    ) -> Iterator[DataFrame]:
         """Give the changes of a batch, ROW_KIND last, computed and held for as long as the block runs.
 
         `frame` is read once. Within a partition the rows of a key come in order. State is written when the block is
-        entered. Raises StateMismatchError where a folder of the state is missing or damaged.
+        entered. Temporal joins go by `watermarks`, None where the batch has all rows of tables with an end.
+
+        Raises StateMismatchError where a folder of the state is missing or damaged.
         """
         spark = frame.sparkSession
         if self._schemas is None:
@@ -94,7 +104,12 @@ class MaintainedRun:
             rows, figures = holder.hold(frame, time, *counts)
             now_ms = figures["time"] or 0
             moment = Moment(
-                spark=spark, batch_id=batch_id, now_ms=now_ms, holder=holder, schemas=self._schemas
+                spark=spark,
+                batch_id=batch_id,
+                now_ms=now_ms,
+                holder=holder,
+                schemas=self._schemas,
+                watermarks=watermarks,
             )
             found = {
                 feed.name: Changes(frame=self._feed(rows, n), rows=figures[f"feed{n}"])
@@ -104,6 +119,7 @@ class MaintainedRun:
                 self._tidy(moment)
             for stage in self._maintained.stages:
                 found[stage.name] = self._run(stage, found, moment)
+            self.late_rows = sum(changes.late for changes in found.values())
             yield self._named(found[self._last].frame)
 
     @property
@@ -123,7 +139,7 @@ class MaintainedRun:
                     spark,
                     f"{self._folder}/{stage.name}-{name}",
                     layout,
-                    time_to_live_ms=self._time_to_live_ms,
+                    time_to_live_ms=0 if _waits(stage, name) else self._time_to_live_ms,
                 )
                 for name, layout in _layouts(spark, stage, schemas).items()
             }
@@ -138,9 +154,12 @@ class MaintainedRun:
         return own
 
     def _tidy(self, moment: Moment) -> None:
-        for arrangements in self._arrangements.values():
-            for arrangement in arrangements.values():
-                arrangement.tidy(moment.batch_id, moment.now_ms)
+        for stage in self._maintained.stages:
+            for name, arrangement in self._arrangements[stage.name].items():
+                keep = None
+                if isinstance(stage, Temporal):
+                    keep = still_needed(stage, name, arrangement, moment)
+                arrangement.tidy(moment.batch_id, moment.now_ms, keep)
 
     def _run(self, stage: Stage, found: Mapping[str, Changes], moment: Moment) -> Changes:
         arrangements = self._arrangements[stage.name]
@@ -149,6 +168,8 @@ class MaintainedRun:
                 return normalize(stage, found[stage.input], arrangements[stage.input], moment)
             case Recompute():
                 return recompute(stage, found, arrangements, moment)
+            case Temporal():
+                return join_versions(stage, found, arrangements, moment)
             case Stateless():
                 return _stateless(stage, found, moment)
             case _:
@@ -167,6 +188,11 @@ def _stateless(stage: Stateless, found: Mapping[str, Changes], moment: Moment) -
     return Changes(frame=frame, rows=figures["rows"])
 
 
+def _waits(stage: Stage, name: str) -> bool:
+    """Tell rows that wait for the watermark, and for nothing else."""
+    return isinstance(stage, Temporal) and name == stage.rows
+
+
 def _layouts(
     spark: SparkSession, stage: Stage, schemas: Mapping[str, s.StructType]
 ) -> dict[str, Layout]:
@@ -179,6 +205,12 @@ def _layouts(
             return {
                 given.name: layout_of(spark, schemas[given.name], given, by_row=stage.joins)
                 for given in stage.inputs
+            }
+        case Temporal():
+            waiting = Input(name=stage.rows, key=stage.row_key)
+            return {
+                stage.rows: layout_of(spark, schemas[stage.rows], waiting),
+                stage.versions: version_layout(schemas[stage.versions], stage.version_key),
             }
         case Stateless():
             return {}

@@ -14,11 +14,14 @@ from penstock.connector.changelog import ROW_KIND
 from penstock.sql.maintain.arrangement import COUNT, Layout
 from penstock.sql.maintain.measures import measure_types
 from penstock.sql.maintain.stages import (
+    VALID_FROM,
+    VALID_TO,
     Input,
     Maintained,
     Normalize,
     Recompute,
     Stateless,
+    Temporal,
     feed_column,
 )
 from penstock.sql.maintain.tables import over_tables
@@ -53,6 +56,8 @@ def schemas_of(
                 found[stage.name] = _of([f for f in result.fields if f.name != ROW_KIND])
             case Recompute():
                 found[stage.name] = _recomputed(spark, stage, found)
+            case Temporal():
+                found[stage.name] = _joined(spark, stage, found)
             case _:
                 assert_never(stage)
     return found
@@ -102,6 +107,21 @@ def _recomputed(
     schema = _of([field for field in result.fields if field.name not in arrivals])
     _check(schema)
     return schema
+
+
+def _joined(
+    spark: SparkSession, stage: Temporal, found: Mapping[str, s.StructType]
+) -> s.StructType:
+    rows, versions = found[stage.rows], found[stage.versions]
+    for schema in (rows, versions):
+        _check(schema)
+    time = versions[stage.version_time].dataType
+    validity = [s.StructField(name, time) for name in (VALID_FROM, VALID_TO)]
+    tables = {
+        stage.rows: empty(spark, rows),
+        stage.versions: empty(spark, s.StructType([*versions.fields, *validity])),
+    }
+    return _of(over_tables(spark, stage.query, tables).schema.fields)
 
 
 def _of(fields: list[s.StructField]) -> s.StructType:

@@ -11,7 +11,15 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.sql.dialect import to_text
 from penstock.sql.maintain.describe import describe_input
 from penstock.sql.maintain.relation import ONE, Relation, Staged, Streamed, column, written
-from penstock.sql.maintain.stages import Feed, Input, Normalize, Recompute, Stage, Stateless
+from penstock.sql.maintain.stages import (
+    Feed,
+    Input,
+    Normalize,
+    Recompute,
+    Stage,
+    Stateless,
+    Temporal,
+)
 from penstock.sql.plan.flow import TableInput
 from penstock.sql.plan.mechanism import Mechanism
 
@@ -143,6 +151,37 @@ class StageList:
                 origin=origin,
             )
         return self._known[text]
+
+    def versions(
+        self,
+        query: exp.Query,
+        columns: tuple[str, ...],
+        key: tuple[str, ...],
+        changes: ChangelogMode,
+        origin: exp.Expr,
+    ) -> Staged:
+        """Add a feed of versions: changes of rows with a key, as they come, the same ones only once."""
+        text = f"VERSIONS {to_text(query)}"
+        if text not in self._known:
+            self._known[text] = Staged(
+                name=self._feed(query, columns, changes=changes, key=key),
+                columns=columns,
+                key=key,
+                origin=origin,
+            )
+        return self._known[text]
+
+    def temporal(self, stage: Temporal, *, columns: tuple[str, ...], origin: exp.Expr) -> Staged:
+        """Add a temporal join, which gives rows that stay."""
+        self.stages.append(stage)
+        return Staged(
+            name=stage.name,
+            columns=columns,
+            key=stage.key,
+            inserts=True,
+            mechanism=stage.mechanism,
+            origin=origin,
+        )
 
     def _changes(self, query: exp.Query, table: TableInput, node: exp.Table) -> Staged:
         upserts = table.changes is ChangelogMode.UPSERT

@@ -15,8 +15,8 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.mechanism import Mechanism
 
 __all__ = [
-    "FEED", "FEED_TIME", "Feed", "Input", "Keeps", "Maintained", "Measure", "Normalize", "Recompute", "Stage",
-    "Stateless", "feed_column",
+    "FEED", "FEED_TIME", "VALID_FROM", "VALID_TO", "Feed", "Input", "Keeps", "Maintained", "Measure", "Normalize",
+    "Recompute", "Stage", "Stateless", "Temporal", "feed_column",
 ]  # fmt: skip
 
 FEED = "__feed"
@@ -34,7 +34,7 @@ def feed_column(index: int) -> str:
 class Feed:
     """Rows that Spark streams: inserts, without ROW_KIND; or changes, with ROW_KIND last.
 
-    `columns` are without ROW_KIND. UPSERT rows have a `key`; a Normalize follows them.
+    `columns` are without ROW_KIND. UPSERT rows have a `key`; a Normalize follows them, or a Temporal's versions.
     """
 
     name: str
@@ -126,7 +126,35 @@ class Recompute:
     mechanism: Mechanism
 
 
-Stage = Normalize | Stateless | Recompute
+VALID_FROM, VALID_TO = "__valid_from", "__valid_to"
+"""Columns of versions in a Temporal's SQL: their rowtime, and that of the next one of the key (NULL: there is none)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Temporal:
+    """Joins each row with the version of its key that was valid at its rowtime (TemporalRowTimeJoinOperator).
+
+    `rows` is a relation of inserts with the rowtime `time`, whose columns `row_key` are compared with `version_key`.
+    `versions` are changes as they come: each but an -U is a version from its `version_time` on, a delete one without
+    a row. A row waits until the watermark has passed its time: the lowest of the sources `waits_for` (their place
+    among the tables of the query). Rows behind the watermark before the batch are late, and dropped.
+    `query` is SQL over both as plain tables, the versions with VALID_FROM and VALID_TO; `key` as in a Recompute.
+    """
+
+    name: str
+    rows: str
+    time: str
+    row_key: tuple[str, ...]
+    versions: str
+    version_time: str
+    version_key: tuple[str, ...]
+    waits_for: tuple[int, ...]
+    query: exp.Query
+    key: tuple[str, ...] | None = None
+    mechanism: Mechanism
+
+
+Stage = Normalize | Stateless | Recompute | Temporal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

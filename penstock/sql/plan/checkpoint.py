@@ -10,12 +10,21 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import ConfigError
+from penstock.connector.source.state import SourceState
 from penstock.connector.spark.hadoop_files import list_names, read_text, rename, write_text
+from penstock.sql.maintain.watermarks import Watermarks
 from penstock.sql.plan.checkpoint_place import checkpoint_location
-from penstock.sql.plan.saved import SHAPE_FILE, SavedCheckpoint, damaged, read_saved
+from penstock.sql.plan.saved import (
+    SHAPE_FILE,
+    SavedCheckpoint,
+    damaged,
+    read_offsets,
+    read_saved,
+)
 from penstock.sql.plan.shape import QueryShape, check_fits
 
 __all__ = [
+    "batch_watermarks",
     "check_checkpoint",
     "checkpoint_location",
     "record_shape",
@@ -53,6 +62,23 @@ class _HadoopFiles:
 def saved_checkpoint(spark: SparkSession, location: str) -> SavedCheckpoint | None:
     """Read a checkpoint without starting anything; None where there is none. Raises StateMismatchError."""
     return read_saved(_HadoopFiles(spark=spark, location=location))
+
+
+def batch_watermarks(spark: SparkSession, location: str, batch_id: int, sources: int) -> Watermarks:
+    """Give the watermarks of a batch that is planned, by its offsets and those of the batch before.
+
+    `sources` is their number; one without splits has no watermark. Raises StateMismatchError for a damaged file.
+    """
+    files = _HadoopFiles(spark=spark, location=location)
+    now = _watermarks(read_offsets(files, batch_id, sources))
+    if batch_id == 0:
+        return Watermarks(before_ms=[None] * sources, now_ms=now)
+    before = _watermarks(read_offsets(files, batch_id - 1, sources))
+    return Watermarks(before_ms=before, now_ms=now)
+
+
+def _watermarks(offsets: Sequence[SourceState | str | None]) -> Sequence[int | None]:
+    return [o.watermark_ms if isinstance(o, SourceState) else None for o in offsets]
 
 
 def check_checkpoint(spark: SparkSession, location: str, shape: QueryShape) -> None:

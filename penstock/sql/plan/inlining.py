@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from penstock.sql.walking import find_nodes
+
 __all__ = ["inline_ctes"]
 
 
@@ -18,14 +20,14 @@ def inline_ctes(query: exp.Expr) -> exp.Expr:
             inline_ctes(cte.this)
             known[cte.alias] = cte
         _fill(query, known)
-    for inner in [node for node in query.find_all(exp.Query) if node.args.get("with_")]:
+    for inner in [node for node in find_nodes(query, exp.Query) if node.args.get("with_")]:
         inline_ctes(inner)
     return query
 
 
 def _fill(query: exp.Expr, known: dict[str, exp.CTE]) -> None:
     # a WITH further in may give a name another meaning; Flink resolves the nearest
-    for table in list(query.find_all(exp.Table)):
+    for table in find_nodes(query, exp.Table):
         cte = known.get(table.name)
         if cte is None or table.db or not isinstance(table.this, exp.Identifier):
             continue
@@ -37,7 +39,12 @@ def _fill(query: exp.Expr, known: dict[str, exp.CTE]) -> None:
             columns=[c.copy() for c in columns or cte.args["alias"].columns],
         )
         table.replace(
-            exp.Subquery(this=cte.this.copy(), alias=alias, joins=table.args.get("joins"))
+            exp.Subquery(
+                this=cte.this.copy(),
+                alias=alias,
+                joins=table.args.get("joins"),
+                version=table.args.get("version"),
+            )
         )
 
 

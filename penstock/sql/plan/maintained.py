@@ -15,8 +15,10 @@ from penstock.connector.contract import Resumable, Sink, SinkSettings
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query
 from penstock.sql.maintain.run import FOLDER, MaintainedRun
-from penstock.sql.maintain.stages import Maintained
-from penstock.sql.plan.analysis import AnalysedQuery
+from penstock.sql.maintain.stages import Maintained, Temporal
+from penstock.sql.maintain.watermarks import Watermarks
+from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.plan.checkpoint import batch_watermarks
 from penstock.sql.plan.sent_rows import by_key
 from penstock.sql.plan.sink_counts import SinkCounts
 
@@ -27,8 +29,8 @@ __all__ = ["MaintainedInsert", "answer_at_once"]
 class MaintainedInsert:
     """An INSERT of a maintained query; its state is in `checkpoint`, with a time to live (0: none).
 
-    `shaped` names and types rows as the target's, `target_key` is its PRIMARY KEY. `counts` are the rows sent, under
-    the name `sink`.
+    `shaped` names and types rows as the target's, `target_key` is its PRIMARY KEY. `counts` are the rows sent, `late`
+    those dropped, under the name `sink`.
     """
 
     analysed: AnalysedQuery
@@ -40,6 +42,7 @@ class MaintainedInsert:
     target_key: tuple[str, ...]
     sink: str
     counts: SinkCounts = field(compare=False, repr=False)
+    late: SinkCounts = field(compare=False, repr=False)
 
     def columns_of(self, frame: DataFrame) -> DataFrame:
         """Give an empty frame with the columns that the sink gets. `frame` is that of the feeds."""
@@ -52,12 +55,20 @@ class MaintainedInsert:
         run = self._run()
 
         def write(rows: DataFrame, batch: MicroBatch) -> None:
-            with run.batch(rows, batch.batch_id) as changes:
+            with run.batch(rows, batch.batch_id, self._watermarks(batch)) as changes:
                 reach("maintained")
                 self.target.write_batch(self._sent(changes), batch)
                 self.counts.add(batch.batch_id, {self.sink: changes.count()})
+                self.late.add(batch.batch_id, {self.sink: run.late_rows})
 
         return micro_batch_query(frame, settings, write)
+
+    def _watermarks(self, batch: MicroBatch) -> Watermarks | None:
+        """Give the watermarks of a batch, where a stage goes by them."""
+        if not any(isinstance(stage, Temporal) for stage in self.maintained.stages):
+            return None
+        sources = len(self.analysed.followed)
+        return batch_watermarks(batch.spark, batch.checkpoint, batch.batch_id, sources)
 
     def _run(self) -> MaintainedRun:
         return MaintainedRun(self.maintained, f"{self.checkpoint}/{FOLDER}", self.state_ttl_ms)

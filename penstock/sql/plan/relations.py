@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
@@ -14,7 +13,6 @@ from penstock.sql.bind import forget_types, view_body
 from penstock.sql.dialect import table_options
 from penstock.sql.dialect.access import named_tables
 from penstock.sql.dialect.copying import copy_tree
-from penstock.sql.positions import span_of
 
 __all__ = ["Leaf", "Relations", "find_relations"]
 
@@ -58,12 +56,6 @@ def _expand(query: exp.Expr, namespace: Namespace) -> exp.Expr:
         found = namespace.lookup(namespace.resolve(_parts(node)))
         if not isinstance(found, View):
             continue
-        if (version := node.args.get("version")) is not None:
-            raise UnsupportedError(
-                f"FOR SYSTEM_TIME AS OF stands behind a table, and {found.identifier} is a view",
-                hint="name the table that the view reads",
-                span=span_of(version),
-            )
         body, known = view_body(found, namespace)
         typed &= known
         _expand(body, namespace)
@@ -71,7 +63,8 @@ def _expand(query: exp.Expr, namespace: Namespace) -> exp.Expr:
         alias = exp.TableAlias(
             this=exp.to_identifier(node.alias or node.name, quoted=True), columns=columns
         )
-        node.replace(exp.Subquery(this=body, alias=alias))
+        version = node.args.get("version")
+        node.replace(exp.Subquery(this=body, alias=alias, version=version))
     if not typed:
         forget_types(query)
     return query

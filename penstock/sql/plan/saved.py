@@ -17,7 +17,14 @@ from penstock.connector.dead_letter_table import STAGING
 from penstock.connector.source.state import SourceState, decode_state
 from penstock.sql.plan.shape import ANEW, QueryShape
 
-__all__ = ["SHAPE_FILE", "CheckpointFiles", "SavedCheckpoint", "damaged", "read_saved"]
+__all__ = [
+    "SHAPE_FILE",
+    "CheckpointFiles",
+    "SavedCheckpoint",
+    "damaged",
+    "read_offsets",
+    "read_saved",
+]
 
 SHAPE_FILE = "penstock-query.json"
 METADATA, OFFSETS, COMMITS, STATE = "metadata", "offsets", "commits", "state"
@@ -92,7 +99,7 @@ def read_saved(files: CheckpointFiles) -> SavedCheckpoint | None:
     if planned is None:
         return SavedCheckpoint(shape=shape, query_id=query_id)
     if planned > 0:  # Spark begins a replayed batch where the one before it ends
-        _offsets(files, planned - 1, len(shape.sources))
+        read_offsets(files, planned - 1, len(shape.sources))
     if committed is not None:
         _log(files, f"{COMMITS}/{committed}")
     return SavedCheckpoint(
@@ -100,7 +107,7 @@ def read_saved(files: CheckpointFiles) -> SavedCheckpoint | None:
         query_id=query_id,
         planned=planned,
         committed=committed,
-        offsets=_offsets(files, planned, len(shape.sources)),
+        offsets=read_offsets(files, planned, len(shape.sources)),
     )
 
 
@@ -166,9 +173,10 @@ def _query_id(files: CheckpointFiles) -> str:
     return str(value["id"])
 
 
-def _offsets(
+def read_offsets(
     files: CheckpointFiles, batch: int, sources: int
 ) -> tuple[SourceState | str | None, ...]:
+    """Read what a batch ends at, as `SavedCheckpoint.offsets`. Raises StateMismatchError."""
     path = f"{OFFSETS}/{batch}"
     found = _log(files, path)[1:]
     if len(found) < sources:

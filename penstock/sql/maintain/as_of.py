@@ -1,0 +1,148 @@
+"""Runs a Temporal: rows that the watermark has passed get the version that their key had at their time.
+
+Kept are rows that still wait, and versions. Both are only added to: rows that the watermark has passed are left out
+when they are read and when folders are put together, and so are versions that no later row can need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.connector.spark.target_rows import spark_name
+from penstock.sql.maintain.arrangement import COUNT, TIME, Arrangement, Keep, columns_of
+from penstock.sql.maintain.changes import Changes, Moment
+from penstock.sql.maintain.schemas import empty
+from penstock.sql.maintain.stages import Temporal
+from penstock.sql.maintain.tables import over_tables
+from penstock.sql.maintain.touched import keys_of, of_keys
+from penstock.sql.maintain.versioned import arriving, instant, needed_from, valid, with_validity
+
+__all__ = ["join_versions", "still_needed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Due:
+    """The rows that the batch's watermark lets go, computed, and how many came too late to wait for it."""
+
+    rows: Changes
+    late: int
+
+
+def join_versions(
+    stage: Temporal,
+    changes: Mapping[str, Changes],
+    arrangements: Mapping[str, Arrangement],
+    moment: Moment,
+) -> Changes:
+    """Give the joined rows that the batch's watermark lets go, computed, and write what is kept.
+
+    `changes` and `arrangements` by the names of the stage's inputs. Raises StateMismatchError.
+    """
+    _write_versions(stage, changes[stage.versions], arrangements[stage.versions], moment)
+    due = _due(stage, changes[stage.rows], arrangements[stage.rows], moment)
+    if not due.rows.rows:
+        nothing = empty(moment.spark, moment.schemas[stage.name], changes=True)
+        return Changes(frame=nothing, rows=0, late=due.late)
+    joined = _joined(stage, due.rows, arrangements[stage.versions], moment)
+    kind = F.lit(int(RowKind.INSERT)).cast("tinyint").alias(ROW_KIND)
+    frame, figures = moment.holder.hold(joined.select("*", kind))
+    return Changes(frame=frame, rows=figures["rows"], late=due.late)
+
+
+def still_needed(stage: Temporal, name: str, arrangement: Arrangement, moment: Moment) -> Keep:
+    """Give what leaves rows out of an arrangement of the input `name` that no batch from this one on can need."""
+    before_ms = moment.span(stage.waits_for).before_ms
+    schema, layout = moment.schemas[name], arrangement.layout
+    time = stage.time if name == stage.rows else stage.version_time
+
+    def keep(stored: DataFrame) -> DataFrame:
+        if before_ms is None:
+            return stored
+        bound = instant(before_ms, schema[time].dataType)
+        if name == stage.rows:
+            return stored.where(F.col(spark_name(time)) > bound)
+        # keys that expired are gone already
+        versions = with_validity(stored, stage, layout, now_ms=moment.now_ms, time_to_live_ms=0)
+        return needed_from(versions, stage, layout, bound)
+
+    return keep
+
+
+def _write_versions(
+    stage: Temporal, coming: Changes, versions: Arrangement, moment: Moment
+) -> None:
+    if not coming.rows:
+        versions.write_nothing(moment.batch_id)
+        return
+    kept = arriving(coming.frame, stage, moment.batch_id, moment.now_ms)
+    versions.write(moment.batch_id, kept, rows=coming.rows)
+
+
+def _due(stage: Temporal, coming: Changes, waiting: Arrangement, moment: Moment) -> _Due:
+    """Find the rows that are due, of the batch and of those before, and write those that are to wait."""
+    schema = moment.schemas[stage.rows]
+    span, kind = moment.span(stage.waits_for), schema[stage.time].dataType
+    time = F.col(spark_name(stage.time))
+    never = F.lit(False)
+    passed = never if span.now_ms is None else time <= instant(span.now_ms, kind)
+    was_passed = never if span.before_ms is None else time <= instant(span.before_ms, kind)
+    is_late = time.isNull() | was_passed
+    parts, late = [], 0
+    if coming.rows:
+        rows = coming.frame.select(*columns_of(schema.names))
+        figures = rows.agg(
+            F.count_if(is_late).alias("late"), F.count_if(~is_late & ~passed).alias("waits")
+        ).first()
+        assert figures is not None, "an aggregation without keys gives a row"
+        late = figures["late"]
+        if late + figures["waits"] < coming.rows:
+            parts.append(rows.where(~is_late & passed))
+        _write_rows(rows.where(~is_late & ~passed), figures["waits"], waiting, moment)
+    else:
+        waiting.write_nothing(moment.batch_id)
+    stored = waiting.read(moment.batch_id) if span.now_ms != span.before_ms else None
+    if stored is not None:
+        parts.append(_copies(stored.where(passed & ~was_passed), schema.names))
+    if not parts:
+        return _Due(rows=Changes(frame=empty(moment.spark, schema), rows=0), late=late)
+    frame, figures = moment.holder.hold(reduce(DataFrame.unionAll, parts))
+    return _Due(rows=Changes(frame=frame, rows=figures["rows"]), late=late)
+
+
+def _write_rows(rows: DataFrame, count: int, waiting: Arrangement, moment: Moment) -> None:
+    if not count:
+        waiting.write_nothing(moment.batch_id)
+        return
+    numbers = {COUNT: F.lit(1).cast("bigint"), TIME: F.lit(moment.now_ms).cast("bigint")}
+    waiting.write(moment.batch_id, rows.withColumns(numbers), rows=count)
+
+
+def _copies(stored: DataFrame, names: Sequence[str]) -> DataFrame:
+    copies = F.explode(F.array_repeat(F.lit(0), F.col(COUNT).cast("int"))).alias("__copy")
+    return stored.select(*columns_of(names), copies).drop("__copy")
+
+
+def _joined(stage: Temporal, due: Changes, versions: Arrangement, moment: Moment) -> DataFrame:
+    """Join rows with the versions of their keys, those of this batch among them."""
+    # what is before the next batch is there with this one
+    stored = versions.read(moment.batch_id + 1)
+    layout = versions.layout
+    if stored is None:
+        stored = empty(moment.spark, layout.schema)
+    keys = keys_of([(due.frame, stage.row_key)])
+    stored = of_keys(stored, stage.version_key, keys, at_most=due.rows)
+    found = with_validity(
+        stored,
+        stage,
+        layout,
+        now_ms=moment.now_ms,
+        time_to_live_ms=versions.time_to_live_ms,
+    )
+    tables = {stage.rows: due.frame, stage.versions: valid(found)}
+    return over_tables(moment.spark, stage.query, tables)

@@ -1,0 +1,101 @@
+"""Where a column is still a rowtime, a time attribute of Flink: from the table that declares it up to a relation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from penstock.sql.plan.aggregation import own_aggregates
+from penstock.sql.plan.changelog import LEAF
+from penstock.sql.plan.flow import TableInput
+from penstock.sql.plan.temporal_joins import is_temporal
+
+__all__ = ["rowtime_sources", "version_leaves"]
+
+
+def rowtime_sources(
+    node: exp.Expr, name: str, tables: Sequence[TableInput]
+) -> frozenset[int] | None:
+    """Give the leaves whose watermarks the rows of a relation do not run ahead of; None where `name` is no rowtime.
+
+    A rowtime stays one through projections, filters, UNNEST and UNION ALL, and on the left side of temporal joins.
+    """
+    match node:
+        case exp.Table() if LEAF in node.meta:
+            index, alias = node.meta[LEAF], node.args.get("alias")
+            renamed = alias is not None and alias.columns
+            return frozenset({index}) if tables[index].rowtime == name and not renamed else None
+        case exp.Subquery():
+            inner = _inner_name(node, name)
+            return None if inner is None else rowtime_sources(node.this, inner, tables)
+        case exp.Union() if not node.args.get("distinct"):
+            return _of_union(node, name, tables)
+        case exp.Select():
+            return _of_select(node, name, tables)
+        case _:
+            return None
+
+
+def version_leaves(node: exp.Expr) -> frozenset[int]:
+    """Give the leaves that a versioned relation reads."""
+    return frozenset(t.meta[LEAF] for t in node.find_all(exp.Table) if LEAF in t.meta)
+
+
+def _inner_name(node: exp.Subquery, name: str) -> str | None:
+    alias = node.args.get("alias")
+    names = [column.name for column in alias.columns] if alias is not None else []
+    if not names:
+        return name
+    given = _names(node.this)
+    return given[names.index(name)] if given is not None and name in names else None
+
+
+def _names(query: exp.Expr) -> list[str] | None:
+    """Name the columns of a query; None where a star stands for some."""
+    first = query
+    while not isinstance(first, exp.Select):
+        first = first.this
+    if any(item.find(exp.Star) for item in first.expressions):
+        return None
+    return [item.alias_or_name for item in first.expressions]
+
+
+def _of_union(node: exp.Union, name: str, tables: Sequence[TableInput]) -> frozenset[int] | None:
+    sides = [_names(side) for side in (node.this, node.expression)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    place = sides[0].index(name) if name in sides[0] else None
+    if place is None or place >= len(sides[1]):
+        return None
+    one = rowtime_sources(node.this, name, tables)
+    two = rowtime_sources(node.expression, sides[1][place], tables)
+    return None if one is None or two is None else one | two
+
+
+def _of_select(node: exp.Select, name: str, tables: Sequence[TableInput]) -> frozenset[int] | None:
+    grouped = any(node.args.get(part) for part in ("group", "having", "distinct", "windows"))
+    if grouped or own_aggregates(node) or node.args.get("from_") is None:
+        return None
+    joins = [*(node.args.get("joins") or []), *(node.args.get("laterals") or [])]
+    nodes = [join.this if isinstance(join, exp.Join) else join for join in joins]
+    joined = [n for n in nodes if isinstance(n, exp.Table | exp.Subquery)]
+    if not all(map(is_temporal, joined)):
+        return None
+    first = node.args["from_"].this
+    inner = _selected(node, name, first.alias_or_name)
+    found = None if inner is None else rowtime_sources(first, inner, tables)
+    return None if found is None else found.union(*map(version_leaves, joined))
+
+
+def _selected(select: exp.Select, name: str, first: str) -> str | None:
+    """Give the column of the first relation that a SELECT gives as `name`."""
+    for item in select.expressions:
+        value = item.unalias()
+        if isinstance(value, exp.Column) and value.table in ("", first):
+            if isinstance(value.this, exp.Star):
+                return name
+            if item.alias_or_name == name:
+                return str(value.name)
+    stars = any(isinstance(item, exp.Star) for item in select.expressions)
+    return name if stars else None
