@@ -15,8 +15,9 @@ from penstock.sql.notebook.views import Head, Note, TableView
 from penstock.sql.run.clock import Clock, SystemClock
 from penstock.sql.run.collect import collect_rows
 from penstock.sql.run.environment import Environment, RunMode
-from penstock.sql.run.script_check import CheckedScript, check_scripts, plan_scripts
+from penstock.sql.run.script_check import CheckedScript, check_scripts
 from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.run.script_plan import plan_scripts
 from penstock.sql.run.script_run import ScriptRun
 from penstock.sql.run.summary import StatementResult, StatementStatus
 from penstock.sql.statements import Select

@@ -150,10 +150,10 @@ def job_texts(job: JobProgress, now_ms: int) -> tuple[str, ...]:
     running = job.status is JobStatus.RUNNING
     return (
         job.name,
-        job.activity if running and not job.batches else job.status.value,
+        job.activity if running and (job.refreshes or not job.batches) else job.status.value,
         count_text(job.rows_per_second) if running else "-",
-        count_text(job.rows_in),
-        count_text(job.rows_out),
+        count_text(None if job.refreshes else job.rows_in),
+        count_text(None if job.refreshes else job.rows_out),
         watermark_text(job.watermark_ms),
         lag_text(job.watermark_ms, now_ms),
         count_text(job.lag_records),

@@ -11,6 +11,8 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from penstock.connector.contract import OutputMode
+from penstock.connector.spark.configured import configured
+from penstock.connector.spark.streaming_check import streaming_conf
 from penstock.sql.notebook.views import Head, LiveView, Sample, TableView
 from penstock.sql.plan.metrics import read_batch_metrics
 from penstock.sql.run.failure import translate
@@ -116,7 +118,8 @@ def follow(selected: Selected, options: CellOptions, screen: Screen, clock: Cloc
         writer = frame.writeStream.outputMode("update" if updates else "append")
         if options.available_now:
             writer = writer.trigger(availableNow=True)
-        query = writer.option("checkpointLocation", folder).foreachBatch(take).start()
+        with configured(frame.sparkSession, streaming_conf(frame, selected.query.output)):
+            query = writer.option("checkpointLocation", folder).foreachBatch(take).start()
         began_ms = clock.now_ms()
         place = screen(state.view(0.0, None))
         try:

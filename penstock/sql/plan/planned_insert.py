@@ -1,4 +1,4 @@
-"""An INSERT: what is known of it before any JVM runs, and the Spark query that it is, which may be started again."""
+"""An INSERT as a Spark query, which may be started, and started again."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.catalog.errors import InputError
-from penstock.catalog.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import (
+    Resumable,
     Sink,
     SinkSettings,
     Trigger,
@@ -23,7 +23,8 @@ from penstock.connector.contract import (
 from penstock.connector.editing import Editor
 from penstock.connector.spark.configured import configured
 from penstock.connector.spark.dead_letters import BadRecordDesk, bad_record_desk
-from penstock.sql.plan.analysis import AnalysedLeaf, AnalysedQuery
+from penstock.connector.spark.streaming_check import streaming_conf
+from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.build import FrameBuilder
 from penstock.sql.plan.checkpoint import check_checkpoint, record_shape
 from penstock.sql.plan.maintained import MaintainedInsert
@@ -33,27 +34,10 @@ from penstock.sql.plan.sent_rows import sent_changes, sent_rows
 from penstock.sql.plan.shape import QueryShape
 from penstock.sql.plan.sink_counts import SinkCounts
 from penstock.sql.plan.spark_errors import as_input_error
-from penstock.sql.statements import InsertInto
 
-__all__ = ["AnalysedInsert", "PlannedInsert"]
+__all__ = ["PlannedInsert"]
 
 ROWS_OUT = "penstock_rows_out"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalysedInsert:
-    """An INSERT that passed every check that needs no JVM."""
-
-    statement: InsertInto
-    target: Table
-    query: AnalysedQuery
-    sink: Sink
-    editor: Editor | None = None
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether it runs as a streaming query: it reads tables, and does not overwrite its target."""
-        return bool(self.query.followed) and self.editor is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +68,7 @@ class PlannedInsert:
     target_key: tuple[str, ...] = ()
     state_ttl_ms: int = 0
     counts: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
+    late: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
     unused: list[DataFrame] = field(default_factory=list, compare=False, repr=False)
 
     @property
@@ -141,6 +126,7 @@ class PlannedInsert:
             target_key=self.target_key,
             sink=self.sink,
             counts=self.counts,
+            late=self.late,
         )
 
     def check(self) -> None:
@@ -148,12 +134,19 @@ class PlannedInsert:
         frame = self._frame(checking=True)
         self._result_of(frame)
         if all(leaf.by_splits for leaf in self.analysed.leaves):
+            if self.is_stream:
+                self._streaming_conf(frame)
             self.unused.append(frame)
 
     def check_checkpoint(self) -> None:
         """Check that the checkpoint, where there is one, is whole and of this query. Raises StateMismatchError."""
         if self.is_stream:
             check_checkpoint(self.spark, self.checkpoint, self.shape)
+
+    def check_target(self) -> None:
+        """Check that the sink's target goes with the checkpoint; changes nothing. Raises StateMismatchError."""
+        if isinstance(self.target, Resumable):
+            self.target.check_resumes(self.spark, self.checkpoint, "", notes=False)
 
     def prepare(self) -> None:
         """Create or check the sink's target. Raises InputError."""
@@ -187,7 +180,7 @@ class PlannedInsert:
             changes=self.changes,
             after_batch=None if bad_records is None else bad_records.after_batch,
         )
-        with configured(self.spark, self.builder.conf):
+        with configured(self.spark, {**self.builder.conf, **self._streaming_conf(frame)}):
             if self.kept is not None:
                 return self.kept.start(frame, settings)
             frame = self._result_of(frame)
@@ -199,7 +192,11 @@ class PlannedInsert:
         """Read what a batch did from its progress event."""
         if self.analysed.maintained is not None:
             metrics = read_batch_metrics(progress, rows_out_metric=None)
-            return replace(metrics, rows_out=sum(self.counts.of(metrics.batch_id).values()))
+            return replace(
+                metrics,
+                rows_out=sum(self.counts.of(metrics.batch_id).values()),
+                rows_dropped=metrics.rows_dropped + sum(self.late.of(metrics.batch_id).values()),
+            )
         metric = None if self.sends_on_each_row else ROWS_OUT
         return read_batch_metrics(progress, rows_out_metric=metric)
 
@@ -231,6 +228,13 @@ class PlannedInsert:
                 streaming=self.is_stream,
                 engine_streaming=self.is_stream and not checking,
             )
+        except AnalysisException as error:
+            raise as_input_error(error) from error
+
+    def _streaming_conf(self, frame: DataFrame) -> dict[str, str]:
+        """Give the Spark settings that a stream of the query needs. Raises InputError where Spark cannot stream it."""
+        try:
+            return streaming_conf(frame, self.analysed.output)
         except AnalysisException as error:
             raise as_input_error(error) from error
 

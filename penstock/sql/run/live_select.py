@@ -13,12 +13,14 @@ from sqlglot import exp
 
 from penstock.connector.changelog import RowKind
 from penstock.connector.contract import OutputMode
+from penstock.connector.spark.configured import configured
+from penstock.connector.spark.streaming_check import streaming_conf
 from penstock.sql.run.failure import translate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from penstock.sql.plan.analysis import AnalysedQuery
+    from penstock.sql.plan.analysed_query import AnalysedQuery
     from penstock.sql.run.clock import Clock
 
 __all__ = ["Changes", "follow", "result_key"]
@@ -110,7 +112,8 @@ def follow(
     never = Event()
     with TemporaryDirectory(prefix="penstock-") as folder:
         writer = frame.writeStream.outputMode("update" if updates else "append")
-        query = writer.option("checkpointLocation", folder).foreachBatch(take).start()
+        with configured(frame.sparkSession, streaming_conf(frame, analysed.output)):
+            query = writer.option("checkpointLocation", folder).foreachBatch(take).start()
         try:
             while not stopped():
                 active = query.isActive
