@@ -27,7 +27,7 @@ Flink: materialized-table.refresh-mode.freshness-threshold.
 
 
 class RefreshMode(StrEnum):
-    """How a materialized table is kept: by a streaming query, or written anew as a whole when it is asked for."""
+    """How a materialized table is kept: by a streaming query, or written anew as a whole from time to time."""
 
     CONTINUOUS = "CONTINUOUS"
     FULL = "FULL"
@@ -37,8 +37,8 @@ class RefreshMode(StrEnum):
 class Materialization:
     """A materialized table's query, as Flink SQL with full names, and what it was declared with.
 
-    `freshness_ms` and `mode` are None where the declaration leaves them open. `suspended`: its streaming query is not
-    to run.
+    `freshness_ms` and `mode` are None where the declaration leaves them open. `suspended`: it is not to be kept fresh,
+    neither by a streaming query nor by refreshes.
     """
 
     query: str

@@ -130,17 +130,24 @@ def test_rows_are_changed_in_place_and_overwritten(session: Session, project: Pa
 
 
 def test_a_materialized_table_is_written_anew_or_kept_by_a_job(session: Session) -> None:
-    """FULL by REFRESH and by a new query; CONTINUOUS by a streaming query that SUSPEND ends and RESUME goes on with."""
-    session.sql(
+    """FULL at its times and by REFRESH; CONTINUOUS by a streaming query. SUSPEND ends both, RESUME goes on."""
+    totals = session.sql(
         "CREATE MATERIALIZED TABLE totals PARTITIONED BY (`last`) WITH ('connector' = 'delta', 'path' = 'totals') "
-        "REFRESH_MODE = FULL AS SELECT COUNT(*) AS n, SUM(price) AS total, MAX(name) AS `last` FROM people"
+        "FRESHNESS = INTERVAL '1' SECOND REFRESH_MODE = FULL "
+        "AS SELECT COUNT(*) AS n, SUM(price) AS total, MAX(name) AS `last` FROM people"
     )
     before = rows(session, "SELECT n, total FROM totals")
     session.sql("INSERT INTO people VALUES (4, 'di', 40)")
+    wait_for(lambda: rows(session, "SELECT n, total FROM totals") == [(4, 100.0)])
+    session.sql("ALTER MATERIALIZED TABLE totals SUSPEND")
+    session.sql("INSERT INTO people VALUES (0, 'al', 1)")
+    suspended = rows(session, "SELECT n, total FROM totals")
     session.sql("ALTER MATERIALIZED TABLE totals REFRESH")
 
-    assert before == [(3, 60.0)]
-    assert rows(session, "SELECT n, total FROM totals") == [(4, 100.0)]
+    assert isinstance(totals, Job)
+    assert (totals.status, totals.exception) == (JobStatus.STOPPED, None)
+    assert (before, suspended) == ([(3, 60.0)], [(4, 100.0)])
+    assert rows(session, "SELECT n, total FROM totals") == [(5, 101.0)]
     job = session.sql(
         "CREATE MATERIALIZED TABLE live WITH ('connector' = 'delta', 'path' = 'live') "
         "FRESHNESS = INTERVAL '1' SECOND AS SELECT id, UPPER(name) AS name FROM people"
@@ -156,7 +163,10 @@ def test_a_materialized_table_is_written_anew_or_kept_by_a_job(session: Session)
     wait_for(lambda: resumed.progress.rows_out == 1)
     session.sql("STOP JOB 'session/live'")
 
-    assert [row[::2] for row in running] == [("session/live", "RUNNING", "this session")]
-    assert [row[2] for row in stopped] == ["STOPPED"]
+    assert [row[::2] for row in running] == [
+        ("session/live", "RUNNING", "this session"),
+        ("session/totals", "STOPPED", "this session"),
+    ]
+    assert [row[2] for row in stopped] == ["STOPPED", "STOPPED"]
     assert resumed.status is JobStatus.STOPPED
-    assert rows(session, "SELECT COUNT(*), MAX(name) FROM live") == [(5, "ED")]
+    assert rows(session, "SELECT COUNT(*), MAX(name) FROM live") == [(6, "ED")]

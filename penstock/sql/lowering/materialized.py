@@ -1,7 +1,7 @@
 """CREATE, ALTER and DROP MATERIALIZED TABLE: from the syntax tree to the statement.
 
 A materialized table is a table whose columns are its query's, and an INSERT that fills it: a streaming one that goes
-on by its freshness (CONTINUOUS), or one that writes the table anew each time it is refreshed (FULL).
+on by its freshness (CONTINUOUS), or one that writes the table anew as often (FULL).
 """
 
 from __future__ import annotations
@@ -106,12 +106,6 @@ def lower_alter_materialized(
             hint=f"{hint}only a table of REFRESH_MODE = FULL can be changed so",
             span=text.span,
         )
-    if change in (MaterializedChange.SUSPEND, MaterializedChange.RESUME) and not continuous:
-        raise UnsupportedError(
-            f"{table.identifier} has no query that runs: REFRESH_MODE is FULL",
-            hint="ALTER MATERIALIZED TABLE ... REFRESH writes it anew, as often as that is run",
-            span=text.span,
-        )
     return _changed(change, table, materialization, tree, text, namespace)
 
 
@@ -152,9 +146,11 @@ def _changed(
                 span=text.locate(query),
             )
         materialization = replace(materialization, query=_with_full_names(query, namespace))
-    suspended = change is MaterializedChange.SUSPEND
-    table = replace(table, materialization=replace(materialization, suspended=suspended))
-    insert = None if suspended else _insert(table, query, text)
+    if change in (MaterializedChange.SUSPEND, MaterializedChange.RESUME):
+        suspended = change is MaterializedChange.SUSPEND
+        materialization = replace(materialization, suspended=suspended)
+    table = replace(table, materialization=materialization)
+    insert = None if change is MaterializedChange.SUSPEND else _insert(table, query, text)
     if insert is not None and tree.args.get("partition") is not None:
         partition = partition_values(tree.args["partition"], text)
         insert = replace(insert, query=_part_of(query, partition, table), partition=partition)

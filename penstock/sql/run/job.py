@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping, Sequence
-from typing import TYPE_CHECKING
+from threading import Event
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.sql.run.clock import Clock, SystemClock
 from penstock.sql.run.failure import translate
@@ -19,13 +20,29 @@ if TYPE_CHECKING:
     from penstock.sql.run.progress import JobProgress, JobStatus
     from penstock.sql.run.query import PlannedQuery
 
-__all__ = ["Job", "start_job", "start_jobs"]
+__all__ = ["Job", "Supervising", "start_job", "start_jobs"]
+
+
+class Supervising(Protocol):
+    """What keeps a job going, on a thread of its own: `Supervisor` a streaming query, `Refresher` a table."""
+
+    done: Event
+
+    @property
+    def error(self) -> PenstockError | None:
+        """What the job failed of, once it has."""
+
+    def progress(self) -> JobProgress:
+        """Tell where the job is."""
+
+    def request_stop(self, *, now: bool = False) -> None:
+        """Ask for the end after what is being written, or without waiting for it. Returns immediately."""
 
 
 class Job:
-    """A streaming query that writes into a table, kept running by a supervisor. Safe to use from any thread."""
+    """What keeps a table filled: a streaming query, or refreshes from time to time. Safe to use from any thread."""
 
-    def __init__(self, supervisor: Supervisor, resources: tuple[object, ...] = ()) -> None:
+    def __init__(self, supervisor: Supervising, resources: tuple[object, ...] = ()) -> None:
         self._supervisor = supervisor
         self._resources = resources
         self._stops_asked = 0

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["describe_job", "list_jobs", "stop_job"]
 
 TITLES = ("job id", "job name", "status", "start time", "runner")
+OWN = ("last commit", "activity")
 
 
 def list_jobs(scene: Scene) -> Listing:
@@ -30,12 +31,19 @@ def list_jobs(scene: Scene) -> Listing:
 
 
 def describe_job(name: str, scene: Scene) -> Listing:
-    """Say what is known of one job. Raises UnknownObjectError."""
+    """Say what is known of one job; of one of this session what it does, and when it last wrote, too.
+
+    Raises UnknownObjectError.
+    """
     listed = list_jobs(scene)
     row = next((row for row in listed.rows if row[0] == name), None)
     if row is None:
         raise _unknown(name, scene)
-    return Listing(columns=TITLES, rows=(row,))
+    own = next((job.progress for job in reversed(scene.jobs) if job.name == name), None)
+    if own is None:
+        return Listing(columns=TITLES, rows=(row,))
+    last = None if own.last_commit_ms is None else _time(own.last_commit_ms)
+    return Listing(columns=(*TITLES, *OWN), rows=((*row, last, own.activity),))
 
 
 def stop_job(name: str, scene: Scene, *, savepoint: bool) -> Listing | None:

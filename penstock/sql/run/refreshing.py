@@ -1,4 +1,4 @@
-"""How materialized tables are kept fresh by the jobs of a run: how often, and what SUSPEND ends."""
+"""How materialized tables are kept fresh by the jobs of a run: how often, and what ends them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from penstock.catalog.identifier import Identifier
 from penstock.connector.contract import Continuous, Trigger
 from penstock.sql.change_statements import ChangeMaterializedTable, CreateMaterializedTable
 from penstock.sql.plan.refresh_name import refresh_name
+from penstock.sql.run.clock import Clock, SystemClock
+from penstock.sql.run.job import Job
+from penstock.sql.run.lease import PipelineLease, hold_lease
 from penstock.sql.run.progress import short_name
+from penstock.sql.run.refresher import Refresher
 from penstock.sql.run.scene import Scene
 from penstock.sql.statements import Statement
 
 if TYPE_CHECKING:
+    from penstock.catalog.contract import Catalog
+    from penstock.sql.run.full_refresh import FullRefresh
     from penstock.sql.run.query import PlannedQuery
 
-__all__ = ["refresh_trigger", "stop_refreshes"]
+__all__ = ["keep_refreshed", "refresh_trigger", "stop_own_refreshes", "stop_refreshes"]
 
 
 def refresh_trigger(statement: Statement, queries: Sequence[PlannedQuery]) -> Trigger | None:
@@ -33,15 +39,54 @@ def refresh_trigger(statement: Statement, queries: Sequence[PlannedQuery]) -> Tr
     return None
 
 
+def keep_refreshed(
+    first: PlannedQuery,
+    refresh: FullRefresh,
+    *,
+    catalog: Catalog,
+    clock: Clock | None = None,
+    lease: PipelineLease | None = None,
+) -> Job:
+    """Refresh a table here and now by `first`, its query as it is planned, and from then on by a job.
+
+    A `lease` that is held already passes to the job. Raises PipelineLockedError when another runner refreshes it, and
+    what the first refresh raises.
+    """
+    clock = clock or SystemClock()
+    held = lease or hold_lease(catalog, first.pipeline, clock)
+    refresher = Refresher(
+        refresh,
+        pipeline=first.pipeline,
+        clock=clock,
+        lost_lease=held.lost,
+        at_end=held.release,
+    )
+    held.on_stop_request(refresher.request_stop)
+    try:
+        first.prepare()
+        first.write()
+        refresher.start(refresh.interval_ms())
+    except BaseException:
+        held.release()
+        raise
+    return Job(refresher)
+
+
 def stop_refreshes(table: Identifier, scene: Scene) -> None:
     """Let the jobs of this session that fill a table finish their batch and stop; ask those of others to do so."""
-    own = [job for job in scene.jobs if job.progress.sink == short_name(table)]
-    for job in own:
-        job.request_stop()
-    for job in own:
-        job.wait()
-    names = {job.name for job in own}
+    names = stop_own_refreshes(table, scene.jobs)
     for claim in scene.namespace.catalog.claims():
         pipeline = claim.lease.pipeline
         if pipeline not in names and pipeline.rpartition("/")[2] == refresh_name(table):
             scene.namespace.catalog.request_stop(pipeline)
+
+
+def stop_own_refreshes(table: Identifier, jobs: Sequence[Job]) -> set[str]:
+    """Let those of `jobs` that fill a table finish their batch, and wait until they have; gives their names."""
+    name = short_name(table)
+    own = [job for job in jobs if job.progress.sink == name and not job.status.final]
+    for job in own:
+        job.request_stop()
+    for job in own:
+        job.wait()
+    return {job.name for job in own}
