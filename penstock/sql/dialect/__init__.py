@@ -2,13 +2,14 @@
 
 Each module adds one part: tokens.py -> types.py -> query.py -> ddl.py (the parser, built up by
 inheritance), generator.py (Flink text), functions.py (the table of functions), write.py (Spark text),
-windows.py and access.py (what a planner asks of a tree).
+for_spark.py (Spark text without a planner), windows.py and access.py (what a planner asks of a tree).
 """
 
 from __future__ import annotations
 
 from penstock.sql.dialect.access import parse_query, table_options, to_text
 from penstock.sql.dialect.flink import Flink
+from penstock.sql.dialect.for_spark import teach_spark
 from penstock.sql.dialect.windows import WindowKind, WindowTable, window_tables
 from penstock.sql.dialect.write import to_spark_query
 
@@ -22,3 +23,5 @@ __all__ = [
     "to_text",
     "window_tables",
 ]
+
+teach_spark()

@@ -54,9 +54,13 @@ def _collect(node: exp.Expr, hidden: frozenset[str], found: list[exp.Table]) -> 
             hidden |= {cte.alias}
     if _is_name(node) and (node.db or node.name not in hidden):
         found.append(node)
-    for child in node.iter_expressions():
-        if child is not with_:
-            _collect(child, hidden, found)
+    for value in node.args.values():
+        if type(value) is list:
+            for item in value:
+                if isinstance(item, exp.Expr):
+                    _collect(item, hidden, found)
+        elif isinstance(value, exp.Expr) and value is not with_:
+            _collect(value, hidden, found)
 
 
 def _is_name(node: exp.Expr) -> TypeGuard[exp.Table]:

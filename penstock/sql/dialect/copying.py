@@ -4,6 +4,7 @@ A type that a node was given is never changed, only replaced, so that copies may
 several copies of it: they were most of its cost.
 """
 
+# ruff: noqa: SLF001 - the properties look at what they give, and make dictionaries
 from __future__ import annotations
 
 from sqlglot import exp
@@ -15,44 +16,39 @@ def copy_tree(tree: exp.Expr) -> exp.Expr:
     """Copy a tree, with comments and with what its nodes carry as `meta`."""
     pairs = copies(tree)
     for node, copied in pairs:
-        if node._meta:  # noqa: SLF001 - reading `meta` makes a dictionary
-            copied._meta = dict(node._meta)  # noqa: SLF001
+        if node._meta:
+            copied._meta = dict(node._meta)
     return pairs[0][1]
 
 
 def copies(tree: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
     """Copy a tree without `meta`: every node with its copy, the root first."""
-    pairs = [(tree, tree.__class__())]
+    pairs: list[tuple[exp.Expr, exp.Expr]] = []
+    root = _bare_copy(tree, None, pairs)
+    root.arg_key = root.index = None
     for node, copied in pairs:  # grows while it is read
-        if node.comments is not None:
-            copied.comments = list(node.comments)
-        copied._type = node._type  # noqa: SLF001 - the property would look at it
-        copied._hash = node._hash  # noqa: SLF001
+        args = copied.args
         for key, value in node.args.items():
-            if isinstance(value, exp.Expr):
-                child = value.__class__()
-                child.parent, child.arg_key = copied, key
-                copied.args[key] = child
-                pairs.append((value, child))
-            elif type(value) is list:
-                copied.args[key] = [
-                    _item(item, copied, key, index, pairs) for index, item in enumerate(value)
+            if type(value) is list:
+                args[key] = [
+                    _bare_copy(item, copied, pairs) if isinstance(item, exp.Expr) else item
+                    for item in value
                 ]
+            elif isinstance(value, exp.Expr):
+                args[key] = _bare_copy(value, copied, pairs)
             else:
-                copied.args[key] = value
+                args[key] = value
     return pairs
 
 
-def _item(
-    item: object,
-    parent: exp.Expr,
-    key: str,
-    index: int,
-    pairs: list[tuple[exp.Expr, exp.Expr]],
-) -> object:
-    if not isinstance(item, exp.Expr):
-        return item
-    child = item.__class__()
-    child.parent, child.arg_key, child.index = parent, key, index
-    pairs.append((item, child))
-    return child
+def _bare_copy(
+    node: exp.Expr, parent: exp.Expr | None, pairs: list[tuple[exp.Expr, exp.Expr]]
+) -> exp.Expr:
+    """Copy a node without what is below it; it stands in its parent where the other does."""
+    copied: exp.Expr = object.__new__(node.__class__)  # its __init__ would look at every argument
+    copied.args = {}
+    copied.parent, copied.arg_key, copied.index = parent, node.arg_key, node.index
+    copied.comments = None if node.comments is None else list(node.comments)
+    copied._type, copied._hash, copied._meta = node._type, node._hash, None
+    pairs.append((node, copied))
+    return copied

@@ -127,7 +127,7 @@ class SparkTypeWriter(SparkGenerator):
         raise NodeError(
             "FOR SYSTEM_TIME AS OF has no form in Spark SQL",
             expression,
-            "Penstock runs lookup joins: it reads the table anew in each batch",
+            "Penstock joins tables and views so, in its own way, and no queries of WITH",
         )
 
     def matchrecognize_sql(self, expression: exp.MatchRecognize) -> str:
@@ -135,7 +135,11 @@ class SparkTypeWriter(SparkGenerator):
         raise NodeError("MATCH_RECOGNIZE is not supported", expression)
 
     def lateral_sql(self, expression: exp.Lateral) -> str:
-        """LATERAL (query) is Spark's too; LATERAL TABLE(function) is not."""
+        """LATERAL (query) is Spark's too, LATERAL TABLE(function) is not; with `outer` the planner unfolds rows."""
+        outer = expression.args.get("outer")
+        if outer is not None:
+            call = self.func("inline_outer" if outer else "inline", expression.this)
+            return f"LATERAL {call} AS {self.sql(expression, 'alias')}"
         if isinstance(expression.this, exp.Subquery):
             return super().lateral_sql(expression)
         raise NodeError("LATERAL TABLE(...) is not supported", expression)

@@ -8,48 +8,13 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.generator import Generator
 
-from penstock.sql.dialect.nodes import (
-    AlterFunction,
-    AlterMaterializedTable,
-    AnalyzeTable,
-    CallProcedure,
-    CreateFunction,
-    CreateMaterializedTable,
-    DropFunction,
-    DropMaterializedTable,
-    ExplainStatement,
-    JarStatement,
-    ModuleStatement,
-    PartitionSpec,
-    RefusedStatement,
-    ResourceProperty,
-    SecretStatement,
-    StatementSetBlock,
-    StopJobStatement,
-)
+from penstock.sql.dialect import nodes
 
 __all__ = ["StatementWriter"]
 
 
-NODES = (
-    AlterFunction,
-    AlterMaterializedTable,
-    AnalyzeTable,
-    CallProcedure,
-    CreateFunction,
-    CreateMaterializedTable,
-    DropFunction,
-    DropMaterializedTable,
-    ExplainStatement,
-    JarStatement,
-    ModuleStatement,
-    PartitionSpec,
-    RefusedStatement,
-    ResourceProperty,
-    SecretStatement,
-    StatementSetBlock,
-    StopJobStatement,
-)
+NODES: tuple[type[exp.Expr], ...] = tuple(getattr(nodes, name) for name in nodes.__all__)
+"""Every node of ours that is a statement, or a part of one: each has its method here."""
 
 
 def _by_method(node: type[exp.Expr]) -> Callable[..., str]:
@@ -82,7 +47,7 @@ class StatementWriter(Generator):
         parts = ["DESCRIBE", expression.text("kind"), expression.text("style")]
         return _joined([*parts, self.sql(expression, "this")])
 
-    def partitionspec_sql(self, expression: PartitionSpec) -> str:
+    def partitionspec_sql(self, expression: nodes.PartitionSpec) -> str:
         """PARTITION (column = value, column)."""
         return f"PARTITION ({', '.join(map(self._part, expression.expressions))})"
 
@@ -112,7 +77,7 @@ class StatementWriter(Generator):
             ]
         )
 
-    def analyzetable_sql(self, expression: AnalyzeTable) -> str:
+    def analyzetable_sql(self, expression: nodes.AnalyzeTable) -> str:
         """ANALYZE TABLE name [PARTITION (...)] COMPUTE STATISTICS [FOR ...]."""
         columns = self.expressions(expression, key="columns", flat=True)
         return _joined(
@@ -126,13 +91,13 @@ class StatementWriter(Generator):
             ]
         )
 
-    def callprocedure_sql(self, expression: CallProcedure) -> str:
+    def callprocedure_sql(self, expression: nodes.CallProcedure) -> str:
         """CALL name(arguments)."""
         return f"CALL {self.sql(expression, 'this')}({self.expressions(expression, flat=True)})"
 
     # --- functions ---
 
-    def createfunction_sql(self, expression: CreateFunction) -> str:
+    def createfunction_sql(self, expression: nodes.CreateFunction) -> str:
         """CREATE [TEMPORARY [SYSTEM]] FUNCTION name AS 'text' [LANGUAGE ...] [USING ...] [WITH (...)]."""
         resources = self.expressions(expression, key="resources", flat=True)
         return _joined(
@@ -147,19 +112,19 @@ class StatementWriter(Generator):
             ]
         )
 
-    def alterfunction_sql(self, expression: AlterFunction) -> str:
+    def alterfunction_sql(self, expression: nodes.AlterFunction) -> str:
         """ALTER [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] name AS 'text' [LANGUAGE ...]."""
         exists = "IF EXISTS" if expression.args.get("exists") else ""
         return _joined(["ALTER", *_scope(expression), "FUNCTION", exists, *self._body(expression)])
 
-    def dropfunction_sql(self, expression: DropFunction) -> str:
+    def dropfunction_sql(self, expression: nodes.DropFunction) -> str:
         """DROP [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] name."""
         exists = "IF EXISTS" if expression.args.get("exists") else ""
         return _joined(
             ["DROP", *_scope(expression), "FUNCTION", exists, self.sql(expression, "this")]
         )
 
-    def resourceproperty_sql(self, expression: ResourceProperty) -> str:
+    def resourceproperty_sql(self, expression: nodes.ResourceProperty) -> str:
         """JAR 'path'."""
         return f"{self.sql(expression, 'kind')} {self.sql(expression, 'this')}"
 
@@ -182,7 +147,7 @@ class StatementWriter(Generator):
 
     # --- materialized tables ---
 
-    def creatematerializedtable_sql(self, expression: CreateMaterializedTable) -> str:
+    def creatematerializedtable_sql(self, expression: nodes.CreateMaterializedTable) -> str:
         """CREATE [OR ALTER] MATERIALIZED TABLE name ... AS query."""
         partitions = self.expressions(expression, key="partitions", flat=True)
         comment = self.sql(expression, "comment")
@@ -202,7 +167,7 @@ class StatementWriter(Generator):
             ]
         )
 
-    def altermaterializedtable_sql(self, expression: AlterMaterializedTable) -> str:
+    def altermaterializedtable_sql(self, expression: nodes.AlterMaterializedTable) -> str:
         """ALTER MATERIALIZED TABLE name action."""
         action = expression.text("action")
         pairs = self._pairs(expression)
@@ -221,14 +186,14 @@ class StatementWriter(Generator):
             ]
         )
 
-    def dropmaterializedtable_sql(self, expression: DropMaterializedTable) -> str:
+    def dropmaterializedtable_sql(self, expression: nodes.DropMaterializedTable) -> str:
         """DROP MATERIALIZED TABLE [IF EXISTS] name."""
         exists = "IF EXISTS" if expression.args.get("exists") else ""
         return _joined(["DROP MATERIALIZED TABLE", exists, self.sql(expression, "this")])
 
     # --- the session ---
 
-    def secretstatement_sql(self, expression: SecretStatement) -> str:
+    def secretstatement_sql(self, expression: nodes.SecretStatement) -> str:
         """CREATE, ALTER or DROP SECRET, with its value: what is said of it is masked elsewhere."""
         action, exists = expression.text("action"), ""
         if expression.args.get("exists"):
@@ -237,36 +202,36 @@ class StatementWriter(Generator):
         name = self.sql(expression, "this")
         return _joined([action, "SECRET", exists, name, f"AS {value}" if value else ""])
 
-    def jarstatement_sql(self, expression: JarStatement) -> str:
+    def jarstatement_sql(self, expression: nodes.JarStatement) -> str:
         """ADD JAR 'path'."""
         return f"{expression.text('action')} JAR {self.sql(expression, 'this')}"
 
-    def modulestatement_sql(self, expression: ModuleStatement) -> str:
+    def modulestatement_sql(self, expression: nodes.ModuleStatement) -> str:
         """LOAD MODULE name, UNLOAD MODULE name, USE MODULES names."""
         action = expression.text("action")
         noun = "MODULES" if action == "USE" else "MODULE"
         names = self.expressions(expression, flat=True)
         return _joined([action, noun, names, self._options(expression)])
 
-    def stopjobstatement_sql(self, expression: StopJobStatement) -> str:
+    def stopjobstatement_sql(self, expression: nodes.StopJobStatement) -> str:
         """STOP JOB 'name' [WITH SAVEPOINT] [WITH DRAIN]."""
         words = [w for w in ("savepoint", "drain") if expression.args.get(w)]
         return _joined(
             ["STOP JOB", self.sql(expression, "this"), *(f"WITH {w.upper()}" for w in words)]
         )
 
-    def explainstatement_sql(self, expression: ExplainStatement) -> str:
+    def explainstatement_sql(self, expression: nodes.ExplainStatement) -> str:
         """EXPLAIN [details] statement."""
         details = ", ".join(detail.name for detail in expression.args.get("details") or [])
         return _joined(["EXPLAIN", details, self.sql(expression, "this")])
 
-    def statementsetblock_sql(self, expression: StatementSetBlock) -> str:
+    def statementsetblock_sql(self, expression: nodes.StatementSetBlock) -> str:
         """EXECUTE STATEMENT SET BEGIN insert; ... END; inside EXPLAIN without EXECUTE."""
-        execute = "" if isinstance(expression.parent, ExplainStatement) else "EXECUTE "
+        execute = "" if isinstance(expression.parent, nodes.ExplainStatement) else "EXECUTE "
         inserts = " ".join(f"{self.sql(insert)};" for insert in expression.expressions)
         return f"{execute}STATEMENT SET BEGIN {inserts} END"
 
-    def refusedstatement_sql(self, expression: RefusedStatement) -> str:
+    def refusedstatement_sql(self, expression: nodes.RefusedStatement) -> str:
         """The words as they were."""
         return _joined([expression.name, expression.text("expression")])
 

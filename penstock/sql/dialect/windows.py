@@ -21,6 +21,7 @@ from penstock.catalog.errors import (
 from penstock.sql.dialect.intervals import interval_value
 from penstock.sql.dialect.query import PARTITION_ARGUMENT, WINDOW_FUNCTIONS
 from penstock.sql.positions import span_of
+from penstock.sql.walking import all_nodes
 
 __all__ = ["WINDOW_COLUMNS", "WindowKind", "WindowTable", "window_tables"]
 
@@ -56,7 +57,11 @@ class WindowTable:
     gap_ms: int | None = None
     offset_ms: int = 0
     partition_by: tuple[str, ...] = ()
-    span: Span | None = None
+
+    @property
+    def span(self) -> Span | None:
+        """The place of the call; None where the query does not come from a file."""
+        return span_of(self.node.this)
 
     @property
     def alias(self) -> str:
@@ -77,11 +82,20 @@ def window_tables(query: exp.Expr) -> list[WindowTable]:
 
     Raises DefinitionError or UnsupportedError where the arguments do not fit.
     """
+    if not any(_is_window(node) for node in all_nodes(query)):
+        return []
     return [
         _window(node, node.this)
         for node in query.find_all(exp.Table, bfs=False)
-        if isinstance(node.this, exp.Anonymous) and node.this.name.upper() in WINDOW_FUNCTIONS
+        if _is_window(node)
     ]
+
+
+def _is_window(node: exp.Expr) -> bool:
+    if not isinstance(node, exp.Table):
+        return False
+    call = node.args.get("this")
+    return isinstance(call, exp.Anonymous) and call.name.upper() in WINDOW_FUNCTIONS
 
 
 def _window(node: exp.Table, call: exp.Anonymous) -> WindowTable:
@@ -106,7 +120,6 @@ def _window(node: exp.Table, call: exp.Anonymous) -> WindowTable:
         gap_ms=lengths.get("GAP"),
         offset_ms=lengths.get("OFFSET", 0),
         partition_by=keys,
-        span=span_of(call),
     )
     _check(window, call)
     return window

@@ -39,11 +39,11 @@ REPLACED = (
 """Nodes for which sqlglot's writer has a function of its own, in front of its methods."""
 
 
-def write_spark(tree: exp.Expr) -> str:
-    """Spark SQL for a query or an expression; `tree` stays as it is. Raises NodeError."""
+def write_spark(tree: exp.Expr, *, copy: bool = True) -> str:
+    """Spark SQL for a query or an expression; `tree` stays as it is, unless `copy` is False. Raises NodeError."""
     try:
         return TARGET.generate(
-            copy_tree(tree),
+            copy_tree(tree) if copy else tree,
             identify=True,
             comments=False,
             copy=False,

@@ -13,7 +13,6 @@ from penstock.sql.dialect.functions import FUNCTIONS
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.write import SparkWriter, write_spark
 from penstock.sql.expressions import parse_expression
-from penstock.sql.lower import parse_script
 from tests.sql.dialect.answers import (
     aggregates,
     casts,
@@ -23,7 +22,7 @@ from tests.sql.dialect.answers import (
     texts,
     times,
 )
-from tests.sql.sql_objects import TABLES, new_namespace
+from tests.sql.sql_objects import TABLES, new_namespace, parse_script
 
 # The functions of Flink 2.2's page that are called by a name (docs/data/sql_functions.yml).
 PAGE = """
