@@ -5,6 +5,7 @@ in Spark need it: under a name that a replayed batch has again, with errors that
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
@@ -15,13 +16,21 @@ from penstock.connector.contract import AvailableNow, Continuous, SinkSettings, 
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.failure import readable_by_spark
 from penstock.connector.spark.hadoop_files import read_text
+from penstock.connector.spark.interruption import told_shortly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-__all__ = ["MicroBatch", "WriteBatch", "micro_batch_query", "pass_over", "with_settings"]
+__all__ = [
+    "MicroBatch",
+    "WriteBatch",
+    "micro_batch_query",
+    "pass_over",
+    "saved_query_id",
+    "with_settings",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +84,7 @@ def micro_batch_query(
             batch_id=batch_id,
             plan=settings.plan,
         )
-        with readable_by_spark():
+        with readable_by_spark(), told_shortly():
             write(rows, batch)
             reach("written")
             if settings.after_batch is not None:
@@ -84,6 +93,12 @@ def micro_batch_query(
 
     writer = with_settings(frame.writeStream.foreachBatch(call), settings)
     return writer.start()
+
+
+def saved_query_id(spark: SparkSession, checkpoint: str) -> str | None:
+    """Read the id of the query that a checkpoint is of (`MicroBatch.query_id`); None before it ever ran."""
+    text = read_text(spark, f"{checkpoint}/metadata")
+    return None if text is None else str(json.loads(text)["id"])
 
 
 def pass_over(frame: DataFrame) -> None:
