@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import penstock
 from penstock.catalog.errors import InputErrors
 from penstock.sql.cli.plan_text import is_incompatible, plan_document, plan_lines, plans_of
 from penstock.sql.run.environment import RunMode
-from penstock.sql.run.script_check import check_scripts, plan_scripts
+from penstock.sql.run.script_check import check_scripts
 from penstock.sql.run.script_file import read_script
+from penstock.sql.run.script_plan import plan_scripts
 from penstock.sql.run.session import Session
 from tests.integration.pipeline import delta_rows
 from tests.kafka_server import KafkaServer
@@ -106,6 +108,33 @@ def test_each_start_is_judged_before_it_happens(
     assert delta_rows(project / "copies", "SELECT count(*), count(DISTINCT id) FROM {table}") == [
         (20 + 23, 13)
     ]
+
+
+def test_what_a_start_would_be_refused_for_is_told_before_it(
+    spark: SparkSession, kafka: KafkaServer, project: Path
+) -> None:
+    """A target that is gone, and records that were deleted unread: nothing is written into the checkpoint."""
+    topic = kafka.create_topic()
+    kafka.produce(topic, [json.dumps({"id": n}) for n in range(3)])
+    script = project / "job.sql"
+    script.write_text(SCRIPT.format(topic=topic, bootstrap=kafka.bootstrap), encoding="utf-8")
+
+    with penstock.connect(spark) as session:
+        session.run_file(script, available_now=True)
+        shutil.rmtree(project / "copies")
+        gone, _, refused = planned(session, script)
+        kafka.produce(topic, [json.dumps({"id": n}) for n in range(3)])
+        kafka.delete_records(topic, {0: 5})
+        lost, _, _ = planned(session, script)
+
+    assert (refused, gone["verdict"]["kind"], lost["verdict"]["kind"]) == (
+        True,
+        "incompatible",
+        "incompatible",
+    )
+    assert gone["verdict"]["reason"].endswith("copies is gone")
+    assert "2 offsets were deleted unread" in lost["verdict"]["reason"]
+    assert any("--from-scratch" in choice for choice in lost["verdict"]["choices"])
 
 
 def test_another_query_is_incompatible_and_says_so_before_the_run(

@@ -18,8 +18,8 @@ from penstock.catalog.identifier import Identifier
 from penstock.catalog.schema import Schema
 from penstock.catalog.table import Table
 from penstock.connector.delta.log import is_delta_table, read_logged
-from penstock.connector.delta.options import resolve_path
-from penstock.connector.storage import Folder, is_url, open_folder
+from penstock.connector.storage import Folder, open_folder
+from penstock.connector.urls import is_remote, resolve_path
 
 __all__ = ["DeltaFolder"]
 
@@ -84,7 +84,7 @@ class DeltaFolder:
         """Give the folder. Raises ConfigError where there is none, NotReachedError for one that is not to be asked."""
         name = self.descriptor.name
         place = resolve_path(self.descriptor.resolved.get(PATH), self.project)
-        if self.offline and is_url(place) and not place.lower().startswith("file:"):
+        if self.offline and is_remote(place):
             raise NotReachedError(f"the catalog {name!r} is in an object store, which is not asked")
         root = open_folder(place, hint="a folder of this machine, or an URL of s3, gs, abfss, hdfs")
         try:

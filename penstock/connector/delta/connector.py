@@ -15,10 +15,10 @@ from penstock.connector.delta.options import (
     SCHEMA_EVOLUTION,
     TARGET_FILE_SIZE,
     resolve_options,
-    resolve_path,
     table_properties,
 )
 from penstock.connector.editing import RowEditor
+from penstock.connector.urls import resolve_path
 
 __all__ = ["DeltaConnector"]
 

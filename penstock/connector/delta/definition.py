@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from penstock.catalog import types as t
 from penstock.catalog.errors import DefinitionError, UnsupportedError, did_you_mean
@@ -41,7 +41,7 @@ def check_definition(table: Table) -> None:
         )
     _check_names(table, owner)
     for column in schema.physical:
-        for part in _parts(column.type):
+        for part in t.parts_of(column.type):
             if isinstance(part, _NOT_STORED):
                 raise DefinitionError(
                     f"{owner}: Delta cannot store column {quote(column.name)}: it has no type {part}",
@@ -95,7 +95,7 @@ def _check_names(table: Table, owner: str) -> None:
     if any(key.lower() == COLUMN_MAPPING for key in table.option_map):
         return
     for column in table.schema.physical:
-        fields = (part.fields for part in _parts(column.type) if isinstance(part, t.RowType))
+        fields = (part.fields for part in t.parts_of(column.type) if isinstance(part, t.RowType))
         for name in (column.name, *(field.name for row in fields for field in row)):
             if _FORBIDDEN & set(name):
                 raise DefinitionError(
@@ -122,17 +122,3 @@ def _check_partitioning(table: Table, owner: str) -> None:
         raise DefinitionError(
             f"{owner} is PARTITIONED BY all of its columns", hint="leave one to be stored in files"
         )
-
-
-def _parts(logical: t.LogicalType) -> Iterator[t.LogicalType]:
-    """Give a type and every type inside it."""
-    yield logical
-    match logical:
-        case t.ArrayType() | t.MultisetType():
-            yield from _parts(logical.element)
-        case t.MapType():
-            yield from _parts(logical.key)
-            yield from _parts(logical.value)
-        case t.RowType():
-            for field in logical.fields:
-                yield from _parts(field.type)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from penstock.catalog.schema import PhysicalColumn
 from penstock.connector.spark_json import physical_columns
 from penstock.connector.storage import Folder
 
-__all__ = ["LoggedTable", "is_delta_table", "read_logged"]
+__all__ = ["LogHead", "LoggedTable", "is_delta_table", "read_head", "read_logged"]
 
 LOG = "_delta_log"
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -37,9 +38,17 @@ class LoggedTable:
     configuration: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogHead:
+    """A table's newest version, and the names of its columns there."""
+
+    version: int
+    columns: tuple[str, ...]
+
+
 def is_delta_table(folder: Folder) -> bool:
     """Tell whether a folder is a Delta table: it has a log with a commit or a checkpoint."""
-    return any(map(_is_log, folder.below(LOG).names()))
+    return bool(_logs(folder))
 
 
 def read_logged(folder: Folder) -> LoggedTable | None:
@@ -47,15 +56,31 @@ def read_logged(folder: Folder) -> LoggedTable | None:
 
     Raises StateMismatchError for a log that cannot be read, UnsupportedError for a type that we have not.
     """
-    log = folder.below(LOG)
-    names = [name for name in log.names() if _is_log(name)]
-    if not names:
-        return None
+    with _readable(folder):
+        names = _logs(folder)
+        return _logged(_newest(folder, names), folder) if names else None
+
+
+def read_head(folder: Folder) -> LogHead | None:
+    """Read where a table stands, whatever types it has; None where there is no Delta table.
+
+    Raises StateMismatchError for a log that cannot be read.
+    """
+    with _readable(folder):
+        names = _logs(folder)
+        if not names:
+            return None
+        fields = json.loads(_newest(folder, names)["schemaString"])["fields"]
+        return LogHead(
+            version=max(int(name.partition(".")[0]) for name in names),
+            columns=tuple(field["name"] for field in fields),
+        )
+
+
+@contextmanager
+def _readable(folder: Folder) -> Iterator[None]:
     try:
-        meta = _newest(log, names)
-        if meta is None:
-            raise _unreadable(folder, "no commit and no checkpoint has its schema")
-        return _logged(meta, folder)
+        yield
     except (
         OSError,
         ValueError,
@@ -65,6 +90,11 @@ def read_logged(folder: Folder) -> LoggedTable | None:
         pa.ArrowException,
     ) as error:
         raise _unreadable(folder, f"{type(error).__name__}: {error}") from error
+
+
+def _logs(folder: Folder) -> Sequence[str]:
+    """List the commits and checkpoints of a table; none where there is none."""
+    return [name for name in folder.below(LOG).names() if _is_log(name)]
 
 
 def _is_log(name: str) -> bool:
@@ -82,8 +112,12 @@ def _logged(meta: Mapping[str, Any], folder: Folder) -> LoggedTable:
     )
 
 
-def _newest(log: Folder, names: Sequence[str]) -> Mapping[str, Any] | None:
-    """Go back from the newest commit to the last checkpoint, which has what stands before it."""
+def _newest(folder: Folder, names: Sequence[str]) -> Mapping[str, Any]:
+    """Go back from the newest commit to the last checkpoint, which has what stands before it.
+
+    Raises StateMismatchError where none has a schema.
+    """
+    log = folder.below(LOG)
     commits = {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
     checkpoints: dict[int, list[str]] = {}
     for name in names:
@@ -99,7 +133,7 @@ def _newest(log: Folder, names: Sequence[str]) -> Mapping[str, Any] | None:
         found_meta = _of_checkpoint(log, name)
         if found_meta is not None:
             return found_meta
-    return None
+    raise _unreadable(folder, "no commit and no checkpoint has its schema")
 
 
 def _of_lines(log: Folder, name: str) -> Mapping[str, Any] | None:

@@ -1,10 +1,8 @@
-"""The options of a Delta table, and how its path is found."""
+"""The options of a Delta table as data, and what they have to be."""
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 from typing import Any
 
 from penstock.catalog.errors import OptionError
@@ -33,7 +31,6 @@ __all__ = [
     "STARTING_VERSION",
     "TARGET_FILE_SIZE",
     "resolve_options",
-    "resolve_path",
     "table_properties",
 ]
 
@@ -122,8 +119,6 @@ APPEND_ONLY = "delta.appendonly"
 FORGETFUL = "delta.setTransactionRetentionDuration"
 """Lets a table forget which batches of a query it holds, and so takes a replayed batch twice."""
 
-# two letters at least: C:/data is a path of Windows
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _VERSION = re.compile(r"[0-9]+|latest")
 
 
@@ -182,8 +177,3 @@ def table_properties(options: Resolved) -> dict[str, str]:
     """Give the `delta.*` options, whole keys."""
     prefix = TABLE_PROPERTIES.prefix
     return {f"{prefix}{key}": value for key, value in options.prefixed(prefix).items()}
-
-
-def resolve_path(path: str, project: Path) -> str:
-    """Give a table's location: a Hadoop URL as it is, else a path, made absolute from the project's folder."""
-    return path if _URL.match(path) else os.path.normpath(project.absolute() / path)

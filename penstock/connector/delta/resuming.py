@@ -18,6 +18,7 @@ from penstock.catalog.errors import StateMismatchError
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.table import Target
 from penstock.connector.spark.hadoop_files import delete, list_names, read_text, write_text
+from penstock.connector.spark.micro_batch import saved_query_id
 
 __all__ = ["FOLDER", "Found", "Progress", "check_resumes", "judge"]
 
@@ -45,14 +46,20 @@ class Found:
 
 
 def check_resumes(
-    spark: SparkSession, target: Target, checkpoint: str, sink: str, *, commits_empty: bool
+    spark: SparkSession,
+    target: Target,
+    checkpoint: str,
+    sink: str,
+    *,
+    commits_empty: bool,
+    notes: bool = True,
 ) -> None:
-    """Check that a table goes with a checkpoint, and note there which one it is. Raises StateMismatchError.
+    """Check that a table goes with a checkpoint. Raises StateMismatchError.
 
     `sink` tells the sinks of a query that has several apart. `commits_empty`: a batch without rows is a commit, too.
+    `notes`: the checkpoint is told which table it is.
     """
-    text = read_text(spark, f"{checkpoint}/metadata")
-    query = None if text is None else str(json.loads(text)["id"])
+    query = saved_query_id(spark, checkpoint)
     application = f"{query}/{sink}" if sink else query
     found = _found(spark, target, application)
     name = hashlib.sha256(f"{sink}\n{target.table.identifier}".encode()).hexdigest()[:16]
@@ -62,8 +69,9 @@ def check_resumes(
         committed=_newest(list_names(spark, f"{checkpoint}/commits")),
     )
     judge(_known(spark, path), found, progress, target.shown, commits_empty=commits_empty)
-    delete(spark, path)
-    write_text(spark, path, json.dumps({"id": found.id, "version": found.version}))
+    if notes:
+        delete(spark, path)
+        write_text(spark, path, json.dumps({"id": found.id, "version": found.version}))
 
 
 def judge(

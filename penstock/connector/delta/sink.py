@@ -67,18 +67,24 @@ class DeltaSink:
         # a new one too: another process may have been first
         self.target.check_writable(spark, schema)
 
-    def check_resumes(self, spark: SparkSession, checkpoint: str, sink: str) -> None:
-        """Check that the table is the one that the checkpoint was written with. Raises StateMismatchError.
-
-        `sink` tells the sinks of a query that has several apart.
-        """
+    def check_resumes(
+        self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool = True
+    ) -> None:
+        """Check that the table is the one that the checkpoint was written with (`Resumable`)."""
         if not self.target.exists(spark):
             # Delta would make a new one, without NOT NULL, partitions and all rows before the checkpoint
             raise StateMismatchError(
                 f"the Delta table at {self.target.shown} is gone",
                 hint="restore it; or remove the checkpoint too, to begin anew",
             )
-        check_resumes(spark, self.target, checkpoint, sink, commits_empty=self._merge is None)
+        check_resumes(
+            spark,
+            self.target,
+            checkpoint,
+            sink,
+            commits_empty=self._merge is None,
+            notes=notes,
+        )
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         """Start writing. Raises StateMismatchError for a table that does not go with the checkpoint."""

@@ -12,7 +12,7 @@ from pyspark.sql import types as s
 
 from penstock.catalog.errors import DefinitionError, StateMismatchError
 from penstock.catalog.identifier import quote
-from penstock.catalog.options import redact
+from penstock.catalog.redaction import redact
 from penstock.catalog.table import Table
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.options import FORGETFUL

@@ -176,11 +176,6 @@ class EmbeddedBroker:
         """End the process at once, as a crash would. The data stays; the next start recovers it."""
         self._end(getattr(signal, "SIGKILL", signal.SIGTERM))
 
-    def restart(self) -> None:
-        """Stop when running, then start on the same folder and port."""
-        self.stop()
-        self.start()
-
     def wait(self) -> int:
         """Block until the process ends, whoever ended it; its exit status."""
         assert self._process is not None, "wait() before start()"

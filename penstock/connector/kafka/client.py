@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from penstock.catalog.errors import OptionError, PenstockError
-from penstock.catalog.options import is_secret
+from penstock.catalog.redaction import is_secret
 from penstock.catalog.references import reveal
 from penstock.connector.kafka.client_log import ClientLog
 from penstock.connector.kafka.client_properties import REFERENCES

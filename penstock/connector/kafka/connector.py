@@ -23,16 +23,17 @@ class KafkaConnector:
 
     name = "kafka"
 
-    def __init__(self, *, project: Path | None = None) -> None:
+    def __init__(self, *, project: Path | None = None) -> None:  # noqa: ARG002 - others have paths
         """`project` is for connectors with relative paths; a Kafka table has none."""
+        self._described: tuple[Table, KafkaSource] | None = None
 
     def check(self, table: Table) -> None:
         """Check options, formats and columns, without I/O. Raises OptionError, DefinitionError."""
-        describe(table)
+        self._describe(table)
 
     def source(self, table: Table) -> KafkaSource:
         """Describe the scan. Raises as `check`, and OptionError when a needed consumer group is missing."""
-        source = describe(table)
+        source = self._describe(table)
         require_group(table, source.settings)
         return source
 
@@ -40,7 +41,13 @@ class KafkaConnector:
         """Describe writing. Raises as `check`, and where the table cannot be written."""
         from penstock.connector.kafka.sink import kafka_sink
 
-        return kafka_sink(table, upsert=False)
+        return kafka_sink(table, self._describe(table))
+
+    def _describe(self, table: Table) -> KafkaSource:
+        """Describe a table once: it is checked, and then its scan or its sink is asked for."""
+        if self._described is None or self._described[0] is not table:
+            self._described = (table, describe(table))
+        return self._described[1]
 
 
 def require_group(table: Table, settings: KafkaSettings) -> None:

@@ -39,6 +39,7 @@ _TRANSLATED = frozenset(
         "ssl.keystore.certificate.chain",
     )
 )
+_KNOWN = PASSED_ON | IGNORED | PRODUCER_ONLY | _TRANSLATED | RENAMED.keys() | {RESET}
 _JAAS = re.compile(
     r"\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(?P<options>.*?);?\s*\Z",
     re.DOTALL,
@@ -84,9 +85,8 @@ def _refuse(properties: Mapping[str, str], owner: str) -> None:
                 f"{owner}: option 'properties.{key}' is refused: {REFUSED[key]}",
                 hint="leave it out; a table definition may not bring code or files of its choice into the client",
             )
-    known = PASSED_ON | IGNORED | PRODUCER_ONLY | _TRANSLATED | RENAMED.keys() | {RESET}
-    for key in sorted(properties.keys() - known):
-        nearest = did_you_mean(f"properties.{key}", [f"properties.{name}" for name in known])
+    for key in sorted(properties.keys() - _KNOWN):
+        nearest = did_you_mean(f"properties.{key}", [f"properties.{name}" for name in _KNOWN])
         raise OptionError(
             f"{owner}: 'properties.{key}' is not an option of the Kafka client",
             hint=nearest or "names are those of Kafka's consumer or of librdkafka",

@@ -47,7 +47,7 @@ class UpsertKafkaConnector:
         """Describe writing: a record for each row of a key, a tombstone for its deletion. Raises as `check`."""
         from penstock.connector.kafka.sink import kafka_sink
 
-        return kafka_sink(table, upsert=True)
+        return kafka_sink(table, describe_upserts(table))
 
 
 def describe_upserts(table: Table) -> KafkaSource:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.catalog.errors import InputError
+from penstock.catalog.errors import InputError, PenstockError
 from penstock.connector.source.state import SourceState
 from penstock.sql.plan.saved import SavedCheckpoint
 from penstock.sql.plan.shape import ANEW, KEEP, QueryShape, check_fits
@@ -45,12 +45,16 @@ class SplitStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceNow:
-    """What a source holds at this moment. `starts` are by its startup mode; `unknown` says why nothing is known."""
+    """What a source holds at this moment. `starts` are by its startup mode; `unknown` says why nothing is known.
+
+    `refusal`: what keeps a query from going on where its checkpoint stands.
+    """
 
     table: str
     starts: Mapping[str, int] = field(default_factory=dict)
     ends: Mapping[str, int] = field(default_factory=dict)
     unknown: str | None = None
+    refusal: PenstockError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +111,11 @@ def judge(
             return Incompatible(reason=error.message, choices=(KEEP, *ANEW))
     if saved is None or saved.planned is None:
         return New(sources=tuple(map(_anew, sources)))
+    for now in sources:
+        if now.refusal is not None:
+            hint = now.refusal.hint
+            choices = (hint, *ANEW) if hint else ANEW
+            return Incompatible(reason=f"{now.table}: {now.refusal.message}", choices=choices)
     offsets = (*saved.offsets, *(None for _ in sources))
     return Resume(
         batch_id=saved.next_batch,

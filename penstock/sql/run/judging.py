@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import InputError
+from penstock.connector.source.state import SourceState
 from penstock.sql.plan.checkpoint import saved_checkpoint
-from penstock.sql.plan.source_now import ask
-from penstock.sql.plan.verdict import Verdict, judge, refused
+from penstock.sql.plan.source_now import Standing, ask
+from penstock.sql.plan.verdict import Resume, Verdict, judge, refused
 
 if TYPE_CHECKING:
+    from penstock.sql.plan.saved import SavedCheckpoint
     from penstock.sql.run.query import Judged
     from penstock.sql.run.statement_set import PlannedSet
 
@@ -19,13 +22,27 @@ __all__ = ["verdict_on", "verdicts_on_set"]
 def verdict_on(query: Judged, *, from_scratch: bool = False) -> Verdict:
     """Tell what a start of the query would do; `from_scratch`: with its checkpoint set aside. May ask brokers."""
     saved = None
-    if not from_scratch:
-        try:
+    try:
+        if not from_scratch:
             saved = saved_checkpoint(query.spark, query.checkpoint)
-        except InputError as error:
-            return refused(error)
-    sources = [ask(leaf, query.project) for leaf in query.leaves]
-    return judge(saved, query.shape, sources, query.checkpoint)
+        standings = [] if saved is None else [_standing(saved, offset) for offset in saved.offsets]
+        sources = [
+            ask(leaf, query.project, standing)
+            for leaf, standing in zip_longest(query.leaves, standings[: len(query.leaves)])
+        ]
+        verdict = judge(saved, query.shape, sources, query.checkpoint)
+        # a batch is done: the target is there, and is the one that has it
+        if isinstance(verdict, Resume) and saved is not None and saved.committed is not None:
+            query.check_target()
+    except InputError as error:
+        return refused(error)
+    return verdict
+
+
+def _standing(saved: SavedCheckpoint, offset: SourceState | str | None) -> Standing | None:
+    return (
+        Standing(state=offset, replays=saved.replays) if isinstance(offset, SourceState) else None
+    )
 
 
 def verdicts_on_set(planned: PlannedSet, *, from_scratch: bool = False) -> tuple[Verdict, ...]:

@@ -12,31 +12,11 @@ from penstock.connector.delta.options import (
     MAX_FILES,
     STARTING_VERSION,
     resolve_options,
-    resolve_path,
     table_properties,
 )
 from tests.connector.delta.tables import delta_table
 
 PROJECT = Path("/projects/shop")
-
-
-@pytest.mark.parametrize(
-    ("path", "location"),
-    [
-        ("orders", "/projects/shop/orders"),
-        ("./data//orders/", "/projects/shop/data/orders"),
-        ("../lake/orders", "/projects/lake/orders"),
-        ("/lake/orders", "/lake/orders"),
-        ("s3a://bucket/orders", "s3a://bucket/orders"),
-        ("hdfs://name:8020/orders", "hdfs://name:8020/orders"),
-        ("file:/lake/orders", "file:/lake/orders"),
-        ("abfss://c@a.dfs.core.windows.net/x", "abfss://c@a.dfs.core.windows.net/x"),
-        ("a:b/orders", "/projects/shop/a:b/orders"),
-    ],
-)
-def test_a_path_is_of_the_project_and_a_url_is_left_as_it_is(path: str, location: str) -> None:
-    """The same table from whichever folder the command is typed in."""
-    assert resolve_path(path, PROJECT) == location
 
 
 def test_a_table_needs_a_path() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from penstock.catalog.errors import DataLossError
 from penstock.connector.source.state import SourceState, SplitState
 from penstock.sql.plan.saved import SavedCheckpoint
-from penstock.sql.plan.shape import QueryShape
+from penstock.sql.plan.shape import ANEW, QueryShape
 from penstock.sql.plan.verdict import Incompatible, New, Resume, SourceNow, SplitStart, judge
 
 SHAPE = QueryShape(sources=("clicks",), sink="copies", state=("GROUP BY id",))
@@ -65,6 +66,19 @@ def test_a_checkpoint_of_another_query_is_incompatible() -> None:
     assert "undo the change" in undo
     assert "--from-scratch" in anew
     assert "pipeline.name" in beside
+
+
+def test_a_table_that_cannot_be_gone_on_with_is_incompatible() -> None:
+    """With the way on that the table knows, and those that every checkpoint has; without one it is no matter."""
+    lost = DataLossError("3 offsets were deleted unread", hint="read on without them")
+    now = replace(NOW, refusal=lost)
+
+    verdict = judge(SAVED, SHAPE, [now], "there")
+
+    assert isinstance(verdict, Incompatible)
+    assert verdict.reason == "clicks: 3 offsets were deleted unread"
+    assert verdict.choices == ("read on without them", *ANEW)
+    assert isinstance(judge(None, SHAPE, [now], "there"), New)
 
 
 def test_what_a_broker_does_not_tell_stays_open() -> None:

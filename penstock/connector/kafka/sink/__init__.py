@@ -8,24 +8,22 @@ from __future__ import annotations
 
 from penstock.catalog.table import Table
 from penstock.connector.contract import Sink
+from penstock.connector.kafka.source import KafkaSource
 
 __all__ = ["kafka_sink"]
 
 
-def kafka_sink(table: Table, *, upsert: bool, sparse: bool = False) -> Sink:
-    """Describe writing into `table`; `upsert` is for tables keyed by their PRIMARY KEY (`upsert-kafka`).
+def kafka_sink(table: Table, described: KafkaSource, *, sparse: bool = False) -> Sink:
+    """Describe writing into `table`, whose description as a source it shares; one of upserts is written by its key.
 
     `sparse`: it is given some batches only, see `sparse.py`.
     Raises OptionError, DefinitionError or UnsupportedError.
     """
-    from penstock.connector.kafka.connector import describe
     from penstock.connector.kafka.sink.definition import check_order, check_writable
     from penstock.connector.kafka.sink.settings import read_sink_settings
     from penstock.connector.kafka.sink.sink import KafkaSink
-    from penstock.connector.kafka.upsert import describe_upserts
 
-    owner = f"table {table.identifier}"
-    described = describe_upserts(table) if upsert else describe(table)
+    owner, upsert = f"table {table.identifier}", described.upserts
     settings = read_sink_settings(described.settings.resolved, upsert=upsert, owner=owner)
     check_writable(described, owner=owner)
     check_order(described, settings, owner=owner)

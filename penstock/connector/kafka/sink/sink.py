@@ -65,7 +65,7 @@ from penstock.connector.kafka.source import KafkaSource
 from penstock.connector.kafka.split import TopicPartition
 from penstock.connector.kafka.tuning import admin_connection
 from penstock.connector.spark.configured import configured
-from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query
+from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query, saved_query_id
 from penstock.connector.spark.target_rows import check_complete
 
 __all__ = ["KafkaSink"]
@@ -122,10 +122,31 @@ class KafkaSink:
             topic = marker_place(admin, self.table.settings.subscription)
             check_transactions(self._connection(), admin, self.settings.prefix, timeout_ms, topic)
 
+    def check_resumes(
+        self,
+        spark: SparkSession,
+        checkpoint: str,
+        sink: str,
+        *,
+        notes: bool = True,  # noqa: ARG002  of the contract
+    ) -> None:
+        """Check that slots and prefix are those that the checkpoint began with (`Resumable`); asks no broker."""
+        query = saved_query_id(spark, checkpoint)
+        if self.settings.delivery is not Delivery.EXACTLY_ONCE or query is None:
+            return
+        names = SlotNames.of(self.settings.prefix, query, f"{sink}/{self.name}")
+        ledger = read_ledger(spark, f"{checkpoint}/{FOLDER}/{names.scope}/{BEGAN}")
+        if ledger is not None:
+            self._check_unchanged(ledger)
+
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
-        """Start writing batch after batch. Raises UnsupportedError for a query that could not be replayed."""
+        """Start writing batch after batch. Raises UnsupportedError for a query that could not be replayed.
+
+        Raises StateMismatchError for a table that does not go with the checkpoint.
+        """
         if self.settings.delivery is not Delivery.EXACTLY_ONCE:
             return micro_batch_query(frame, settings, self.write_batch)
+        self.check_resumes(frame.sparkSession, settings.checkpoint, "")
         _refuse_speculation(frame.sparkSession, self.name)
         write = partial(self._write_once, stages=self._stages(frame))
         return micro_batch_query(frame, settings, write)
@@ -209,10 +230,13 @@ class KafkaSink:
                 prefix=self.settings.prefix, slots=slots, first_batch=batch_id, topic=topic
             )
             ledger = record_ledger(spark, path, began)
+        self._check_unchanged(ledger)
+        return ledger
+
+    def _check_unchanged(self, ledger: SinkLedger) -> None:
         check_unchanged(
             ledger, prefix=self.settings.prefix, slots=self.settings.parallelism, owner=self.name
         )
-        return ledger
 
     def _is_open(self, shared: Transactions, slots: int) -> bool:
         """Tell whether a slot lacks the batch; asked where it may be a replay, before anything is computed.

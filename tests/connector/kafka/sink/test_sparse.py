@@ -10,6 +10,7 @@ import pytest
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.bad_record_options import KafkaTopic
 from penstock.connector.dead_letter_table import topic_table
+from penstock.connector.kafka.connector import describe
 from penstock.connector.kafka.sink import kafka_sink
 from penstock.connector.kafka.sink.marker import Marker
 from penstock.connector.kafka.sink.sparse import check_remembered, first_attempt_ms
@@ -60,7 +61,7 @@ def test_letters_are_written_once_in_batches_with_gaps_between(
     cluster = (("properties.bootstrap.servers", kafka.bootstrap),)
     table = topic_table(KafkaTopic(topic=topic, cluster=cluster))
     for batch_id in (3, 7, 7):
-        sink = kafka_sink(table, upsert=False, sparse=True)
+        sink = kafka_sink(table, describe(table), sparse=True)
         rows = records_of_letters(letters(spark, f"v{batch_id}"))
         sink.write_batch(rows, batch_of(spark, tmp_path, batch_id))
     found = committed(kafka, topic)

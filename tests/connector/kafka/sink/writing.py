@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from penstock.catalog.schema import MetadataColumn
+from penstock.connector.kafka.connector import describe
 from penstock.connector.kafka.sink import kafka_sink
 from penstock.connector.kafka.sink.sink import KafkaSink
+from penstock.connector.kafka.upsert import describe_upserts
 from penstock.connector.spark.micro_batch import MicroBatch
 from tests.connector.kafka.tables import kafka_table
 
@@ -41,7 +43,7 @@ def made_sink(
         for c in table.schema.columns
     )
     table = replace(table, schema=replace(table.schema, columns=written))
-    sink = kafka_sink(table, upsert=upsert)
+    sink = kafka_sink(table, describe_upserts(table) if upsert else describe(table))
     assert isinstance(sink, KafkaSink)
     return sink
 
