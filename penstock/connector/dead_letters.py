@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,11 +18,12 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from penstock.catalog.errors import SinkError
-from penstock.catalog.options import redact
+from penstock.catalog.redaction import redact
 from penstock.connector.source.records import RawRecord
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import instant_text
-from penstock.connector.storage import Folder, is_url, open_folder
+from penstock.connector.storage import Folder, open_folder
+from penstock.connector.urls import resolve_path
 
 __all__ = ["DeadLetters", "check_directory"]
 
@@ -151,9 +151,8 @@ def _text_or_base64(name: str, data: bytes | None) -> dict[str, str | None]:
 
 def _opened(path: str, project: Path) -> Folder:
     shown = redact({OPTION: path})[OPTION]
-    location = path if is_url(path) else os.path.normpath(project.absolute() / path)
     return open_folder(
-        location,
+        resolve_path(path, project),
         shown=f"'{OPTION}' = '{shown}'",
         hint="a path relative to the project, or a URL that pyarrow knows: file, s3, gs, abfss, hdfs",
     )

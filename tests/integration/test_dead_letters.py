@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.catalog.errors import BadRecordError, SinkError
+from penstock.catalog.errors import BadRecordError, SinkError, UnknownObjectError
 from penstock.connector.spark.letter_shelf import LetterShelf
 from penstock.sql.cli.dlq_text import counts_document, letter_document, letter_lines
 from penstock.sql.run.dead_letters import Replayer, find_shelves
@@ -199,13 +200,22 @@ def test_letters_say_how_many_and_why_and_lead_to_their_records(shelf: LetterShe
 
 
 def test_records_are_given_back_as_they_were_and_once(
-    shelf: LetterShelf, session: Session, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+    shelf: LetterShelf,
+    session: Session,
+    kafka: KafkaServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also when the command dies between Kafka's commit and its own note of it."""
     target = kafka.create_topic()
     replayer = Replayer(catalog=session.catalog, project=session.project.root, target=target)
     told = list(replayer.run(shelf, really=False))
     nothing = content(kafka, target)
+    (same,) = find_shelves(
+        session.spark, session.project, session.catalog, tmp_path, pipeline="job/kept", path=None
+    )
+    with pytest.raises(UnknownObjectError, match="no topic 'nowhere'"):
+        list(replace(replayer, target="nowhere").run(shelf, really=True))
     finish = LetterShelf.finish
 
     def dies(*_: object) -> None:
@@ -219,6 +229,7 @@ def test_records_are_given_back_as_they_were_and_once(
     found = content(kafka, target)
 
     assert told[0].startswith("would give 6 records of ")
+    assert (same.path, len(same.newest(9))) == (shelf.path, 6)
     assert nothing == []
     assert again[0].startswith("found written 6 records of ")
     assert list(replayer.run(shelf, really=True)) == []
@@ -261,6 +272,12 @@ def test_letters_in_a_topic_are_there_once_and_lead_to_their_records(
     assert sorted((m.key(), m.value()) for m in content(kafka, target)) == sorted(
         record(number) for number in bad_offsets(EVERY) for _ in range(2)
     )
+
+    # what the replay noted lies beside the checkpoints, and is none
+    every = find_shelves(
+        session.spark, session.project, session.catalog, tmp_path, pipeline=None, path=None
+    )
+    assert [found.path for found in every] == [shelf.path]
 
 
 def test_a_topic_of_rubbish_stops_before_its_second_batch(

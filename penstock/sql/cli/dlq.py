@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.catalog.errors import ConfigError
-from penstock.sql.cli.catalog import CatalogOption, FormatOption, open_catalog
-from penstock.sql.cli.report import (
-    OutputFormat,
-    VerboseOption,
-    YesOption,
-    print_json,
-    print_lines,
-    reporting,
-    say,
-)
+from penstock.sql.cli.catalog import open_catalog
+from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption, YesOption
+from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting, say
 from penstock.sql.config import find_project
 from penstock.sql.run.script_file import read_script
 
@@ -167,8 +160,9 @@ def replay(  # noqa: PLR0917  typer passes options by name
     ):
         from penstock.sql.run.dead_letters import Replayer
 
+        project = find_project(Path.cwd())
         replayer = Replayer(
-            catalog=open_catalog(catalog), project=find_project(Path.cwd()).root, target=topic
+            catalog=open_catalog(catalog, project), project=project.root, target=topic
         )
         lines = [line for shelf in shelves for line in replayer.run(shelf, really=yes)]
         print_lines(lines)
@@ -192,14 +186,14 @@ def _shelves(
         raise ConfigError("a file and --pipeline both name a pipeline", hint="give one of them")
     named = read_script(file).pipeline if file is not None else pipeline
     project = find_project(Path.cwd())
-    from penstock.sql.cli.spark import open_spark
+    from penstock.sql.cli.spark import open_spark, spark_logs
     from penstock.sql.run.dead_letters import find_shelves
-    from penstock.sql.run.jvm import end_jvm, log_files
+    from penstock.sql.run.jvm import end_jvm
 
     try:
-        files = None if is_verbose else log_files(project.data_directory / "logs")
+        files = spark_logs(project, verbose=is_verbose)
         spark = open_spark(project.master, project.spark_conf, files)
-        store = open_catalog(catalog_url)
+        store = open_catalog(catalog_url, project)
         with TemporaryDirectory(prefix="penstock-") as workdir:
             yield find_shelves(spark, project, store, Path(workdir), pipeline=named, path=path)
     finally:

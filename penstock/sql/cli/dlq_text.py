@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from penstock.sql.cli.text import count_text
+from penstock.sql.run.progress import short_name
 from penstock.sql.run.summary import plain
 
 if TYPE_CHECKING:
@@ -51,14 +53,14 @@ def counts_lines(counted: Sequence[tuple[str, Sequence[LetterCount]]]) -> list[s
         for count in counts:
             replayed = f", {count_text(count.replayed)} given back" if count.replayed else ""
             lines.append(
-                f"  {count_text(count.letters)} of {count.table} in {count.pipeline}: {count.stage}: "
+                f"  {count_text(count.letters)} of {short_name(count.table)} in {count.pipeline}: {count.stage}: "
                 f"{count.error}{replayed}"
             )
     return lines
 
 
 def letter_document(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a letter for programs: bytes as text where they are UTF-8, else in base64 under another name."""
+    """Write a letter for programs: bytes as text where they are UTF-8, else in base64 by another name; times in UTC."""
     letter: dict[str, Any] = {}
     for name, value in row.items():
         if name in BYTES:
@@ -68,20 +70,25 @@ def letter_document(row: Mapping[str, Any]) -> dict[str, Any]:
                 {"key": header["key"], **_text_or_base64("value", header["value"])}
                 for header in value or ()
             ]
+        elif isinstance(value, datetime):
+            # Spark gives instants in the zone of this machine, without saying so
+            instant = value.astimezone(UTC).isoformat(timespec="milliseconds")
+            letter[name] = instant.replace("+00:00", "Z")
         else:
             letter[name] = plain(value)
     return letter
 
 
 def letter_lines(letter: Mapping[str, Any]) -> list[str]:
-    """Write a letter for people: its place and error, then the record."""
+    """Write a letter for people: its place, who left it out and why, then the record."""
     if letter["topic"] is not None:
         place = f"{letter['topic']}, partition {letter['partition']}, offset {letter['offset']}"
     else:
         place = f"{letter['path']}, byte {letter['position']}"
     when = "" if letter["timestamp"] is None else f", of {letter['timestamp']}"
     given = ", given back" if letter["replayed"] else ""
-    lines = [f"{place}{when}{given}", f"  {letter['stage']}: {letter['error']}"]
+    reader = f", for {short_name(letter['table'])} in {letter['pipeline']}"
+    lines = [f"{place}{when}{reader}{given}", f"  {letter['stage']}: {letter['error']}"]
     for name in BYTES:
         if letter.get(name) is not None:
             lines.append(f"  {name}: {_one_line(letter[name])}")

@@ -10,19 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.catalog.errors import ConfigError, OptionError, UnsupportedError
-from penstock.sql.cli.catalog import CatalogOption, FormatOption, open_catalog
-from penstock.sql.cli.report import (
-    OutputFormat,
-    VerboseOption,
-    YesOption,
-    print_json,
-    print_lines,
-    reporting,
-    say,
-)
+from penstock.sql.cli.catalog import open_catalog
+from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption, YesOption
+from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting, say
+from penstock.sql.config import find_project
 
 if TYPE_CHECKING:
-    from penstock.connector.kafka.sink.lingering import HeldBack, Slot
     from penstock.connector.kafka.sink.marker import Marker
 
 __all__ = ["app"]
@@ -95,14 +88,15 @@ def ls(  # noqa: PLR0917  typer passes options by name
         from penstock.connector.kafka.sink.client import SinkAdmin
         from penstock.connector.kafka.sink.lingering import held_back, slots
         from penstock.connector.kafka.tuning import admin_connection
+        from penstock.sql.cli.transactions_text import slots_document, slots_lines
 
         place = _place(table, bootstrap, prefix, topic, catalog)
         admin = SinkAdmin(admin_connection(place.client))
         found, held = slots(admin, place.prefix, place.topics), held_back(admin, place.topics)
         if output is OutputFormat.JSON:
-            print_json(_document(found, held))
+            print_json(slots_document(found, held))
         else:
-            print_lines(_lines(found, held))
+            print_lines(slots_lines(found, held))
 
 
 @app.command("abort")
@@ -236,12 +230,13 @@ def _place(
     from penstock.connector.kafka.subscriber import TopicList
     from penstock.connector.registry import connector_of
 
-    store = open_catalog(catalog)
+    project = find_project(Path.cwd())
+    store = open_catalog(catalog, project)
     found = store.get(Namespace(store).resolve(parse_identifier(table)))
     sink = None
     if isinstance(found, Table):
         found = sealed(found, store.secrets)
-        sink = connector_of(found, project=Path.cwd()).sink(found)
+        sink = connector_of(found, project=project.root).sink(found)
     if not isinstance(sink, KafkaSink):
         raise UnsupportedError(f"{table} is not a Kafka table")
     subscription = sink.table.settings.subscription
@@ -251,40 +246,3 @@ def _place(
         prefix=sink.settings.prefix if prefix is None else prefix,
         topics=(*declared, *(topics or ())),
     )
-
-
-def _document(found: tuple[Slot, ...], held: tuple[HeldBack, ...]) -> object:
-    return {
-        "slots": [
-            {
-                "transactional_id": slot.transactional_id,
-                "last_batch": slot.marker.next_batch - 1 if slot.marker else None,
-                "rows": slot.marker.rows if slot.marker else None,
-            }
-            for slot in found
-        ],
-        "held_back": [
-            {
-                "topic": h.partition.topic,
-                "partition": h.partition.partition,
-                "stable": h.stable,
-                "end": h.end,
-            }
-            for h in held
-        ],
-    }
-
-
-def _lines(found: tuple[Slot, ...], held: tuple[HeldBack, ...]) -> list[str]:
-    lines = []
-    for slot in found:
-        last = "no marker under these topics"
-        if slot.marker is not None:
-            last = f"batch {slot.marker.next_batch - 1}, {slot.marker.rows} rows"
-        lines.append(f"{slot.transactional_id}  {last}")
-    lines += [
-        f"open transaction in {h.partition.topic}/{h.partition.partition}: committed records end at {h.stable}, "
-        f"the partition at {h.end}"
-        for h in held
-    ]
-    return lines or ["nothing: no such ids, and no open transaction"]

@@ -9,9 +9,15 @@ from pathlib import Path
 from typing import assert_never
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.contract import Catalog
-from penstock.catalog.errors import InputError, StateMismatchError, UnsupportedError
+from penstock.catalog.errors import (
+    InputError,
+    StateMismatchError,
+    UnknownObjectError,
+    UnsupportedError,
+)
 from penstock.catalog.identifier import Identifier, parse_identifier
 from penstock.catalog.secret_sealing import sealed
 from penstock.catalog.table import Table
@@ -24,12 +30,17 @@ from penstock.connector.bad_record_options import (
 )
 from penstock.connector.dead_letter_table import FOLDER, REPLAYED_SUFFIX
 from penstock.connector.kafka.replay import GivenBack, give_back
+from penstock.connector.kafka.sink.checks import check_topics
+from penstock.connector.kafka.sink.client import SinkAdmin
 from penstock.connector.kafka.sink.settings import read_sink_settings
 from penstock.connector.kafka.source import KafkaSource
+from penstock.connector.kafka.subscriber import TopicList
+from penstock.connector.kafka.tuning import admin_connection
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.hadoop_files import list_names
 from penstock.connector.spark.letter_places import DeltaLetters, LetterPlace, TopicLetters
 from penstock.connector.spark.letter_shelf import LetterShelf, Replay
+from penstock.connector.urls import resolve_path
 from penstock.sql.config import Project
 from penstock.sql.plan.checkpoint import checkpoint_location
 from penstock.sql.plan.settings import CHECKPOINT_DIR
@@ -59,7 +70,7 @@ def find_shelves(
     """
     places: list[LetterPlace] = []
     if path is not None:
-        places.append(DeltaLetters(path=_absolute(path, project.root)))
+        places.append(DeltaLetters(path=resolve_path(path, project.root)))
     else:
         beside = _beside_checkpoints(spark, project, pipeline)
         places += (DeltaLetters(path=found) for found in beside)
@@ -84,13 +95,19 @@ class Replayer:
         """Give back what waits, or say what would be; gives lines for people. Raises InputError, RunError."""
         for replay in shelf.unfinished():
             yield self._again(shelf, replay) if really else self._line(replay, "would go on with")
-        waiting = shelf.waiting().groupBy("table").count().orderBy("table").collect()
-        for row in waiting:
+        waiting = (
+            shelf.waiting()
+            .groupBy("table")
+            .agg(F.count(F.lit(1)).alias("count"), F.collect_set("topic").alias("topics"))
+        )
+        for row in waiting.orderBy("table").collect():
             if not really:
                 where = self.target or "the topics they came from"
                 yield f"would give {row['count']} records of {row['table']} back to {where}"
                 continue
-            settings = self._settings(row["table"])  # refused before anything is written down
+            # refused before anything is written down
+            settings = self._settings(row["table"])
+            _check_there(settings, [self.target] if self.target else row["topics"])
             planned = shelf.plan(row["table"], self.target)
             if planned is not None:
                 yield self._give(shelf, planned, settings)
@@ -103,7 +120,16 @@ class Replayer:
                 hint=f"look for its records in topic '{replay.marked}'; then delete the rows of this replay_id from "
                 f"the Delta table {shelf.place.notes} if they are missing there, or add one with the state 'done'",
             )
-        return self._give(shelf, replay, self._settings(replay.table))
+        settings = self._settings(replay.table)
+        try:
+            _check_there(settings, [replay.marked])
+        except UnknownObjectError as error:
+            error.hint = (
+                f"make it again; or forget replay {replay.replay_id}, which was begun: delete its rows from the Delta "
+                f"table {shelf.place.notes}"
+            )
+            raise
+        return self._give(shelf, replay, settings)
 
     def _give(self, shelf: LetterShelf, replay: Replay, source: KafkaSource) -> str:
         owner = f"table {replay.table}"
@@ -143,6 +169,12 @@ class Replayer:
         return source
 
 
+def _check_there(source: KafkaSource, topics: Sequence[str]) -> None:
+    """Check that topics are there: a replay that was planned has to go where it was to. Raises UnknownObjectError."""
+    admin = SinkAdmin(admin_connection(source.settings.client))
+    check_topics(admin, TopicList(topics=tuple(sorted(topics))))
+
+
 def _beside_checkpoints(
     spark: SparkSession, project: Project, pipeline: str | None
 ) -> Iterator[str]:
@@ -150,11 +182,15 @@ def _beside_checkpoints(
     if pipeline is None:
         pipelines = list_names(spark, root)
     else:
-        named = checkpoint_location(root, project.root, pipeline, "x").removesuffix("/x")
-        pipelines = [named.rpartition("/")[2]]
+        # by its name, or as letters have it, with the table behind it
+        names = dict.fromkeys((pipeline, pipeline.rpartition("/")[0] or pipeline))
+        places = [checkpoint_location(root, project.root, name, "x") for name in names]
+        pipelines = [place.removesuffix("/x").rpartition("/")[2] for place in places]
     for name in pipelines:
         for sink in list_names(spark, f"{root}/{name}"):
-            yield f"{root}/{name}/{sink}/{FOLDER}"
+            # not everything beside the checkpoints is one: Delta refuses to look for a table inside a table
+            if FOLDER in list_names(spark, f"{root}/{name}/{sink}"):
+                yield f"{root}/{name}/{sink}/{FOLDER}"
 
 
 def _checkpoints(project: Project) -> str:
@@ -173,7 +209,7 @@ def _named(catalog: Catalog, project: Project, workdir: Path) -> Iterator[Letter
             case BesideCheckpoint():
                 continue
             case DeltaPath(path=path):
-                yield DeltaLetters(path=_absolute(path, project.root))
+                yield DeltaLetters(path=resolve_path(path, project.root))
             case KafkaTopic(topic=topic):
                 cluster = cluster_of(sealed(table, catalog.secrets).option_map) or ()
                 yield TopicLetters(
@@ -185,9 +221,3 @@ def _named(catalog: Catalog, project: Project, workdir: Path) -> Iterator[Letter
                 )
             case _:
                 assert_never(outlet)
-
-
-def _absolute(path: str, project: Path) -> str:
-    from penstock.connector.delta.options import resolve_path
-
-    return resolve_path(path, project)

@@ -15,7 +15,8 @@ from penstock.sql.cli.app import app
 from penstock.sql.cli.dlq_text import counts_document, counts_lines, letter_document, letter_lines
 
 LETTER: dict[str, Any] = {
-    "table": "c.d.orders",
+    "table": "default_catalog.default_database.orders",
+    "pipeline": "job/kept",
     "topic": "orders",
     "partition": 2,
     "offset": 12,
@@ -71,19 +72,27 @@ def test_a_letter_is_text_where_it_can_be() -> None:
     assert (letter["key"], letter["value_base64"]) == ("k\n1", "/wA=")
     assert "value" not in letter
     assert letter["headers"] == [{"key": "h", "value_base64": "/g=="}, {"key": "h", "value": None}]
-    assert letter["timestamp"] == "2026-01-02T00:00:00+00:00"
+
+
+def test_times_of_letters_are_instants() -> None:
+    """Spark gives those of its rows in the zone of the machine, without a zone."""
+    there = datetime(2026, 1, 2, 3, tzinfo=UTC)
+    here = there.astimezone().replace(tzinfo=None)
+
+    assert letter_document({**LETTER, "timestamp": here})["timestamp"] == "2026-01-02T03:00:00.000Z"
+    assert letter_document(LETTER)["timestamp"] == "2026-01-02T00:00:00.000Z"
 
 
 def test_a_letter_in_lines_says_where_when_why_and_what() -> None:
     """Of Kafka, or of a file; a line stays a line."""
     assert letter_lines(letter_document(LETTER)) == [
-        "orders, partition 2, offset 12, of 2026-01-02T00:00:00+00:00, given back",
+        "orders, partition 2, offset 12, of 2026-01-02T00:00:00.000Z, for orders in job/kept, given back",
         "  value: it is not valid JSON",
         "  key: k\\n1",
         "  value in base64: /wA=",
     ]
     assert letter_lines(letter_document(OF_FILE)) == [
-        "/in/a.json, byte 40",
+        "/in/a.json, byte 40, for orders in job/kept",
         "  value: it is not valid JSON",
         "  value: {",
     ]
