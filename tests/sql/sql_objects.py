@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from penstock.catalog.errors import InputError, InputErrors
 from penstock.catalog.names import Namespace
 from penstock.catalog.store import SqlCatalog
 from penstock.catalog.table import Table, View
-from penstock.sql.lower import apply, parse_statement
-from penstock.sql.script import split
+from penstock.sql.catalog_changes import change_catalog, is_definition
+from penstock.sql.lower import parse_statement
+from penstock.sql.script import LineMap, Source, split, split_all
 from penstock.sql.statements import CreateTable, CreateView, Statement
 
 TABLES = """
@@ -35,8 +37,37 @@ def run(sql: str, namespace: Namespace) -> list[Statement]:
     statements = []
     for text in split(sql, "test.sql"):
         statement = parse_statement(text, namespace)
-        apply(statement, namespace)
+        if is_definition(statement):
+            change_catalog(statement, namespace)
         statements.append(statement)
+    return statements
+
+
+def parse_script(
+    text: str, file: str, namespace: Namespace, line_map: LineMap | None = None
+) -> list[Statement]:
+    """The statements of a file, each checked against what those before it define; `namespace` stays as it is.
+
+    Raises InputErrors with all that is wrong.
+    """
+    texts, broken_end = split_all(Source(file=file, text=text, line_map=line_map))
+    draft = namespace.overlay()
+    statements: list[Statement] = []
+    errors: list[InputError] = []
+    for one in texts:
+        try:
+            statement = parse_statement(one, draft)
+            if is_definition(statement):
+                change_catalog(statement, draft)
+            statements.append(statement)
+        except InputErrors as found:
+            errors += found.errors
+        except InputError as error:
+            errors.append(error)
+    if broken_end is not None:
+        errors.append(broken_end)
+    if errors:
+        raise InputErrors(errors)
     return statements
 
 

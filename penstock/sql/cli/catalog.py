@@ -7,45 +7,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.sql.cli.report import OutputFormat, VerboseOption, print_json, reporting, say
-from penstock.sql.config import find_project
+from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption
+from penstock.sql.cli.report import OutputFormat, print_json, reporting, say
+from penstock.sql.config import Project, find_project
 from penstock.sql.run.progress import short_name
 
 if TYPE_CHECKING:
     from penstock.catalog.store import SqlCatalog
     from penstock.catalog.table import Table, View
 
-__all__ = ["CatalogOption", "FormatOption", "app", "open_catalog"]
+__all__ = ["app", "open_catalog"]
 
 app = typer.Typer(
     name="catalog", help="Look at the tables and views that are defined.", no_args_is_help=True
 )
 
-CatalogOption = Annotated[
-    str | None,
-    typer.Option(
-        "--catalog",
-        envvar="PENSTOCK_CATALOG",
-        help="SQLAlchemy URL of the catalog; default `.penstock/catalog.db` of the project. "
-        "Example: `--catalog postgresql://user@host/penstock`",
-        show_default=False,
-    ),
-]
-FormatOption = Annotated[
-    OutputFormat,
-    typer.Option(
-        "--format",
-        envvar="PENSTOCK_FORMAT",
-        help="What stdout gets: text for people, or one JSON document. Example: `--format json`",
-    ),
-]
 
-
-def open_catalog(url: str | None) -> SqlCatalog:
-    """Open the catalog that a URL, or else the project, names."""
+def open_catalog(url: str | None, project: Project | None = None) -> SqlCatalog:
+    """Open the catalog that a URL, or else the project (None: the one around the working directory), names."""
     from penstock.catalog.store import SqlCatalog
 
-    project = find_project(Path.cwd())
+    project = project or find_project(Path.cwd())
     return SqlCatalog(url or project.default_catalog_url, secret_key_file=project.secret_key_file)
 
 
@@ -96,7 +78,8 @@ def _found(text: str, url: str | None) -> Table | View:
     from penstock.catalog.identifier import parse_identifier
     from penstock.sql.run.catalogs import open_names
 
-    names = open_names(open_catalog(url), find_project(Path.cwd()).root)
+    project = find_project(Path.cwd())
+    names = open_names(open_catalog(url, project), project.root)
     return names.lookup(names.resolve(parse_identifier(text)))
 
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from penstock.sql.cli.catalog import CatalogOption, FormatOption
 from penstock.sql.cli.checks import Finding, Level, examine
-from penstock.sql.cli.report import OutputFormat, VerboseOption, print_json, reporting
+from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption
+from penstock.sql.cli.report import OutputFormat, print_json, reporting
 
 __all__ = ["doctor"]
 

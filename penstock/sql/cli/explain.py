@@ -6,24 +6,19 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from penstock.sql.cli.catalog import CatalogOption, FormatOption
-from penstock.sql.cli.report import (
-    OutputFormat,
-    VerboseOption,
-    print_json,
-    print_lines,
-    reporting,
-    say,
-)
-from penstock.sql.cli.script_input import (
+from penstock.sql.cli.options import (
+    CatalogOption,
     ErrorFormatOption,
     FilesArgument,
+    FormatOption,
     SetOption,
     TargetOption,
     VarOption,
     VarsFileOption,
-    read_input,
+    VerboseOption,
 )
+from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting, say
+from penstock.sql.cli.script_input import read_input
 from penstock.sql.error_formats import ErrorFormat
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from penstock.sql.cli.report import VerboseOption, print_lines, reporting, say
-from penstock.sql.cli.script_input import ErrorFormatOption, FilesArgument, read_scripts
+from penstock.sql.cli.options import ErrorFormatOption, FilesArgument, VerboseOption
+from penstock.sql.cli.report import print_lines, reporting, say
+from penstock.sql.cli.script_input import read_scripts
 from penstock.sql.error_formats import ErrorFormat
 from penstock.sql.run.script_file import ScriptFile, write_script
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.sql.cli.options import VerboseOption
 from penstock.sql.cli.pairs import read_pairs
-from penstock.sql.cli.report import OutputFormat, VerboseOption, print_json, print_lines, reporting
+from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting
 from penstock.sql.config import Project, find_project
 
 if TYPE_CHECKING:
@@ -165,8 +166,8 @@ def _draft(
                 read_subject(place), name=named, shown=place.shown, properties=properties
             )
         case DeltaPlace():
-            from penstock.connector.delta.options import resolve_path
             from penstock.connector.inferring.delta_table import draft_delta
+            from penstock.connector.urls import resolve_path
 
             at = resolve_path(place.path, project.root)
             return draft_delta(place.path, at, name=name or name_from(place.path))
@@ -213,7 +214,7 @@ def _ready(client: Mapping[str, str]) -> dict[str, str]:
 
     Raises UnknownObjectError.
     """
-    from penstock.catalog.options import is_secret
+    from penstock.catalog.redaction import is_secret
     from penstock.catalog.references import holds_reference, sealed_text
     from penstock.catalog.secret_mask import keep_secret
     from penstock.sql.cli.catalog import open_catalog

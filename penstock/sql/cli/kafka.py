@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.sql.cli import topics, transactions
-from penstock.sql.cli.report import VerboseOption, reporting, say
+from penstock.sql.cli.options import VerboseOption
+from penstock.sql.cli.report import reporting, say
 from penstock.sql.config import find_project
 
 if TYPE_CHECKING:

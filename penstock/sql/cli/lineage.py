@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.sql.cli.catalog import CatalogOption, open_catalog
-from penstock.sql.cli.pairs import read_pairs, read_variables
-from penstock.sql.cli.report import (
-    OutputFormat,
+from penstock.sql.cli.options import (
+    CatalogOption,
+    TargetOption,
+    VarOption,
+    VarsFileOption,
     VerboseOption,
-    print_json,
-    print_lines,
-    reporting,
-    say,
 )
-from penstock.sql.cli.script_input import TargetOption, VarOption, VarsFileOption, read_scripts
-from penstock.sql.config import find_project
+from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting, say
+from penstock.sql.cli.script_input import read_input
 
 if TYPE_CHECKING:
     from penstock.catalog.identifier import Identifier
@@ -86,20 +83,17 @@ def lineage(  # noqa: PLR0917  typer passes options by name
     with reporting(context, verbose=verbose, output=errors):
         from penstock.sql.lineage.build import LineageBuilder
         from penstock.sql.lineage.files import add_files, add_project
-        from penstock.sql.run.catalogs import open_names
 
-        project = find_project(Path.cwd(), target=target)
-        variables = {
-            **project.variables,
-            **read_variables(vars_file),
-            **read_pairs("--var", var),
-        }
-        store = open_catalog(catalog)
-        namespace = open_names(store, project.root, offline=True)
+        script = read_input(
+            files or [], var=var, vars_file=vars_file, catalog=catalog, target=target
+        )
+        project, variables = script.project, script.variables
+        namespace = script.open_namespace(offline=True)
+        store = namespace.catalog
         builder = LineageBuilder()
         builder.add_objects((*store.tables(), *store.views()), namespace)
         if files:
-            add_files(builder, read_scripts(files), namespace, project, variables)
+            add_files(builder, script.files, namespace, project, variables)
         elif project.file is not None:
             add_project(builder, namespace, project, variables)
         say(*(f"note: {note}" for note in builder.notes))

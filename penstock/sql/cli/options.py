@@ -1,33 +1,190 @@
-"""What `penstock run` or `penstock plan` was asked for, as one value."""
+"""The options and arguments that several commands take, so that each is called and explained alike everywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
 
-from penstock.sql.cli.progress import ProgressMode
+import typer
+
 from penstock.sql.cli.report import OutputFormat
-from penstock.sql.cli.script_input import ScriptInput
+from penstock.sql.cli.row_text import RowFormat
 from penstock.sql.error_formats import ErrorFormat
 
-__all__ = ["RunOptions"]
+__all__ = [
+    "AvailableNowOption",
+    "CatalogOption",
+    "ConfOption",
+    "ErrorFormatOption",
+    "FilesArgument",
+    "FormatOption",
+    "FromOption",
+    "FromScratchOption",
+    "MasterOption",
+    "RowFormatOption",
+    "ScanStart",
+    "SetOption",
+    "TableArgument",
+    "TargetOption",
+    "VarOption",
+    "VarsFileOption",
+    "VerboseOption",
+    "YesOption",
+]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """The options of a run, project file and environment taken in; `available_now` None leaves it to the tables.
+class ScanStart(StrEnum):
+    """Where reading starts, in the place of the table's own startup mode."""
 
-    `dry_run` shows what would run; `from_scratch` sets checkpoints aside before it runs. `errors` is the shape of
-    what fails while it runs.
-    """
+    EARLIEST = "earliest"
+    LATEST = "latest"
 
-    script: ScriptInput
-    spark_conf: Mapping[str, str]
-    master: str | None
-    available_now: bool | None
-    dry_run: bool
-    from_scratch: bool
-    output: OutputFormat
-    progress: ProgressMode | None
-    verbose: bool
-    errors: ErrorFormat
+
+FilesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE...",
+        help="SQL files, in order; `-` is standard input. Example: `tables.sql jobs.sql`",
+    ),
+]
+VarOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--var",
+        metavar="K=V",
+        envvar="PENSTOCK_VAR",
+        help="A value for `{{ var('K') }}` in the files. Example: `--var topic=orders`",
+    ),
+]
+VarsFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--vars-file",
+        metavar="F",
+        envvar="PENSTOCK_VARS_FILE",
+        help="A TOML or JSON file with such values; `--var` wins. Example: `--vars-file prod.toml`",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="K=V",
+        envvar="PENSTOCK_SET",
+        help="As SET 'K' = 'V' before the first file. Example: `--set pipeline.name=orders`",
+    ),
+]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="NAME",
+        envvar="PENSTOCK_TARGET",
+        help="The section `[targets.NAME]` of penstock.toml lies over the rest. Example: `--target prod`",
+        show_default=False,
+    ),
+]
+CatalogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--catalog",
+        envvar="PENSTOCK_CATALOG",
+        help="SQLAlchemy URL of the catalog; default `.penstock/catalog.db` of the project. "
+        "Example: `--catalog postgresql://user@host/penstock`",
+        show_default=False,
+    ),
+]
+AvailableNowOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--available-now/--continuous",
+        envvar="PENSTOCK_AVAILABLE_NOW",
+        help="Read what is there and exit, or keep running until stopped. Default: exit where every source of "
+        "a statement has an end. Example: `--available-now`",
+        show_default=False,
+    ),
+]
+FromScratchOption = Annotated[
+    bool,
+    typer.Option(
+        "--from-scratch",
+        envvar="PENSTOCK_FROM_SCRATCH",
+        help="Begin anew: checkpoints of the files' INSERTs are set aside first (renamed, never removed), and "
+        "sources start by their startup mode. Rows that were written already are written again. "
+        "Example: `--from-scratch`",
+    ),
+]
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        envvar="PENSTOCK_MASTER",
+        help="Where Spark runs; default `local[*,4]`. Example: `--master spark://host:7077`",
+        show_default=False,
+    ),
+]
+ConfOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        metavar="K=V",
+        envvar="PENSTOCK_CONF",
+        help="A setting of Spark. Example: `--conf spark.driver.memory=4g`",
+    ),
+]
+TableArgument = Annotated[
+    str, typer.Argument(help="A table of the catalog. Example: `orders` or `sales.orders`")
+]
+FromOption = Annotated[
+    ScanStart | None,
+    typer.Option(
+        "--from",
+        envvar="PENSTOCK_FROM",
+        help="Where to start, in place of the table's startup mode. Example: `--from earliest`",
+        show_default=False,
+    ),
+]
+FormatOption = Annotated[
+    OutputFormat,
+    typer.Option(
+        "--format",
+        envvar="PENSTOCK_FORMAT",
+        help="What stdout gets: text for people, or one JSON document. Example: `--format json`",
+    ),
+]
+RowFormatOption = Annotated[
+    RowFormat,
+    typer.Option(
+        "--format",
+        envvar="PENSTOCK_FORMAT",
+        help="What stdout gets: columns for people, or one JSON object a line. Example: `--format json`",
+    ),
+]
+ErrorFormatOption = Annotated[
+    ErrorFormat,
+    typer.Option(
+        "--output-format",
+        envvar="PENSTOCK_OUTPUT_FORMAT",
+        help="How errors are told: full for people, concise a line each, json one document, github as annotations. "
+        "Example: `--output-format concise`",
+    ),
+]
+YesOption = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        envvar="PENSTOCK_YES",
+        help="Do it; without it the command says what it would do. Example: `--yes`",
+    ),
+]
+VerboseOption = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        envvar="PENSTOCK_VERBOSE",
+        help="Show stack traces, Spark's log and debug messages. Example: `--verbose`",
+    ),
+]

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.sql.cli.catalog import CatalogOption, open_catalog
+from penstock.sql.cli.catalog import open_catalog
 from penstock.sql.cli.live_job import running
-from penstock.sql.cli.report import VerboseOption, reporting, say
-from penstock.sql.cli.row_text import RowFormat, RowFormatOption, RowWriter
-from penstock.sql.cli.scan_options import FromOption, TableArgument
+from penstock.sql.cli.options import (
+    CatalogOption,
+    FromOption,
+    RowFormatOption,
+    TableArgument,
+    VerboseOption,
+)
+from penstock.sql.cli.report import reporting, say
+from penstock.sql.cli.row_text import RowFormat, RowWriter
 from penstock.sql.cli.split_text import looked_at_lines
 from penstock.sql.cli.text import count_text, duration_text
 from penstock.sql.config import find_project
@@ -76,7 +82,7 @@ def peek(  # noqa: PLR0917  typer passes options by name
         from penstock.sql.cli.table_scan import left_out_note, open_scan
 
         project = find_project(Path.cwd())
-        scan = open_scan(open_catalog(catalog), table, project, start=start, follow=False)
+        scan = open_scan(open_catalog(catalog, project), table, project, start=start, follow=False)
         say(*left_out_note(scan))
         settings = JobSettings(
             columns=scan.delivered, restarts=0, extents_interval_ms=LOOK_INTERVAL_MS

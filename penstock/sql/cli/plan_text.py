@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from penstock.sql.cli.text import count_text
+from penstock.sql.kept_fresh import is_refreshed
 from penstock.sql.plan.verdict import (
     Incompatible,
     New,
@@ -134,10 +135,11 @@ def _queries(one: CheckedStatement, mode: RunMode, *, from_scratch: bool) -> Ite
         verdicts = tuple(verdict_on(query, from_scratch=from_scratch) for query in streams)
     known = dict(zip(map(id, streams), verdicts, strict=True))
     ends = mode.ends(bounded=all(query.bounded for query in one.queries))
+    again = is_refreshed(one.statement) and mode is not RunMode.AVAILABLE_NOW
     for query in one.queries:
         yield QueryPlan(
             sink=short_name(query.sink),
-            details=_details(query, ends=ends),
+            details=_details(query, ends=ends, again=again),
             verdict=known.get(id(query)),
             aside=from_scratch,
         )
@@ -152,9 +154,13 @@ def _inserts(one: CheckedStatement, script: CheckedScript) -> Iterator[InsertPla
             yield InsertPlan(sink=short_name(insert.target.identifier), operators=tuple(lines))
 
 
-def _details(query: PlannedQuery, *, ends: bool) -> dict[str, str]:
+def _details(query: PlannedQuery, *, ends: bool, again: bool) -> dict[str, str]:
     if not query.is_stream:
-        return {"rows": "written once"}
+        return {
+            "rows": "written now, and anew at each time of its freshness"
+            if again
+            else "written once"
+        }
     return {
         "reads": ", ".join(short_name(source) for source in query.sources),
         "runs": "until what is there is read" if ends else "until it is stopped",

@@ -101,7 +101,7 @@ def progress_table(jobs: list[JobProgress], now_ms: int) -> Table:
             Text(job.sink),
             count_text(job.batch_id),
             count_text(job.rows_per_second),
-            count_text(job.rows_out),
+            count_text(None if job.refreshes else job.rows_out),
             watermark_text(job.watermark_ms),
             lag_text(job.watermark_ms, now_ms),
             count_text(job.lag_records),
@@ -114,7 +114,7 @@ def progress_table(jobs: list[JobProgress], now_ms: int) -> Table:
 
 def log_line(job: JobProgress, now_ms: int) -> str:
     """Say the same in one line for a log."""
-    if job.status is JobStatus.RESTARTING or not job.batches:
+    if job.status is JobStatus.RESTARTING or job.refreshes or not job.batches:
         return f"{job.sink}: {_activity_text(job, now_ms) or 'starting'}"
     parts = [
         f"batch {job.batch_id}",
@@ -144,13 +144,14 @@ def _commit_text(job: JobProgress, now_ms: int) -> str:
 
 
 def _activity_text(job: JobProgress, now_ms: int) -> str:
-    """Say what is out of the ordinary: a start, a restart, a batch that takes long."""
-    if job.status is JobStatus.RESTARTING or "stopping" in job.activity:
+    """Say what is out of the ordinary: a start, a restart, a batch that takes long; of refreshes, the next."""
+    if job.status is JobStatus.RESTARTING or job.refreshes or "stopping" in job.activity:
         return job.activity
     since_ms = now_ms - (job.last_commit_ms or job.started_ms)
     if job.activity == "Processing new data" and since_ms > STALE_MS:
-        batch = 0 if job.batch_id is None else job.batch_id + 1
-        return f"batch {batch} running for {duration_text(since_ms // 1000 * 1000)}"
+        # a run that goes on from a checkpoint has not told its first batch's number yet
+        batch = "first batch" if job.batch_id is None else f"batch {job.batch_id + 1}"
+        return f"{batch} running for {duration_text(since_ms // 1000 * 1000)}"
     if job.activity.startswith("Waiting for"):
         return "waiting for data"
     return "" if job.batches else "starting"

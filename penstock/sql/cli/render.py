@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from penstock.sql.cli.report import VerboseOption, print_lines, reporting
-from penstock.sql.cli.script_input import (
+from penstock.sql.cli.options import (
     ErrorFormatOption,
     FilesArgument,
-    ScriptInput,
     TargetOption,
     VarOption,
     VarsFileOption,
-    read_input,
+    VerboseOption,
 )
+from penstock.sql.cli.report import print_lines, reporting
+from penstock.sql.cli.script_input import ScriptInput, read_input
 from penstock.sql.error_formats import ErrorFormat
 from penstock.sql.run.script_file import ScriptFile
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Context",
     "OutputFormat",
-    "VerboseOption",
-    "YesOption",
     "print_json",
     "print_lines",
     "print_rows",
@@ -51,25 +49,6 @@ class Context:
     """What the root command hands to the others."""
 
     verbose: bool = False
-
-
-YesOption = Annotated[
-    bool,
-    typer.Option(
-        "--yes",
-        envvar="PENSTOCK_YES",
-        help="Do it; without it the command says what it would do. Example: `--yes`",
-    ),
-]
-VerboseOption = Annotated[
-    bool,
-    typer.Option(
-        "--verbose",
-        "-v",
-        envvar="PENSTOCK_VERBOSE",
-        help="Show stack traces, Spark's log and debug messages. Example: `--verbose`",
-    ),
-]
 
 
 @contextmanager

@@ -6,13 +6,11 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from penstock.sql.run.summary import plain
 
-__all__ = ["RowFormat", "RowFormatOption", "RowWriter"]
+__all__ = ["RowFormat", "RowWriter"]
 
 WIDEST = 40
 """Characters that a column is padded to; longer values stand as they are."""
@@ -23,16 +21,6 @@ class RowFormat(StrEnum):
 
     TABLE = "table"
     JSON = "json"
-
-
-RowFormatOption = Annotated[
-    RowFormat,
-    typer.Option(
-        "--format",
-        envvar="PENSTOCK_FORMAT",
-        help="What stdout gets: columns for people, or one JSON object a line. Example: `--format json`",
-    ),
-]
 
 
 class RowWriter:

@@ -6,24 +6,24 @@ from typing import Annotated
 
 import typer
 
-from penstock.sql.cli.catalog import CatalogOption, FormatOption
-from penstock.sql.cli.progress import ProgressMode
-from penstock.sql.cli.report import OutputFormat, VerboseOption, reporting
-from penstock.sql.cli.script_input import (
+from penstock.sql.cli.options import (
+    AvailableNowOption,
+    CatalogOption,
+    ConfOption,
     ErrorFormatOption,
     FilesArgument,
+    FormatOption,
+    FromScratchOption,
+    MasterOption,
     SetOption,
     TargetOption,
     VarOption,
     VarsFileOption,
+    VerboseOption,
 )
-from penstock.sql.cli.script_options import (
-    AvailableNowOption,
-    ConfOption,
-    FromScratchOption,
-    MasterOption,
-    run_files,
-)
+from penstock.sql.cli.progress import ProgressMode
+from penstock.sql.cli.report import OutputFormat, reporting
+from penstock.sql.cli.script_input import read_input
 from penstock.sql.error_formats import ErrorFormat
 
 __all__ = ["run"]
@@ -70,21 +70,29 @@ def run(  # noqa: PLR0917  typer passes options by name
     Example: `penstock run examples/quickstart.sql --var bootstrap=127.0.0.1:9092`
     """
     with reporting(context, verbose=verbose, output=output, errors=errors) as is_verbose:
-        status = run_files(
+        script = read_input(
             files,
             var=var,
             vars_file=vars_file,
             settings=settings,
-            target=target,
             master=master,
             conf=conf,
             catalog=catalog,
-            available_now=available_now,
-            dry_run=dry_run,
-            from_scratch=from_scratch,
-            output=output,
-            progress=progress,
-            verbose=is_verbose,
-            errors=errors,
+            target=target,
+        )
+        # loads pyspark: only once the options are right
+        from penstock.sql.cli.script import RunOptions, run_scripts
+
+        status = run_scripts(
+            RunOptions(
+                script=script,
+                available_now=available_now,
+                dry_run=dry_run,
+                from_scratch=from_scratch,
+                output=output,
+                progress=progress,
+                verbose=is_verbose,
+                errors=errors,
+            )
         )
     raise typer.Exit(status)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import InputError
 from penstock.sql.cli.report import print_lines, print_rows
-from penstock.sql.cli.spark import open_spark
-from penstock.sql.run.jvm import end_jvm, log_files
+from penstock.sql.cli.spark import open_spark, spark_logs
+from penstock.sql.run.jvm import end_jvm
 from penstock.sql.run.sampling import queries_of, sample
 
 if TYPE_CHECKING:
@@ -22,13 +22,12 @@ def show_samples(
     script: ScriptInput, statements: Iterable[Replayed], *, rows: int, verbose: bool
 ) -> None:
     """Start Spark and show rows of every query. Raises the error of the first one that fails."""
-    project = script.project
-    files = None if verbose else log_files(project.data_directory / "logs")
+    files = spark_logs(script.project, verbose=verbose)
     spark = None
     try:
         for one in statements:
             for query in queries_of(one):
-                spark = spark or open_spark(project.master, project.spark_conf, files)
+                spark = spark or open_spark(script.master, script.spark_conf, files)
                 try:
                     found = sample(query, one.planner, spark, rows=rows)
                 except InputError as error:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.sql.cli.options import RunOptions
 from penstock.sql.cli.plan_text import is_incompatible, plan_document, plan_lines, plans_of
 from penstock.sql.cli.progress import JobBoard, ProgressMode, showing
 from penstock.sql.cli.report import (
@@ -20,15 +20,17 @@ from penstock.sql.cli.report import (
     print_rows,
     say,
 )
+from penstock.sql.cli.script_input import ScriptInput
 from penstock.sql.cli.signals import StopSignals
-from penstock.sql.cli.spark import open_spark
+from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.cli.summary import summary_lines
-from penstock.sql.error_formats import show_failures
+from penstock.sql.error_formats import ErrorFormat, show_failures
 from penstock.sql.run.clock import SystemClock
 from penstock.sql.run.environment import Environment, RunMode, StopRequest
-from penstock.sql.run.jvm import end_jvm, log_files
+from penstock.sql.run.jvm import end_jvm
 from penstock.sql.run.lease import PipelineLease, hold_leases
-from penstock.sql.run.script_check import CheckedScript, plan_scripts
+from penstock.sql.run.script_check import CheckedScript
+from penstock.sql.run.script_plan import plan_scripts
 from penstock.sql.run.script_run import ScriptRun
 from penstock.sql.run.summary import StatementResult, StatementStatus, document
 
@@ -37,17 +39,35 @@ if TYPE_CHECKING:
 
     from penstock.sql.run.job import Job
 
-__all__ = ["run_scripts"]
+__all__ = ["RunOptions", "run_scripts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What `penstock run` or `penstock plan` was asked for; `available_now` None leaves it to the tables.
+
+    `dry_run` shows what would run; `from_scratch` sets checkpoints aside before it runs. `errors` is the shape of
+    what fails while it runs.
+    """
+
+    script: ScriptInput
+    available_now: bool | None
+    dry_run: bool
+    from_scratch: bool
+    output: OutputFormat
+    progress: ProgressMode | None
+    verbose: bool
+    errors: ErrorFormat
 
 
 def run_scripts(options: RunOptions) -> int:
     """Run files and give the exit status. Raises InputErrors before anything is started."""
     script, project = options.script, options.script.project
-    files = None if options.verbose else log_files(project.data_directory / "logs")
+    files = spark_logs(project, verbose=options.verbose)
     told = options.progress is not ProgressMode.NONE
 
     def spark_session() -> SparkSession:
-        return open_spark(options.master, options.spark_conf, files, told=told)
+        return open_spark(script.master, script.spark_conf, files, told=told)
 
     namespace = script.open_namespace(spark=spark_session)
     catalog = namespace.catalog

@@ -1,4 +1,4 @@
-"""What commands over SQL files take alike, and how it becomes checked statements: files, variables, target, catalog."""
+"""SQL files and what fills them in, as commands take them, and how they become checked statements."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from penstock.sql.cli.catalog import open_catalog
 from penstock.sql.cli.pairs import read_pairs, read_variables
 from penstock.sql.config import Project, find_project
-from penstock.sql.error_formats import ErrorFormat
 from penstock.sql.run.script_file import ScriptFile, read_script
 
 if TYPE_CHECKING:
@@ -22,93 +20,33 @@ if TYPE_CHECKING:
     from penstock.sql.run.replay import Replayed
     from penstock.sql.run.script_check import CheckedScript
 
-__all__ = [
-    "ErrorFormatOption",
-    "FilesArgument",
-    "ScriptInput",
-    "SetOption",
-    "TargetOption",
-    "VarOption",
-    "VarsFileOption",
-    "read_input",
-    "read_scripts",
-]
+__all__ = ["ScriptInput", "read_input", "read_scripts"]
 
 STDIN = Path("-")
-
-FilesArgument = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="FILE...",
-        help="SQL files, in order; `-` is standard input. Example: `tables.sql jobs.sql`",
-    ),
-]
-VarOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--var",
-        metavar="K=V",
-        envvar="PENSTOCK_VAR",
-        help="A value for `{{ var('K') }}` in the files. Example: `--var topic=orders`",
-    ),
-]
-VarsFileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--vars-file",
-        metavar="F",
-        envvar="PENSTOCK_VARS_FILE",
-        help="A TOML or JSON file with such values; `--var` wins. Example: `--vars-file prod.toml`",
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="K=V",
-        envvar="PENSTOCK_SET",
-        help="As SET 'K' = 'V' before the first file. Example: `--set pipeline.name=orders`",
-    ),
-]
-TargetOption = Annotated[
-    str | None,
-    typer.Option(
-        "--target",
-        metavar="NAME",
-        envvar="PENSTOCK_TARGET",
-        help="The section `[targets.NAME]` of penstock.toml lies over the rest. Example: `--target prod`",
-        show_default=False,
-    ),
-]
-ErrorFormatOption = Annotated[
-    ErrorFormat,
-    typer.Option(
-        "--output-format",
-        envvar="PENSTOCK_OUTPUT_FORMAT",
-        help="How errors are told: full for people, concise a line each, json one document, github as annotations. "
-        "Example: `--output-format concise`",
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptInput:
-    """Files and what fills them in: the project's variables and settings, `--var` and `--set` over them."""
+    """Files and what fills them in: the project's variables and settings, `--var` and `--set` over them.
+
+    `master` and `spark_conf` are those of a Spark that is started for them.
+    """
 
     project: Project
     files: tuple[ScriptFile, ...]
     variables: Mapping[str, Any]
     settings: Mapping[str, str]
     catalog_url: str
+    master: str | None
+    spark_conf: Mapping[str, str]
 
     def open_namespace(
         self, *, spark: Callable[[], SparkSession] | None = None, offline: bool = False
     ) -> Namespace:
         """Open the catalog. `spark` starts Spark for those who ask for its catalog; `offline` asks nobody."""
-        from penstock.catalog.store import SqlCatalog
         from penstock.sql.run.catalogs import open_names
 
-        store = SqlCatalog(self.catalog_url, secret_key_file=self.project.secret_key_file)
+        store = open_catalog(self.catalog_url, self.project)
         return open_names(store, self.project.root, spark=spark, offline=offline)
 
     def check(self, namespace: Namespace) -> tuple[CheckedScript, ...]:
@@ -140,6 +78,8 @@ def read_input(
     var: Sequence[str] | None = None,
     vars_file: Path | None = None,
     settings: Sequence[str] | None = None,
+    master: str | None = None,
+    conf: Sequence[str] | None = None,
     catalog: str | None = None,
     target: str | None = None,
 ) -> ScriptInput:
@@ -150,6 +90,8 @@ def read_input(
         variables={**project.variables, **read_variables(vars_file), **read_pairs("--var", var)},
         settings={**project.settings, **read_pairs("--set", settings)},
         catalog_url=catalog or project.default_catalog_url,
+        master=master or project.master,
+        spark_conf={**project.spark_conf, **read_pairs("--conf", conf)},
         files=read_scripts(files),
     )
 

@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.sql.cli.catalog import CatalogOption, FormatOption, open_catalog
-from penstock.sql.cli.report import (
-    OutputFormat,
-    VerboseOption,
-    YesOption,
-    print_json,
-    print_lines,
-    reporting,
-    say,
-)
+from penstock.sql.cli.catalog import open_catalog
+from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption, YesOption
+from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting, say
 
 if TYPE_CHECKING:
     from penstock.catalog.secret_store import SecretInfo

@@ -9,11 +9,17 @@ from typing import Annotated
 import typer
 
 from penstock.sql.cli import serve_users
-from penstock.sql.cli.catalog import CatalogOption, FormatOption
-from penstock.sql.cli.pairs import read_pairs
-from penstock.sql.cli.report import OutputFormat, VerboseOption, reporting
-from penstock.sql.cli.script_input import VarOption, VarsFileOption, read_input
-from penstock.sql.cli.script_options import ConfOption, MasterOption
+from penstock.sql.cli.options import (
+    CatalogOption,
+    ConfOption,
+    FormatOption,
+    MasterOption,
+    VarOption,
+    VarsFileOption,
+    VerboseOption,
+)
+from penstock.sql.cli.report import OutputFormat, reporting
+from penstock.sql.cli.script_input import read_input
 
 __all__ = ["app"]
 
@@ -163,7 +169,9 @@ def serve(  # noqa: PLR0917  typer passes options by name
         )
         if not insecure:
             check_exposure(settings)
-        script = read_input(sql or [], var=var, vars_file=vars_file, catalog=catalog)
+        script = read_input(
+            sql or [], var=var, vars_file=vars_file, master=master, conf=conf, catalog=catalog
+        )
         from penstock.sql.cli.serve_run import (
             serve_catalog,
         )  # loads pyspark: only once all is right
@@ -172,8 +180,6 @@ def serve(  # noqa: PLR0917  typer passes options by name
             settings,
             script,
             sql or [],
-            conf={**script.project.spark_conf, **read_pairs("--conf", conf)},
-            master=master or script.project.master,
             output=output,
             verbose=is_verbose,
         )

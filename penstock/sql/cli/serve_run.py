@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.connector.delta.jars import delta_jars
 from penstock.sql.cli.report import EXIT_FAILED, OutputFormat, print_json, print_lines, say
 from penstock.sql.cli.script_input import ScriptInput
 from penstock.sql.cli.signals import StopSignals
-from penstock.sql.cli.spark import open_spark
+from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.run.environment import StopRequest
-from penstock.sql.run.jvm import end_jvm, log_files
+from penstock.sql.run.jvm import end_jvm
 from penstock.sql.run.session import connect
 from penstock.sql.serve.guard import GUARD_CONF, allow_only_reading
 from penstock.sql.serve.serving import Served, prepared, serving, stop_jobs, until_stopped
@@ -26,8 +26,6 @@ def serve_catalog(
     script: ScriptInput,
     files: Sequence[Path],
     *,
-    conf: Mapping[str, str],
-    master: str | None,
     output: OutputFormat,
     verbose: bool,
 ) -> int:
@@ -35,10 +33,10 @@ def serve_catalog(
     request = StopRequest()
     with StopSignals(request) as signals, prepared(settings) as ready:
         script.check(script.open_namespace())
-        logs = None if verbose else log_files(script.project.data_directory / "logs")
-        settled = {**class_path_conf(delta_jars()), **conf, **GUARD_CONF}
+        logs = spark_logs(script.project, verbose=verbose)
+        settled = {**class_path_conf(delta_jars()), **script.spark_conf, **GUARD_CONF}
         try:
-            spark = open_spark(master, settled, logs)
+            spark = open_spark(script.master, settled, logs)
             allow_only_reading(spark)  # before any session of Penstock's: it marks what is ours
             with connect(spark, script.catalog_url, publish="session") as session:
                 signals.listen()

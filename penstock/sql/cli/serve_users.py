@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from penstock.sql.cli.report import VerboseOption, print_lines, reporting, say
+from penstock.sql.cli.options import VerboseOption
+from penstock.sql.cli.report import print_lines, reporting, say
 
 __all__ = ["app"]
 

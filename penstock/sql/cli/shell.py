@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.sql.cli.catalog import CatalogOption
-from penstock.sql.cli.pairs import read_pairs
-from penstock.sql.cli.report import EXIT_FAILED, VerboseOption, reporting, say
-from penstock.sql.cli.script_input import (
+from penstock.sql.cli.options import (
+    CatalogOption,
+    ConfOption,
     ErrorFormatOption,
-    ScriptInput,
+    MasterOption,
     SetOption,
     TargetOption,
     VarOption,
     VarsFileOption,
-    read_input,
+    VerboseOption,
 )
-from penstock.sql.cli.script_options import ConfOption, MasterOption
+from penstock.sql.cli.report import EXIT_FAILED, reporting, say
+from penstock.sql.cli.script_input import ScriptInput, read_input
 from penstock.sql.error_formats import ErrorFormat
 
 if TYPE_CHECKING:
@@ -77,11 +77,12 @@ def shell(  # noqa: PLR0917  typer passes options by name
             var=var,
             vars_file=vars_file,
             settings=settings,
+            master=master,
+            conf=conf,
             catalog=catalog,
             target=target,
         )
-        spark_conf = {**script.project.spark_conf, **read_pairs("--conf", conf)}
-        session = _open(script, master, spark_conf, verbose=is_verbose)
+        session = _open(script, verbose=is_verbose)
         try:
             given = [file.text for file in script.files] + list(execute or ())
             if not execute and not sys.stdin.isatty():
@@ -94,9 +95,7 @@ def shell(  # noqa: PLR0917  typer passes options by name
             session.close()
 
 
-def _open(
-    script: ScriptInput, master: str | None, spark_conf: dict[str, str], *, verbose: bool
-) -> ShellSession:
+def _open(script: ScriptInput, *, verbose: bool) -> ShellSession:
     from penstock.sql.shell.session import Screen, ShellSession
 
     def spark() -> SparkSession:
@@ -107,8 +106,8 @@ def _open(
         namespace=script.open_namespace(spark=spark),
         settings=dict(script.settings),
         variables=script.variables,
-        spark_conf=spark_conf,
-        master=master or script.project.master,
+        spark_conf=script.spark_conf,
+        master=script.master,
         screen=Screen(say=say, ended=_show, rows=_Lines().write),
         verbose=verbose,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.sql.cli.report import say
-from penstock.sql.run.jvm import LogFiles, launch_jvm
+from penstock.sql.run.jvm import LogFiles, launch_jvm, log_files
 from penstock.sql.run.spark_session import DEFAULT_MASTER, is_running, start_spark
 
 if TYPE_CHECKING:
@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["open_spark"]
+    from penstock.sql.config import Project
+
+__all__ = ["open_spark", "spark_logs"]
+
+
+def spark_logs(project: Project, *, verbose: bool) -> LogFiles | None:
+    """Name the files of a new run of Spark in the project's data directory; None: to stderr, where one asks for it."""
+    return None if verbose else log_files(project.data_directory / "logs")
 
 
 def open_spark(

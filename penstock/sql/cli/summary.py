@@ -34,6 +34,9 @@ def _sink_line(sink: SinkResult) -> str:
 def _facts(result: StatementResult) -> list[str]:
     if result.batches is None:
         return _row_facts(result)
+    if result.rows_in is None:  # a table that was written anew from time to time
+        refreshes = _counted(result.batches, "refresh", "refreshes")
+        return [refreshes, duration_text(round(result.seconds * 1000))]
     facts = [
         f"{count_text(result.rows_in)} rows in",
         f"{count_text(result.rows_out)} out",

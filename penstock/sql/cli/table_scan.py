@@ -18,7 +18,7 @@ from penstock.connector.contract import SplitSource, is_split_source
 from penstock.connector.duck import query
 from penstock.connector.registry import connector_of
 from penstock.connector.rowtime import Rowtime
-from penstock.sql.cli.scan_options import ScanStart
+from penstock.sql.cli.options import ScanStart
 from penstock.sql.expressions import to_duckdb
 from penstock.sql.plan.rowtime import inline_computed, rowtime_of
 from penstock.sql.run.progress import short_name

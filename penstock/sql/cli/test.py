@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.catalog.errors import ConfigError
-from penstock.sql.cli.report import (
-    EXIT_FAILED,
-    VerboseOption,
-    print_json,
-    print_lines,
-    reporting,
-    say,
-)
-from penstock.sql.cli.script_options import ConfOption
+from penstock.sql.cli.options import ConfOption, VerboseOption
+from penstock.sql.cli.report import EXIT_FAILED, print_json, print_lines, reporting, say
 from penstock.sql.config import Project, find_project
 from penstock.sql.error_formats import ErrorFormat
 
@@ -123,8 +116,8 @@ def _run(
     verbose: bool,
 ) -> list[tuple[TestFile, CaseResult]]:
     """Start Spark and run the cases; each is told when it ends."""
-    from penstock.sql.cli.spark import open_spark
-    from penstock.sql.run.jvm import end_jvm, log_files
+    from penstock.sql.cli.spark import open_spark, spark_logs
+    from penstock.sql.run.jvm import end_jvm
     from penstock.sql.testing.suite import SPARK_CONF, check_suite, run_suite
 
     results: list[tuple[TestFile, CaseResult]] = []
@@ -134,7 +127,7 @@ def _run(
         print_lines(_lines(file, result, shape))
 
     check_suite(cases, project, lenient=lenient)
-    logs = None if verbose else log_files(project.data_directory / "logs")
+    logs = spark_logs(project, verbose=verbose)
     try:
         spark = open_spark(MASTER, {**SPARK_CONF, **project.spark_conf, **conf}, logs)
         for _ in run_suite(cases, spark, project, lenient=lenient, ended=ended):

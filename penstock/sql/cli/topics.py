@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.catalog.errors import OptionError
-from penstock.sql.cli.catalog import FormatOption
+from penstock.sql.cli.options import FormatOption, VerboseOption
 from penstock.sql.cli.pairs import read_pairs
-from penstock.sql.cli.report import (
-    OutputFormat,
-    VerboseOption,
-    print_json,
-    print_lines,
-    reporting,
-    say,
-)
+from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting, say
 from penstock.sql.config import find_project
 
 if TYPE_CHECKING:

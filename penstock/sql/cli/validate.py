@@ -10,25 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.catalog.errors import InputError, PenstockError
-from penstock.sql.cli.catalog import CatalogOption
-from penstock.sql.cli.report import (
-    EXIT_FAILED,
-    EXIT_WRONG_INPUT,
-    VerboseOption,
-    print_json,
-    print_lines,
-    reporting,
-)
-from penstock.sql.cli.script_input import (
+from penstock.sql.cli.options import (
+    CatalogOption,
     ErrorFormatOption,
     FilesArgument,
-    ScriptInput,
     SetOption,
     TargetOption,
     VarOption,
     VarsFileOption,
-    read_input,
+    VerboseOption,
 )
+from penstock.sql.cli.report import (
+    EXIT_FAILED,
+    EXIT_WRONG_INPUT,
+    print_json,
+    print_lines,
+    reporting,
+)
+from penstock.sql.cli.script_input import ScriptInput, read_input
 from penstock.sql.error_formats import ErrorFormat, error_document, show_error
 
 if TYPE_CHECKING:
@@ -112,11 +111,10 @@ def validate(  # noqa: PLR0917  typer passes options by name
 
 def _spark(script: ScriptInput, *, verbose: bool) -> SparkSession:
     """Start Spark, for a catalog that is Spark's."""
-    from penstock.sql.cli.spark import open_spark
-    from penstock.sql.run.jvm import log_files
+    from penstock.sql.cli.spark import open_spark, spark_logs
 
-    files = None if verbose else log_files(script.project.data_directory / "logs")
-    return open_spark(script.project.master, script.project.spark_conf, files)
+    files = spark_logs(script.project, verbose=verbose)
+    return open_spark(script.master, script.spark_conf, files)
 
 
 def _look_at_all(

@@ -166,9 +166,22 @@ def test_stopping_no_broker_is_no_error(penstock, tmp_path):
     assert "no broker runs on" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [("version",), ("catalog", "ls"), ("run", "--help")])
+TABLES = """
+CREATE TABLE orders (id BIGINT, item ROW<sku STRING, n INT>, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH (
+  'connector' = 'kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = 'nowhere:1',
+  'scan.startup.mode' = 'earliest-offset', 'format' = 'json');
+CREATE VIEW skus AS SELECT item.sku, id + 1 AS next FROM orders;
+EXPLAIN SELECT * FROM skus;
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("version",), ("catalog", "ls"), ("run", "--help"), ("validate", "tables.sql")],
+)
 def test_quick_commands_load_neither_spark_nor_a_client(tmp_path, arguments):
     """They answer in well under a second because they import little."""
+    (tmp_path / "tables.sql").write_text(TABLES, encoding="utf-8")
     code = (
         "import sys\nfrom penstock.sql.cli.app import main\n"
         "try:\n    main()\nfinally:\n"

@@ -83,6 +83,15 @@ def test_the_catalog_alone_gives_its_views(penstock, project):
     assert chart.stdout.splitlines()[-1] == "  n0 -->|VIEW| n1"
 
 
+def test_a_targets_catalog_is_the_one_that_is_read(penstock, project):
+    """As in `penstock run --target`."""
+    define(project, "CREATE TABLE kept (id BIGINT) WITH ('connector' = 'blackhole');")
+    (project / "penstock.toml").write_text('[targets.dev.catalog]\nurl = "sqlite:///dev.db"\n')
+
+    assert "kept" in penstock("catalog", "lineage").stdout
+    assert "kept" not in penstock("catalog", "lineage", "--target", "dev").stdout
+
+
 def test_a_name_that_is_not_there_is_told_with_the_nearest(penstock, project):
     """Status 2."""
     (project / "tables.sql").write_text(TABLES)

@@ -72,7 +72,7 @@ def test_each_query_has_one_line_at_any_width():
                 "last_commit_ms": None,
                 "started_ms": NOW - 12_000,
             },
-            "batch 0 running for 12 s",
+            "first batch running for 12 s",
         ),
         ({"last_commit_ms": NOW - 75_000}, "batch 13 running for 1 min 15 s"),
         (
