@@ -73,6 +73,9 @@ class Catalog(Protocol):
     def get(self, identifier: Identifier) -> Table | View:
         """Give a definition. Raises UnknownObjectError with the nearest name."""
 
+    def kind(self, identifier: Identifier) -> ObjectKind | None:
+        """Give the kind of what has a name; None for a name that is free, without looking for a near one."""
+
     def history(
         self, name: Identifier | tuple[str, ...] | None = None, *, limit: int | None = None
     ) -> list[Change]:

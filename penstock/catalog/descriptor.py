@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.catalog.errors import DefinitionError, OptionError, UnsupportedError, did_you_mean
-from penstock.catalog.options import STRING, Option, Resolved, optional, redact, resolve
+from penstock.catalog.options import STRING, Option, Resolved, optional, resolve
+from penstock.catalog.redaction import redact
 
 __all__ = [
     "BASE_URL",

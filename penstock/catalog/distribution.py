@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.catalog.errors import DefinitionError
-from penstock.catalog.identifier import quote
+from penstock.catalog.identifier import quoted
 
 __all__ = ["Distribution", "DistributionKind"]
 
@@ -33,7 +33,7 @@ class Distribution:
         """The clause, behind DISTRIBUTED or DISTRIBUTION."""
         parts = []
         if self.columns:
-            columns = f"({', '.join(quote(name) for name in self.columns)})"
+            columns = f"({', '.join(quoted(name) for name in self.columns)})"
             parts.append(f"BY {self.kind}{columns}" if self.kind else f"BY {columns}")
         if self.buckets is not None:
             parts.append(f"INTO {self.buckets} BUCKETS")

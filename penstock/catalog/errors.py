@@ -6,6 +6,7 @@ The tree is drawn at `PenstockError`.
 from __future__ import annotations
 
 import difflib
+import heapq
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -275,7 +276,33 @@ def _all_kinds(root: type[PenstockError]) -> Iterable[type[PenstockError]]:
         yield from _all_kinds(kind)
 
 
+LOOKED_AT = 500
+"""Names that are compared letter by letter with one that is not there: of a catalog's thousands each takes 0.1 ms."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """Give `did you mean 'x'?` for the nearest of `known`; None when nothing is near."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    """Give `did you mean 'x'?` for the nearest of `known`; None when nothing is near.
+
+    Of very many names those are compared that begin and end most like `word`.
+    """
+    names = list(known)
+    if len(names) > LOOKED_AT:
+        names = heapq.nlargest(LOOKED_AT, names, key=lambda name: _ends_alike(word, name))
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else None
+
+
+def _ends_alike(one: str, other: str) -> int:
+    """How many letters two words have in common at the beginning and at the end, less what one is longer by."""
+    ahead = _begins_alike(one, other)
+    behind = _begins_alike(one[ahead:][::-1], other[ahead:][::-1])
+    return ahead + behind - abs(len(one) - len(other))
+
+
+def _begins_alike(one: str, other: str) -> int:
+    same = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        same += 1
+    return same

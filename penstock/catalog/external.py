@@ -14,7 +14,7 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.table import Table
 
-__all__ = ["ExternalCatalog", "NotReachedError", "OpenExternal", "nothing_opens"]
+__all__ = ["ExternalCatalog", "NotReachedError", "OpenExternal"]
 
 
 class ExternalCatalog(Protocol):
@@ -42,11 +42,3 @@ class NotReachedError(UnsupportedError):
 
 OpenExternal = Callable[[CatalogDescriptor], ExternalCatalog]
 """Makes the catalog of a descriptor of a type in EXTERNAL. Opens nothing yet."""
-
-
-def nothing_opens(descriptor: CatalogDescriptor) -> ExternalCatalog:
-    """Refuse (`OpenExternal`): for places that only look at the store. Raises NotReachedError."""
-    raise NotReachedError(
-        f"the catalog {descriptor.name!r} (type '{descriptor.type}') is not looked into here",
-        hint="the shell and a session do: SHOW TABLES, DESCRIBE",
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from penstock.catalog.contract import Catalog, ObjectKind
+from penstock.catalog.contract import Catalog, ObjectKind, kind_of
 from penstock.catalog.descriptor import (
     DEFAULT_CATALOG,
     DELTA_PATH,
@@ -17,7 +17,7 @@ from penstock.catalog.descriptor import (
     CatalogDescriptor,
     DatabaseDescriptor,
 )
-from penstock.catalog.errors import DefinitionError, UnsupportedError
+from penstock.catalog.errors import DefinitionError, UnknownObjectError, UnsupportedError
 from penstock.catalog.existence import may_create, unknown_object
 from penstock.catalog.external import ExternalCatalog, NotReachedError, OpenExternal
 from penstock.catalog.folder_place import placed_in
@@ -103,6 +103,17 @@ class Federation(Layer):
             place = (identifier.database, identifier.catalog)
             raise unknown_object(identifier, (*self.tables(*place), *self.views(*place)))
         return found
+
+    def kind(self, identifier: Identifier) -> ObjectKind | None:
+        """Give the kind of what has a name; None for a name that is free."""
+        descriptor = self._descriptor_here(identifier.catalog)
+        here = descriptor is None or self._is_stored(descriptor, identifier)
+        if here and not is_information(identifier):
+            return super().kind(identifier)
+        try:
+            return kind_of(self.get(identifier))
+        except UnknownObjectError:
+            return None
 
     # --- definitions ---
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from penstock.catalog.errors import DefinitionError
 
-__all__ = ["Identifier", "check_storable", "name_clash", "parse_identifier", "quote"]
+__all__ = ["Identifier", "check_storable", "name_clash", "parse_identifier", "quote", "quoted"]
 
 MAX_LENGTH = 255
 """Characters of one part of a name that is kept in a database."""
@@ -34,8 +34,13 @@ class Identifier:
 
 
 def quote(name: str) -> str:
-    """Write a name as SQL: in backticks where it needs them."""
-    return name if _PLAIN.match(name) else "`" + name.replace("`", "``") + "`"
+    """Write a name for people: in backticks where it would be read as something else without them."""
+    return name if _PLAIN.match(name) else quoted(name)
+
+
+def quoted(name: str) -> str:
+    """Write a name as SQL, in backticks: a reserved word is a name like any other."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def check_storable(name: Iterable[str]) -> None:

@@ -14,7 +14,6 @@ from penstock.catalog.descriptor import (
     DatabaseDescriptor,
     implied_database,
 )
-from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.existence import may_create, may_drop, may_rename, unknown_object
 from penstock.catalog.function_store import FunctionStore
 from penstock.catalog.history import Change, Word
@@ -128,6 +127,15 @@ class Layer:
             raise unknown_object(identifier, (*self.tables(), *self.views()))
         return found
 
+    def kind(self, identifier: Identifier) -> ObjectKind | None:
+        """Give the kind of what has a name; None for a name that is free."""
+        if identifier in self._objects:
+            found = self._objects[identifier]
+            return None if found is None else kind_of(found)
+        if identifier.catalog in self._catalogs or self._is_dropped(identifier):
+            return None
+        return self._read.kind(identifier)
+
     def history(
         self, name: Identifier | tuple[str, ...] | None = None, *, limit: int | None = None
     ) -> list[Change]:
@@ -147,7 +155,7 @@ class Layer:
             self._base.create(obj, if_not_exists=if_not_exists, replace=replace)
             return
         check_place(obj.identifier, self)
-        found = self._kind(obj.identifier)
+        found = self.kind(obj.identifier)
         if may_create(obj, found, if_not_exists=if_not_exists, replace=replace):
             self._objects[obj.identifier] = _unstored(obj)
 
@@ -161,7 +169,7 @@ class Layer:
         last = partial(self._last_change, before.identifier)
         check_unchanged(what, self.get(before.identifier), before, last=last)
         if after.identifier != before.identifier:
-            may_rename(after, self._kind(after.identifier))
+            may_rename(after, self.kind(after.identifier))
         self._objects[before.identifier] = None
         self._objects[after.identifier] = _unstored(after)
 
@@ -170,7 +178,7 @@ class Layer:
         if not self._keeps(identifier.catalog):
             self._base.drop(identifier, kind=kind, if_exists=if_exists)
             return
-        found = self._kind(identifier)
+        found = self.kind(identifier)
         if may_drop(
             identifier,
             kind,
@@ -303,12 +311,6 @@ class Layer:
         """Let what was in a catalog not come back with another of its name."""
         self._databases = {key: d for key, d in self._databases.items() if key[0] != catalog}
         self._objects = {i: o for i, o in self._objects.items() if i.catalog != catalog}
-
-    def _kind(self, identifier: Identifier) -> ObjectKind | None:
-        try:
-            return kind_of(self.get(identifier))
-        except UnknownObjectError:
-            return None
 
     def _listed(
         self,

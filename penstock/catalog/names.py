@@ -54,6 +54,8 @@ class Namespace:
             return self.catalog.get(identifier)
         except UnknownObjectError:
             check_place(identifier, self.catalog)
+            if not self._temporary:
+                raise
             place = (identifier.database, identifier.catalog)
             known = (
                 *self._temporary,

@@ -7,7 +7,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, insert, null, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    bindparam,
+    delete,
+    insert,
+    null,
+    select,
+    update,
+)
 
 from penstock.catalog import history_rows
 from penstock.catalog.codec import table_from_json, table_to_json
@@ -32,12 +42,19 @@ __all__ = [
 ]
 
 
+_NAMED = ("catalog_name", "database_name", "object_name")
+_FIND_OLD = select(OBJECTS.c.definition, null()).where(
+    *(OBJECTS.c[name] == bindparam(name) for name in _NAMED)
+)
+_FIND = _FIND_OLD.with_only_columns(OBJECTS.c.definition, OBJECTS.c.version)
+"""Made once: to make a statement takes as long as to run it, and every name is looked up by this one."""
+
+
 def find_object(connection: Connection, identifier: Identifier, location: str) -> Table | View:
     """Give a definition. Raises UnknownObjectError with the nearest name, CatalogError for one that cannot be read."""
     known = stored_version(connection) >= VERSIONS_SINCE
-    version = OBJECTS.c.version if known else null()
-    wanted = select(OBJECTS.c.definition, version).where(*_is(identifier))
-    row = connection.execute(wanted).one_or_none()
+    name = dict(zip(_NAMED, _name(identifier), strict=True))
+    row = connection.execute(_FIND if known else _FIND_OLD, name).one_or_none()
     if row is None:
         raise unknown_object(identifier, _neighbours(connection, identifier))
     text, number = row

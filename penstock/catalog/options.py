@@ -1,26 +1,30 @@
 """Options as data: typed descriptors that parse, validate, document and redact the text pairs of WITH and SET.
 
 Checks and messages follow Flink's FactoryUtil: missing required options first, then every value, then unknown keys.
+What describes options with it is imported from here; the types are made in `option_types.py`.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from functools import lru_cache
-from itertools import pairwise
 from typing import Any, Generic, TypeVar, cast
 
 from penstock.catalog.errors import OptionError, did_you_mean
-from penstock.catalog.references import (
-    check_references,
-    holds_only_references,
-    holds_reference,
-    shown_references,
+from penstock.catalog.option_types import (
+    BOOLEAN,
+    DURATION,
+    INT,
+    LIST,
+    LONG,
+    MEMORY,
+    STRING,
+    OptionType,
+    enum_type,
 )
+from penstock.catalog.redaction import is_secret, redact
+from penstock.catalog.references import check_references, holds_reference
 from penstock.catalog.secret_mask import REDACTED
 
 __all__ = [
@@ -30,116 +34,18 @@ __all__ = [
     "LIST",
     "LONG",
     "MEMORY",
-    "REDACTED",
     "STRING",
     "Option",
     "OptionType",
     "PrefixOption",
     "Resolved",
     "enum_type",
-    "is_secret",
     "optional",
-    "redact",
     "resolve",
 ]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptionType(Generic[T_co]):
-    """How a value is read from text; `parse` raises ValueError. `name` says what is expected.
-
-    `choices` are the values where there are only a few.
-    """
-
-    name: str
-    parse: Callable[[str], T_co]
-    choices: tuple[str, ...] = ()
-
-
-_QUANTITY = re.compile(r"\s*([0-9]+)\s*([A-Za-zµ]*)\s*\Z")
-_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*\Z")
-# unit -> (factor, divisor); names as in Flink's TimeUtils and MemorySize, in any case
-_DURATION_MS = {
-    **dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), (1, 1_000_000)),
-    **dict.fromkeys(("us", "µs", "micro", "micros", "microsecond", "microseconds"), (1, 1000)),
-    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), (1, 1)),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), (1000, 1)),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), (60_000, 1)),
-    **dict.fromkeys(("h", "hour", "hours"), (3_600_000, 1)),
-    **dict.fromkeys(("d", "day", "days"), (86_400_000, 1)),
-}
-_MEMORY_BYTES = {
-    **dict.fromkeys(("", "b", "bytes"), (1, 1)),
-    **dict.fromkeys(("k", "kb", "kibibytes"), (1 << 10, 1)),
-    **dict.fromkeys(("m", "mb", "mebibytes"), (1 << 20, 1)),
-    **dict.fromkeys(("g", "gb", "gibibytes"), (1 << 30, 1)),
-    **dict.fromkeys(("t", "tb", "tebibytes"), (1 << 40, 1)),
-}
-_LARGEST = (1 << 63) - 1
-
-
-def _scaled(units: Mapping[str, tuple[int, int]]) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        found = _QUANTITY.match(text)
-        if found is None or found.group(2).lower() not in units:
-            raise ValueError(text)
-        factor, divisor = units[found.group(2).lower()]
-        number = int(found.group(1)) * factor // divisor
-        if number > _LARGEST:
-            raise ValueError(text)
-        return number
-
-    return parse
-
-
-def _boolean(text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise ValueError(text)
-    return text.strip().lower() == "true"
-
-
-def _bounded(bits: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if _WHOLE.match(text) is None:
-            raise ValueError(text)
-        number = int(text)
-        if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
-            raise ValueError(text)
-        return number
-
-    return parse
-
-
-STRING: OptionType[str] = OptionType(name="a text", parse=str)
-INT: OptionType[int] = OptionType(name="a whole number", parse=_bounded(32))
-LONG: OptionType[int] = OptionType(name="a whole number", parse=_bounded(64))
-BOOLEAN: OptionType[bool] = OptionType(name="true or false", parse=_boolean)
-DURATION: OptionType[int] = OptionType(
-    name="a duration such as '5 min', '1s' or '200 ms'", parse=_scaled(_DURATION_MS)
-)
-MEMORY: OptionType[int] = OptionType(
-    name="a size such as '8 mb' or '1gb'", parse=_scaled(_MEMORY_BYTES)
-)
-LIST: OptionType[tuple[str, ...]] = OptionType(
-    name="a list separated by ';'",
-    parse=lambda text: tuple(part.strip() for part in text.split(";") if part.strip()),
-)
-
-
-def enum_type(*values: str) -> OptionType[str]:
-    """Make a type of a few words, read in any case and given as spelled here."""
-
-    def parse(text: str) -> str:
-        for value in values:
-            if value.lower() == text.strip().lower():
-                return value
-        raise ValueError(text)
-
-    name = "one of " + ", ".join(repr(value) for value in values)
-    return OptionType(name=name, parse=parse, choices=values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,46 +238,3 @@ def _in_short(keys: Sequence[str]) -> list[str]:
 
 FAMILY = 2
 """Options with the same first word that are listed one by one."""
-
-
-# Flink's GlobalConfiguration list, and what Kafka clients and cloud file systems add to it
-_SECRET = re.compile(
-    r"passw|passphrase|secret|token$|credential|api[._-]?key|access[._-]?key|private[._-]?key|"
-    r"account\.key|jaas|basic-auth|auth-params|user-info|http-headers|authorization|service-key|"
-    r"\.pem$|ssl\.keystore\.key$|ssl\.key$",
-    re.IGNORECASE,
-)
-_WORDS = ("password", "passphrase", "secret", "apikey", "credentials", "jaas")
-_ALIKE = 0.8  # by difflib: one letter lost, doubled or swapped
-# in a value under any key: user:password@ and ?password= of URLs, password="..." of JAAS, private keys
-_VALUE = re.compile(
-    r"(?<=://)[^/@\s]*:[^/@\s]+(?=@)"
-    r"|(?<=[?&;])(?:password|token|sig|secret|key)=[^&;\s]+"
-    r"|\b(?:password|secret)\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s;]+)"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    re.IGNORECASE | re.DOTALL,
-)
-
-
-@lru_cache(maxsize=4096)
-def is_secret(key: str) -> bool:
-    """Tell whether an option's value must not be shown: its key names a secret, or nearly (a slip of the pen)."""
-    if _SECRET.search(key) is not None:
-        return True
-    words = re.split(r"[._-]", key.lower())
-    near = {*words, *("".join(pair) for pair in pairwise(words))}
-    return any(SequenceMatcher(None, a, b).ratio() >= _ALIKE for a in near for b in _WORDS)
-
-
-def redact(options: Mapping[str, str]) -> dict[str, str]:
-    """Give the options with secret values as ******, and secrets inside other values (URLs, JAAS, PEM) too.
-
-    References tell nothing and are shown, where there is nothing beside them.
-    """
-    return {key: _redacted(key, shown_references(value)) for key, value in options.items()}
-
-
-def _redacted(key: str, value: str) -> str:
-    if holds_only_references(value):
-        return value
-    return REDACTED if is_secret(key) else _VALUE.sub(REDACTED, value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.catalog.errors import InputError, OptionError
-from penstock.catalog.options import is_secret
+from penstock.catalog.redaction import is_secret
 from penstock.catalog.references import (
     EnvReference,
     FileReference,

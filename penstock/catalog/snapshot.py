@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TypeVar, cast
 
-from penstock.catalog.contract import Catalog
+from penstock.catalog.contract import Catalog, ObjectKind
 from penstock.catalog.descriptor import CatalogDescriptor, DatabaseDescriptor
 from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.identifier import Identifier
@@ -48,6 +48,10 @@ class Snapshot:
     def get(self, identifier: Identifier) -> Table | View:
         """Give a definition. Raises UnknownObjectError."""
         return self._once(identifier, lambda: self._base.get(identifier))
+
+    def kind(self, identifier: Identifier) -> ObjectKind | None:
+        """Give the kind of what has a name; None for a name that is free."""
+        return self._once(("kind", identifier), lambda: self._base.kind(identifier))
 
     def _once(self, asked: Hashable, read: Callable[[], T]) -> T:
         if asked not in self._known:

@@ -93,6 +93,11 @@ class SqlCatalog:
                 raise unknown_object(identifier, ())
             return find_object(connection, identifier, self.location)
 
+    def kind(self, identifier: Identifier) -> ObjectKind | None:
+        """Give the kind of what has a name; None for a name that is free."""
+        with self._database.reading() as connection:
+            return None if connection is None else kind_in(connection, identifier)
+
     def history(
         self, name: Identifier | tuple[str, ...] | None = None, *, limit: int | None = None
     ) -> list[Change]:
@@ -128,7 +133,7 @@ class SqlCatalog:
 
     def drop(self, identifier: Identifier, *, kind: ObjectKind, if_exists: bool = False) -> None:
         """Remove a definition; what the table's connector holds stays. Raises UnknownObjectError."""
-        if if_exists and not self._exists(identifier):
+        if if_exists and self.kind(identifier) is None:
             return
 
         def write(connection: Connection, _: StoredPlaces) -> None:
@@ -238,7 +243,3 @@ class SqlCatalog:
     def _places(self) -> Iterator[StoredPlaces]:
         with self._database.reading(since=PLACES_SINCE) as connection:
             yield StoredPlaces(connection=connection)
-
-    def _exists(self, identifier: Identifier) -> bool:
-        with self._database.reading() as connection:
-            return connection is not None and kind_in(connection, identifier) is not None

@@ -8,7 +8,7 @@ from penstock.catalog.distribution import Distribution
 from penstock.catalog.errors import DefinitionError, did_you_mean
 from penstock.catalog.identifier import Identifier, quote
 from penstock.catalog.materialization import Materialization
-from penstock.catalog.options import redact
+from penstock.catalog.redaction import redact
 from penstock.catalog.schema import Schema
 
 __all__ = ["Table", "View"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -35,6 +36,7 @@ __all__ = [
     "VarBinaryType",
     "VarCharType",
     "parse_type",
+    "parts_of",
 ]
 
 MAX_LENGTH = 2_147_483_647
@@ -320,6 +322,20 @@ LogicalType = (
     | MultisetType
     | RowType
 )
+
+
+def parts_of(logical: LogicalType) -> Iterator[LogicalType]:
+    """Give a type and every type inside it."""
+    yield logical
+    match logical:
+        case ArrayType() | MultisetType():
+            yield from parts_of(logical.element)
+        case MapType():
+            yield from parts_of(logical.key)
+            yield from parts_of(logical.value)
+        case RowType():
+            for field in logical.fields:
+                yield from parts_of(field.type)
 
 
 @lru_cache(

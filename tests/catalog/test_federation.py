@@ -304,3 +304,12 @@ def test_a_catalog_is_altered_only_to_what_can_be_looked_into(
     elsewhere.away = None
     names.catalog.replace_catalog(server, renamed)
     assert names.catalog.catalogs()[2].option_map["username"] == "u"
+
+
+def test_a_name_that_is_found_elsewhere_is_taken(names: Namespace) -> None:
+    """Its kind is told like that of a stored one, and so is that of the schema's own tables."""
+    inside = replace(ORDERS, database="information_schema", name="tables")
+
+    kinds = [names.catalog.kind(one) for one in (ORDERS, replace(ORDERS, name="nothing"), inside)]
+    assert kinds == ["table", None, "table"]
+    assert names.overlay().catalog.kind(ORDERS) == "table"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.catalog import object_rows
 from penstock.catalog.errors import (
     DefinitionError,
     InputError,
@@ -182,3 +183,21 @@ def test_a_draft_of_a_draft_is_its_own(namespace: Namespace) -> None:
 
     assert draft.tables() == [identifier("a")]
     assert second.tables() == [identifier("b")]
+
+
+def test_a_kind_is_told_without_the_nearest_name(
+    namespace: Namespace, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that defines a thousand tables asks for a thousand names that are free."""
+    monkeypatch.setattr(object_rows, "_neighbours", lambda *_: pytest.fail("neighbours were asked"))
+    namespace.create(table("orders"))
+    namespace.create(view("big"))
+    draft = namespace.overlay()
+    draft.create(table("drafted"))
+    draft.drop(identifier("orders"), kind="table")
+
+    assert catalog.kind(identifier("orders")) == "table"
+    assert catalog.kind(identifier("big")) == "view"
+    assert catalog.kind(identifier("free")) is None
+    kinds = [draft.catalog.kind(identifier(name)) for name in ("orders", "big", "drafted", "free")]
+    assert kinds == [None, "view", "table", None]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from penstock.catalog import secret_mask
 from penstock.catalog.errors import ConfigError, OptionError, UnknownObjectError
-from penstock.catalog.options import STRING, Option, PrefixOption, redact, resolve
+from penstock.catalog.options import STRING, Option, PrefixOption, resolve
+from penstock.catalog.redaction import redact
 from penstock.catalog.references import (
     EnvReference,
     FileReference,

@@ -14,6 +14,7 @@ from penstock.catalog.history import Definition
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
 from penstock.sql.change_statements import CreateFunction, CreateMaterializedTable
+from penstock.sql.dialect.builtin import is_built_in
 from penstock.sql.show import (
     show_create,
     show_create_catalog,
@@ -78,7 +79,11 @@ def test_a_definition_is_read_and_shown_as_it_was_written(
 
 
 @settings(properties, max_examples=12)
-@given(st.one_of(functions, databases, catalogs))
+@given(
+    st.one_of(
+        functions.filter(lambda one: not is_built_in(one.identifier.name)), databases, catalogs
+    )
+)
 def test_what_tables_live_in_and_functions_are_read_as_they_were_written(
     store: Store, value: Function | DatabaseDescriptor | CatalogDescriptor
 ) -> None:

@@ -16,6 +16,7 @@ from penstock.catalog.types import (
     RowType,
     VarCharType,
     parse_type,
+    parts_of,
 )
 from tests.catalog.strategies import logical_types
 
@@ -136,3 +137,17 @@ def test_types_are_values() -> None:
     assert len({DecimalType(precision=5, scale=2), DecimalType(precision=5, scale=2)}) == 1
     assert VarCharType(length=5) != VarCharType(length=5, nullable=False)
     assert RowType(fields=(RowField(name="a", type=DecimalType()),)) == parse_type("ROW<a DECIMAL>")
+
+
+def test_the_parts_of_a_type_are_it_and_all_inside_it() -> None:
+    """From the outside to the inside, and each time anew."""
+    logical = parse_type("ROW<a ARRAY<INT>, b MAP<STRING, DATE>>")
+
+    for _ in range(2):
+        assert [str(part) for part in parts_of(logical)][1:] == [
+            "ARRAY<INT>",
+            "INT",
+            "MAP<STRING, DATE>",
+            "STRING",
+            "DATE",
+        ]

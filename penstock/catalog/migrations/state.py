@@ -14,6 +14,9 @@ LEGACY_HEAD = 3
 """The last version of stores that a table of our own numbered."""
 
 
+_ASKED = select(VERSION.c.version_num)
+
+
 def version_of(connection: Connection) -> int:
     """Give the version of the store, 0 for one that holds nothing of ours.
 
@@ -21,7 +24,7 @@ def version_of(connection: Connection) -> int:
     CatalogError for a newer store, and for a SQLite file that is something else's.
     """
     try:
-        found = connection.scalar(select(VERSION.c.version_num))
+        found = connection.scalar(_ASKED)
     except (OperationalError, ProgrammingError):
         # PostgreSQL refuses whatever follows an error in a transaction
         connection.rollback()
