@@ -35,6 +35,7 @@ CLIENT_LIBRARIES = {
         "connector/kafka/consumer.py",
         "connector/kafka/group.py",
         "connector/kafka/sink/client.py",
+        "connector/kafka/topics.py",
     )
 }
 

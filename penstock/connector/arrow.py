@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from penstock.catalog import types as t
-from penstock.catalog.errors import UnsupportedError
+from penstock.connector.carried_types import check_carried
 
 __all__ = ["arrow_field", "arrow_schema", "arrow_type"]
 
@@ -48,13 +48,8 @@ def arrow_type(logical: t.LogicalType) -> pa.DataType:
             return _map(arrow_type(logical.element), t.IntType(nullable=False))
         case t.RowType():
             return pa.struct([arrow_field(field.name, field.type) for field in logical.fields])
-    plain = _PLAIN.get(type(logical))
-    if plain is None:
-        raise UnsupportedError(
-            f"a column of type {logical} cannot be read from records",
-            hint="keep it as a STRING or a BIGINT column and convert it in a computed column",
-        )
-    return plain
+    check_carried(logical)
+    return _PLAIN[type(logical)]
 
 
 def _map(key: pa.DataType, value: t.LogicalType) -> pa.DataType:

@@ -324,10 +324,13 @@ class WantsRowsBefore(Protocol):
 class Resumable(Protocol):
     """A sink that can tell whether its target is the one that a checkpoint was written with."""
 
-    def check_resumes(self, spark: SparkSession, checkpoint: str, sink: str) -> None:
+    def check_resumes(
+        self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool = True
+    ) -> None:
         """Check it before a query goes on. `sink` tells the sinks of a query that has several apart, as in MicroBatch.
 
-        `Sink.start` does so itself. Raises StateMismatchError.
+        `Sink.start` does so itself. `notes`: what the next check needs to know may be kept in the checkpoint; without
+        it nothing is written anywhere. Raises StateMismatchError.
         """
 
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.bad_record_guard import BadRecordGuard
 from penstock.connector.dead_letters import REASON, DeadLetters, check_directory
-from penstock.connector.rowtime import Rowtime, above, highest
+from penstock.connector.event_times import above, highest
+from penstock.connector.rowtime import Rowtime
 from penstock.connector.scan import Scan
 from penstock.connector.source.records import (
     BadRecord,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.connector.contract import SplitPlanner
-from penstock.connector.rowtime import Rowtime, evaluate
+from penstock.connector.event_times import evaluate
+from penstock.connector.rowtime import Rowtime
 
 __all__ = ["WatermarkPeeks"]
 

@@ -1,25 +1,13 @@
-"""The watermark of raw records at planning, before any JVM sees them: the table's expression, run by DuckDB.
+"""How the watermark of a raw record is computed, as a value: the table's expression as DuckDB SQL.
 
-It does not know Flink SQL: the expression comes as DuckDB SQL, from a closed set that agrees with Spark's.
+The expression is from a closed set that agrees with Spark's. `event_times.py` computes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from penstock.connector.duck import query
-from penstock.connector.source.state import MAX_WATERMARK_MS, MIN_INSTANT_MS
-
-__all__ = ["Delayed", "Rowtime", "above", "evaluate", "highest"]
-
-_MICROSECONDS_IN_MS = 1000
-_TIMES = pa.timestamp("us")
-_FIRST_US = MIN_INSTANT_MS * _MICROSECONDS_IN_MS
-_LAST_US = MAX_WATERMARK_MS * _MICROSECONDS_IN_MS
+__all__ = ["Delayed", "Rowtime"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +20,6 @@ class Delayed:
     column: str
     delay_us: int
     unit_us: int | None = None
-
-    def highest_us(self, batch: pa.RecordBatch) -> int | None:
-        """Give the highest in epoch microseconds; None where there is none, or it is beyond the years 1 to 9999."""
-        column = batch.column(self.column)
-        if self.unit_us is None:
-            # as numbers, which have no time zone and no first or last year
-            column = column.cast(_TIMES).cast(pa.int64())
-        highest_found: int | None = pc.max(column).as_py()
-        if highest_found is None:
-            return None
-        latest = highest_found * (self.unit_us or 1)
-        return latest - self.delay_us if _FIRST_US <= latest <= _LAST_US else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,58 +36,3 @@ class Rowtime:
     expression: str
     instant: bool
     delayed: Delayed | None = None
-
-
-def evaluate(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str) -> list[int | None]:
-    """Give the watermark of each row in epoch ms, rounded down; None where it is NULL or cannot be computed.
-
-    A TIMESTAMP, which has no time zone, counts as UTC, as in Spark's state operators. `time_zone` is the
-    session's, for conversions between the two. May block; called on the driver. Raises UnsupportedError for a
-    time zone that is not known.
-    """
-    instants = _microseconds(rowtime, batch, time_zone)
-    return [None if us is None else us // _MICROSECONDS_IN_MS for us in instants.to_pylist()]
-
-
-def highest(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str) -> int | None:
-    """Give the highest watermark in a batch, as `evaluate` would, without a Python value for each row."""
-    us: int | None = None if rowtime.delayed is None else rowtime.delayed.highest_us(batch)
-    if us is None:
-        found = query(
-            f"SELECT max(us) AS us FROM ({_instants(rowtime)})",  # noqa: S608  as above
-            pa.Table.from_batches([batch]),
-            time_zone=time_zone,
-        ).column("us")
-        us = found[0].as_py()
-    return None if us is None else us // _MICROSECONDS_IN_MS
-
-
-def above(
-    rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str, bound_ms: int
-) -> Mapping[int, int]:
-    """Give the rows whose watermark is above `bound_ms`, by their index, each with it (epoch ms)."""
-    instants = _microseconds(rowtime, batch, time_zone)
-    least = pa.scalar((bound_ms + 1) * _MICROSECONDS_IN_MS, pa.int64())  # as they are rounded down
-    rows = pc.indices_nonzero(pc.greater_equal(instants, least))
-    found = instants.take(rows)
-    return {
-        row: us // _MICROSECONDS_IN_MS
-        for row, us in zip(rows.to_pylist(), found.to_pylist(), strict=True)
-    }
-
-
-def _microseconds(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str) -> pa.ChunkedArray:
-    return query(
-        f"SELECT us FROM ({_instants(rowtime)})",  # noqa: S608  checked by who wrote it
-        pa.Table.from_batches([batch]),
-        time_zone=time_zone,
-    ).column("us")
-
-
-def _instants(rowtime: Rowtime) -> str:
-    kind = "TIMESTAMPTZ" if rowtime.instant else "TIMESTAMP"
-    # TRY: one record that fails must not take the others' watermarks; an infinity is no time to Spark
-    return (
-        f"SELECT CASE WHEN isfinite(moment) THEN epoch_us(moment) END AS us "  # noqa: S608  as above
-        f"FROM (SELECT TRY(CAST(({rowtime.expression}) AS {kind})) AS moment FROM records)"
-    )

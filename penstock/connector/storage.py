@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.catalog.errors import ConfigError
-from penstock.catalog.options import redact
+from penstock.catalog.redaction import redact
+from penstock.connector.urls import split_url
 
-__all__ = ["Folder", "is_url", "open_folder"]
+__all__ = ["Folder", "open_folder"]
 
-_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?P<rest>/.*)", re.DOTALL)
 # Hadoop's names of one store; pyarrow has one
 _NAMES = {"s3a": "s3", "s3n": "s3", "wasbs": "abfss"}
 
@@ -73,11 +72,6 @@ _OF_CHECKPOINTS = (
 )
 
 
-def is_url(location: str) -> bool:
-    """Tell a URL from a path; `C:/data` is a path of Windows."""
-    return _SCHEME.fullmatch(location) is not None
-
-
 def open_folder(location: str, *, shown: str | None = None, hint: str = _OF_CHECKPOINTS) -> Folder:
     """Open a path or a URL. `shown` is how messages name it, `hint` what helps where it cannot be opened.
 
@@ -86,10 +80,10 @@ def open_folder(location: str, *, shown: str | None = None, hint: str = _OF_CHEC
     from pyarrow import fs  # loaded here: most tasks write nothing
 
     shown = shown or redact({"path": location})["path"]
-    found = _SCHEME.fullmatch(location)
+    found = split_url(location)
     if found is None:
         return Folder(system=fs.LocalFileSystem(), path=os.path.normpath(location), shown=shown)
-    scheme, rest = found["scheme"].lower(), found["rest"]
+    scheme, rest = found
     if scheme == "file":
         path = os.path.normpath("/" + rest.lstrip("/"))
         return Folder(system=fs.LocalFileSystem(), path=path, shown=shown)

@@ -101,7 +101,7 @@ def test_a_broker_that_is_killed_again_and_again(
     until_all(job, workload, "the first rows")
     for _ in range(3):
         kafka.broker.kill()
-        kafka.broker.restart()
+        kafka.broker.start()
         workload.write(200)
         until_all(job, workload, "the rows after the broker's death")
 
@@ -198,7 +198,7 @@ def test_a_broker_that_is_away_for_a_moment(
     workload.write(200)
     until_all(job, workload, "the rows after the pause")
     kafka.broker.kill()
-    kafka.broker.restart()
+    kafka.broker.start()
     workload.write(200)
     until_all(job, workload, "the rows after its death")
 

@@ -159,7 +159,7 @@ def test_the_broker_dies_in_mid_transaction(
     job = pipeline(script, *NOW)
     job.hold_at("produced", visit=2)
     kafka.broker.kill()
-    kafka.broker.restart()
+    kafka.broker.start()
     job.let_go()
     job.finish(CATCH_UP_S)
 

@@ -53,7 +53,7 @@ def test_a_broker_that_is_killed_and_restarted_costs_nothing(
     process = pipeline.start()
     wait_until(lambda: pipeline.batches("copied") > 0, seconds=240, what="a first batch")
     kafka.broker.kill()
-    kafka.broker.restart()
+    kafka.broker.start()
     for partition in range(2):
         kafka.produce_json(
             topic, rows(partition * 1000 + 500, partition * 1000 + 1000), partition=partition
@@ -92,7 +92,7 @@ def test_planning_rides_out_a_broker_that_is_away_for_a_minute(
         wait_until(lambda: job.progress.rows_in == 10, seconds=120, what="the first rows")
         kafka.broker.kill()
         time.sleep(60)  # the fault itself
-        kafka.broker.restart()
+        kafka.broker.start()
         kafka.produce_json(topic, rows(10, 20))
         wait_until(
             lambda: job.progress.rows_in == 20, seconds=180, what="the rows after the outage"

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.connector.changelog import ChangelogMode, RowKind
-from penstock.sql.plan.analysis import AnalysedQuery
+from penstock.sql.plan.analysed_query import AnalysedQuery
 from penstock.sql.plan.flow import Flow
 from penstock.sql.plan.sent_rows import sent_changes, sent_rows, shown_rows
 from tests.integration.test_updating_queries import forget_last_batch, run

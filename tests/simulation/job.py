@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import BrokerUnavailableError, RunError
-from penstock.connector.local.checkpoint import (
-    LocalCheckpoint,
-    decode_checkpoint,
-    encode_checkpoint,
-)
+from penstock.connector.local.checkpoint import LocalCheckpoint
 from penstock.connector.local.job import LocalJob
 from penstock.connector.local.messages import (
     MasterMessage,
@@ -21,6 +17,7 @@ from penstock.connector.local.messages import (
 )
 from penstock.connector.local.settings import JobSettings
 from penstock.connector.source.events import ReportedWatermark, SourceEventReceived, SplitRequested
+from tests.connector.local.checkpoint_text import decode_checkpoint, encode_checkpoint
 from tests.simulation.draw import Drawn
 from tests.simulation.ledger import Ledger
 from tests.simulation.model import ModelSource

@@ -13,7 +13,6 @@ from penstock.connector.contract import FetcherModel, ReadRequest, SplitPlanner
 from penstock.connector.datagen.settings import DatagenSettings
 from penstock.connector.source.discovering import DiscoveringEnumerator
 from penstock.connector.source.enumerator import MakeEnumerator
-from penstock.connector.source.split import Split
 from penstock.connector.watermark_options import WatermarkSettings
 
 if TYPE_CHECKING:
@@ -86,7 +85,6 @@ class DatagenSource:
             planner=planner,
             bounded=self.bounded,
             discovery_interval_ms=self.discovery_interval_ms,
-            owner=_first,
         )
 
     def open_planner(self, peeked: ReadRequest) -> DatagenPlanner:
@@ -103,7 +101,3 @@ class DatagenSource:
 
         maker = RowMaker(request.columns, self.settings)
         return DatagenReader(maker, self.settings.rows_per_second, origins=request.origins)
-
-
-def _first(_: Split, __: int) -> int:
-    return 0

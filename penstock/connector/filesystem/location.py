@@ -6,7 +6,6 @@ Local paths, and the URLs that pyarrow opens by itself. Its errors leave here as
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,13 +22,12 @@ from penstock.catalog.errors import (
     QueryFailedError,
     UnknownObjectError,
 )
-from penstock.catalog.options import redact
+from penstock.catalog.redaction import redact
 from penstock.connector.filesystem.failures import rewritten, shortened, vanished
+from penstock.connector.urls import split_url
 
 __all__ = ["Folder", "FoundFile", "Location", "explained", "locate"]
 
-# two letters at least: C:/data is a path of Windows
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?P<rest>/.*)", re.DOTALL)
 _SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 _HIDDEN = (".", "_")
 _NANOSECONDS_IN_MS = 1_000_000
@@ -49,10 +47,10 @@ class Location:
 
 def locate(path: str, project: Path, *, owner: str) -> Location:
     """Read the option `path`; relative paths are of `project`. No I/O. Raises OptionError."""
-    url = _URL.fullmatch(path)
+    url = split_url(path)
     if url is None:
         return Location(text=os.path.normpath(project.absolute() / path))
-    scheme, rest = url["scheme"].lower(), url["rest"]
+    scheme, rest = url
     if scheme == "file":
         # as in Hadoop's Path: file:/a and file:///a, nothing in it is escaped
         if rest.startswith("//") and not rest.startswith("///"):

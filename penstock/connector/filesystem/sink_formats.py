@@ -6,7 +6,7 @@ a second, instants in UTC with `Z`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,22 +168,9 @@ def _compression(codec: str | None) -> Mapping[str, str]:
 def _refuse_type(
     column: str, logical: t.LogicalType, kinds: tuple[type[t.LogicalType], ...], owner: str
 ) -> None:
-    for part in _parts(logical):
+    for part in t.parts_of(logical):
         if isinstance(part, kinds):
             raise DefinitionError(
                 f"{owner} cannot write column {quote(column)}: it has no type {part}",
                 hint="convert it to a STRING or a BIGINT",
             )
-
-
-def _parts(logical: t.LogicalType) -> Iterator[t.LogicalType]:
-    yield logical
-    match logical:
-        case t.ArrayType() | t.MultisetType():
-            yield from _parts(logical.element)
-        case t.MapType():
-            yield from _parts(logical.key)
-            yield from _parts(logical.value)
-        case t.RowType():
-            for field in logical.fields:
-                yield from _parts(field.type)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from penstock.catalog.options import Option, Resolved
 from penstock.catalog.types import LogicalType
 from penstock.connector.changelog import ChangelogMode
+
+if TYPE_CHECKING:  # the check of a table's definition loads formats, and needs no Arrow
+    import numpy as np  # noqa: TC004
+    import numpy.typing as npt  # noqa: TC004
+    import pyarrow as pa  # noqa: TC004
 
 __all__ = ["BadValue", "Decoded", "Decoder", "FieldProjecting", "Fields", "Format", "Where"]
 

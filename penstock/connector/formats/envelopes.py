@@ -19,8 +19,8 @@ from penstock.catalog import types as t
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.arrow import arrow_type
 from penstock.connector.formats.contract import BadValue, Fields, Where
-from penstock.connector.formats.json import JsonDecoder
 from penstock.connector.formats.json_columns import Path
+from penstock.connector.formats.json_decoder import JsonDecoder
 from penstock.connector.formats.json_lines import Mask
 from penstock.connector.formats.json_options import JsonSettings
 from penstock.connector.formats.json_problems import excerpt

@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.connector.formats.contract import Decoded, Decoder, Where
 from penstock.connector.formats.envelopes import STRING
 from penstock.connector.formats.gathering import gathering
-from penstock.connector.formats.json import JsonDecoder
+from penstock.connector.formats.json_decoder import JsonDecoder
 from penstock.connector.formats.json_lines import Mask
 from penstock.connector.formats.json_options import JsonSettings
 

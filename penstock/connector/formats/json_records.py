@@ -36,7 +36,9 @@ class RecordReader:
 
     def __init__(self, fields: Fields, settings: JsonSettings) -> None:
         self._settings = settings
-        self._decimals = any(_holds_decimal(logical) for _, logical in fields)
+        self._decimals = any(
+            isinstance(part, t.DecimalType) for _, kind in fields for part in t.parts_of(kind)
+        )
         self._fields = [self._field(name, logical) for name, logical in fields]
 
     def read(self, value: bytes) -> Rows:
@@ -159,16 +161,3 @@ def _inside(step: str, convert: Convert, node: Any) -> Any:
         return convert(node)
     except Problem as error:
         raise error.within(step) from None
-
-
-def _holds_decimal(logical: t.LogicalType) -> bool:
-    match logical:
-        case t.DecimalType():
-            return True
-        case t.ArrayType() | t.MultisetType():
-            return _holds_decimal(logical.element)
-        case t.MapType():
-            return _holds_decimal(logical.key) or _holds_decimal(logical.value)
-        case t.RowType():
-            return any(_holds_decimal(field.type) for field in logical.fields)
-    return False

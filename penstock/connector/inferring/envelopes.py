@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-__all__ = ["ENVELOPE_FORMATS", "Envelope", "detect_envelope", "envelope_of"]
+__all__ = ["Envelope", "detect_envelope", "envelope_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,6 @@ _ENVELOPES = (
         keys="primary_keys",
     ),
 )
-ENVELOPE_FORMATS = tuple(dict.fromkeys(each.format for each in _ENVELOPES))
 _MOST = 0.9
 
 

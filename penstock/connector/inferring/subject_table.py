@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from penstock.catalog import types as t
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.options import redact
+from penstock.catalog.redaction import redact
 from penstock.catalog.schema import PhysicalColumn
 from penstock.connector.inferring.avro_types import avro_columns
 from penstock.connector.inferring.draft import PROPOSAL, Draft, DraftColumn

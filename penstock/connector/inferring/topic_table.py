@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.catalog.errors import DefinitionError
-from penstock.catalog.options import redact
+from penstock.catalog.redaction import redact
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.formats import find_format
 from penstock.connector.inferring.draft import PROPOSAL, Draft

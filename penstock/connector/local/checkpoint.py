@@ -1,19 +1,14 @@
-"""Checkpoints of a local job: the coordinator's part and each reader's, as a value and as JSON."""
+"""Checkpoints of a local job as values: the coordinator's part and each reader's."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from penstock.catalog.errors import StateMismatchError
 from penstock.connector.source.coordinator import CoordinatorState
 from penstock.connector.source.split import Split
 
-__all__ = ["LocalCheckpoint", "ReaderCheckpoint", "decode_checkpoint", "encode_checkpoint"]
-
-VERSION = 1
+__all__ = ["LocalCheckpoint", "ReaderCheckpoint"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,60 +47,3 @@ class LocalCheckpoint:
                 for split_id, watermark_ms in part.split_watermarks_ms.items()
             },
         )
-
-
-def encode_checkpoint(checkpoint: LocalCheckpoint) -> str:
-    """Write a checkpoint as JSON, keys in fixed order."""
-    return json.dumps(
-        {
-            "version": VERSION,
-            "checkpoint": checkpoint.checkpoint_id,
-            "coordinator": checkpoint.coordinator,
-            "readers": [_encode_reader(part) for part in checkpoint.readers],
-        }
-    )
-
-
-def decode_checkpoint(text: str) -> LocalCheckpoint:
-    """Read what `encode_checkpoint` wrote. Raises StateMismatchError for another version."""
-    value = json.loads(text)
-    if value.get("version") != VERSION:
-        raise StateMismatchError(
-            f"the checkpoint is of version {value.get('version')!r}, this Penstock reads {VERSION}",
-            hint="start without it, or run the version of Penstock that wrote it",
-        )
-    return LocalCheckpoint(
-        checkpoint_id=value["checkpoint"],
-        coordinator=value["coordinator"],
-        readers=tuple(_decode_reader(part) for part in value["readers"]),
-    )
-
-
-def _encode_reader(part: ReaderCheckpoint) -> dict[str, Any]:
-    return {
-        "watermark_ms": part.watermark_ms,
-        "splits": {
-            split.split_id: {
-                "owner": split.owner,
-                "from": split.start,
-                "stop": split.stop,
-                "watermark_ms": part.split_watermarks_ms.get(split.split_id),
-            }
-            for split in sorted(part.splits, key=lambda split: split.split_id)
-        },
-    }
-
-
-def _decode_reader(value: Mapping[str, Any]) -> ReaderCheckpoint:
-    return ReaderCheckpoint(
-        splits=tuple(
-            Split(split_id=split_id, start=item["from"], stop=item["stop"], owner=item["owner"])
-            for split_id, item in value["splits"].items()
-        ),
-        watermark_ms=value["watermark_ms"],
-        split_watermarks_ms={
-            split_id: item["watermark_ms"]
-            for split_id, item in value["splits"].items()
-            if item["watermark_ms"] is not None
-        },
-    )

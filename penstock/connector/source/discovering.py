@@ -49,12 +49,16 @@ class _Positions:
     stops: Mapping[str, int]
 
 
+def _first_reader(_split: Split, _readers: int) -> int:
+    return 0
+
+
 class DiscoveringEnumerator:
     """A SplitEnumerator for sources whose parts come and go while they are read.
 
     `discovery_interval_ms` <= 0 lists once, and so does a bounded scan: only then has a reader a last split. `owner`
-    gives the reader of a split, from the number of readers. Nothing is assigned before the first listing of this
-    run has shown that the topics are still the ones of the checkpoint.
+    gives the reader of a split, from the number of readers; without it the first reader has all. Nothing is assigned
+    before the first listing of this run has shown that the topics are still the ones of the checkpoint.
     """
 
     def __init__(
@@ -65,7 +69,7 @@ class DiscoveringEnumerator:
         planner: SplitPlanner,
         bounded: bool,
         discovery_interval_ms: int,
-        owner: Callable[[Split, int], int],
+        owner: Callable[[Split, int], int] = _first_reader,
     ) -> None:
         """Make it new or from a snapshot. Raises StateMismatchError for one that is not known here."""
         self._context = context

@@ -198,12 +198,6 @@ class SourceOperator:
         return self._no_more_splits and not self._splits
 
     @property
-    def waits_for_alignment(self) -> bool:
-        """Whether splits are paused and no other could move the watermark."""
-        active = [output for output in self._splits.values() if not output.idle]
-        return bool(active) and all(output.paused for output in active)
-
-    @property
     def splits(self) -> tuple[SplitOutput, ...]:
         """How each split stands."""
         return tuple(

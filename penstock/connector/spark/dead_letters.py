@@ -147,10 +147,11 @@ class BadRecordDesk:
         table = letter_table(outlet, self.checkpoint)
         if not isinstance(outlet, KafkaTopic):
             return connector_of(table, project=self.project).sink(table)
+        from penstock.connector.kafka.connector import describe
         from penstock.connector.kafka.sink import kafka_sink
 
         # batches without letters are not written, so the numbers of those that are have gaps
-        return kafka_sink(table, upsert=False, sparse=True)
+        return kafka_sink(table, describe(table), sparse=True)
 
 
 def _check_one_cluster(outlets: Sequence[Outlet]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.duck import CalculationError
 from penstock.connector.formats import json as json_format
-from penstock.connector.formats import json_kinds
+from penstock.connector.formats import json_decoder, json_kinds
 from penstock.connector.formats.json_records import RecordReader
 from tests.connector.formats.decoding import decode, make_decoder, where
 
@@ -282,7 +282,7 @@ def test_a_decoder_learns_and_unlearns_the_kind_of_a_column():
 
 def test_large_batches_are_decoded_in_parts(monkeypatch):
     """Arrow's arrays of texts end at two gigabytes: more is halved, and put together in order."""
-    monkeypatch.setattr(json_format, "MAX_BYTES", 200)
+    monkeypatch.setattr(json_decoder, "MAX_BYTES", 200)
     values = [v.encode() for v in good(20)] + [
         None,
         b"[]",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.connector.arrow import arrow_schema
 from penstock.connector.formats.contract import Fields
-from penstock.connector.formats.json import JsonDecoder
+from penstock.connector.formats.json_decoder import JsonDecoder
 from penstock.connector.formats.json_options import JsonSettings
 from penstock.connector.formats.json_records import RecordReader
 from tests.connector.formats import json_strategies as some

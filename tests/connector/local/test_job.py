@@ -12,12 +12,12 @@ import pytest
 from penstock.catalog.errors import BadRecordError, BrokerUnavailableError
 from penstock.connector.contract import FetcherModel
 from penstock.connector.local.board import GroupBoard
-from penstock.connector.local.checkpoint import decode_checkpoint, encode_checkpoint
 from penstock.connector.local.job import LocalJob
 from penstock.connector.local.messages import ReaderBroke, Stop
 from penstock.connector.source.alignment import Alignment
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.connector.watermark_options import WatermarkSettings
+from tests.connector.local.checkpoint_text import decode_checkpoint, encode_checkpoint
 from tests.connector.local.scripted import (
     DEADLINE_S,
     ROWTIME,

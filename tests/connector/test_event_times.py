@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.schema import PhysicalColumn, Schema
 from penstock.catalog.types import BigIntType
-from penstock.connector.rowtime import Delayed, Rowtime, above, evaluate, highest
+from penstock.connector.event_times import above, evaluate, highest
+from penstock.connector.rowtime import Delayed, Rowtime
 from penstock.sql.expressions import to_duckdb
 
 

@@ -1,0 +1,34 @@
+"""Tells URLs of file systems from paths. No I/O, and nothing heavy is loaded: checks without an engine use it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+__all__ = ["is_remote", "is_url", "resolve_path", "split_url"]
+
+# two letters at least: C:/data is a path of Windows
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/.*)", re.DOTALL)
+
+
+def is_url(location: str) -> bool:
+    """Tell a URL, as Hadoop takes it, from a path."""
+    return _URL.fullmatch(location) is not None
+
+
+def is_remote(location: str) -> bool:
+    """Tell a URL of an object store or a cluster from a path and a `file:` URL."""
+    found = split_url(location)
+    return found is not None and found[0] != "file"
+
+
+def split_url(location: str) -> tuple[str, str] | None:
+    """Give the scheme in small letters and what follows its colon; None for a path."""
+    found = _URL.fullmatch(location)
+    return None if found is None else (found[1].lower(), found[2])
+
+
+def resolve_path(path: str, project: Path) -> str:
+    """Give a URL as it is, and a path made absolute from the project's folder."""
+    return path if is_url(path) else os.path.normpath(project.absolute() / path)
