@@ -18,21 +18,9 @@ from penstock.sql.change_statements import (
     DropMaterializedTable,
     DropSecret,
 )
+from penstock.sql.statements import OtherDefinition
 
-__all__ = ["OtherDefinition", "apply_other"]
-
-OtherDefinition = (
-    CreateFunction
-    | AlterFunction
-    | DropFunction
-    | CreateSecret
-    | AlterSecret
-    | DropSecret
-    | CreateMaterializedTable
-    | ChangeMaterializedTable
-    | DropMaterializedTable
-)
-"""Statements that change the catalog, beside those about tables, views, databases and catalogs."""
+__all__ = ["apply_other"]
 
 
 def apply_other(statement: OtherDefinition, namespace: Namespace) -> None:

@@ -8,6 +8,7 @@ analysis comes later. Nothing here is decided by guessing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -32,6 +33,7 @@ from penstock.sql.dialect.write import write_spark
 from penstock.sql.function_names import misspelt_functions
 from penstock.sql.positions import span_of
 from penstock.sql.view_cache import known_view
+from penstock.sql.walking import find_nodes
 
 __all__ = [
     "Bound",
@@ -111,13 +113,14 @@ def _bind(query: exp.Expr, checking: Checking) -> Bound:
         windows = window_tables(query)
     except InputError as error:
         return Bound(errors=(error,))
-    _drop_qualifiers(query)
+    tables = named_tables(query)
+    _drop_qualifiers(query, tables)
     stand_in = checking.copy(query)
-    originals = named_tables(query)
-    for table, copied in zip(originals, named_tables(stand_in), strict=True):
+    for table, copied in zip(tables, named_tables(stand_in), strict=True):
         _resolve(table, copied, checking)
-    for window in reversed(window_tables(stand_in)):
-        _replace_window(window)
+    if windows:
+        for window in reversed(window_tables(stand_in)):
+            _replace_window(window)
     output = None
     if not checking.errors:
         checking.errors += [e for window in windows if (e := _time_error(window, checking))]
@@ -132,11 +135,11 @@ def _bind(query: exp.Expr, checking: Checking) -> Bound:
 # --- tables ---
 
 
-def _drop_qualifiers(query: exp.Expr) -> None:
+def _drop_qualifiers(query: exp.Expr, tables: Sequence[exp.Table]) -> None:
     """database.table.column as table.column: each table has its name as alias (see _resolve)."""
-    tables = {(table.catalog, table.db, table.name) for table in named_tables(query) if table.db}
-    for column in query.find_all(exp.Column):
-        if column.db and (column.catalog, column.db, column.table) in tables:
+    names = {(table.catalog, table.db, table.name) for table in tables if table.db}
+    for column in find_nodes(query, exp.Column) if names else ():
+        if column.db and (column.catalog, column.db, column.table) in names:
             column.set("db", None)
             column.set("catalog", None)
 
@@ -260,10 +263,10 @@ def _time_error(window: WindowTable, checking: Checking) -> InputError | None:
 
 
 def _check_forms(stand_in: exp.Expr, checking: Checking) -> None:
-    """Whether Spark has a form for everything in the query."""
+    """Whether Spark has a form for everything in the query; `stand_in` is used up."""
     checking.errors += misspelt_functions(stand_in, checking)
     try:
-        write_spark(stand_in)
+        write_spark(stand_in, copy=False)
     except NodeError as error:
         span = checking.span(error.node) or span_of(checking.nodes[0])
         checking.errors.append(UnsupportedError(error.message, hint=error.hint, span=span))

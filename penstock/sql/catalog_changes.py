@@ -6,11 +6,11 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from penstock.catalog.errors import DefinitionError, InputError, UnknownObjectError
+from penstock.catalog.errors import DefinitionError, UnknownObjectError
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table
-from penstock.sql.applied import OtherDefinition, apply_other
+from penstock.sql.applied import apply_other
 from penstock.sql.change_statements import ChangeMaterializedTable, CreateMaterializedTable
 from penstock.sql.script import StatementText
 from penstock.sql.statements import (
@@ -23,19 +23,20 @@ from penstock.sql.statements import (
     CreateTable,
     CreateTableAs,
     CreateView,
+    Definition,
     DropCatalog,
     DropDatabase,
     DropTable,
     DropView,
     InsertInto,
+    PlaceDefinition,
     ReplaceTableAs,
     Statement,
+    TableDefinition,
     Use,
 )
 
 __all__ = [
-    "Definition",
-    "apply",
     "change_catalog",
     "defined_table",
     "filling",
@@ -43,33 +44,12 @@ __all__ = [
     "tried",
 ]
 
-TableDefinition = (
-    CreateTable
-    | CreateTableAs
-    | ReplaceTableAs
-    | AlterTable
-    | DropTable
-    | CreateView
-    | AlterView
-    | DropView
-)
-PlaceDefinition = (
-    CreateDatabase | AlterDatabase | DropDatabase | CreateCatalog | AlterCatalog | DropCatalog | Use
-)
 TableStatement = CreateTable | AlterTable
-Definition = TableDefinition | PlaceDefinition | OtherDefinition
-"""Statements that change the catalog, or the place in it."""
 
 
 def is_definition(statement: Statement) -> bool:
     """Tell whether a statement changes the catalog or the place in it."""
     return isinstance(statement, Definition)
-
-
-def apply(statement: Statement, namespace: Namespace) -> None:
-    """Take over what a statement defines, drops or chooses; other statements change nothing."""
-    if isinstance(statement, Definition):
-        change_catalog(statement, namespace)
 
 
 def change_catalog(statement: Definition, namespace: Namespace) -> None:
@@ -110,11 +90,8 @@ def tried(
     statement: Definition, node: exp.Expr, text: StatementText, namespace: Namespace
 ) -> Definition:
     """See on a draft that a definition can be taken over: its error gets its place, `node`, here."""
-    try:
+    with text.placing(node):
         change_catalog(statement, namespace.overlay())
-    except InputError as error:
-        error.span = error.span or text.locate(node)
-        raise
     return statement
 
 

@@ -21,6 +21,8 @@ from penstock.sql.checking import ORIGIN, Checking, Columns, Output
 from penstock.sql.dialect.access import FLINK
 from penstock.sql.dialect.copying import copies, copy_tree
 from penstock.sql.misspelling import LATE, nearest_word
+from penstock.sql.plain_columns import NO_TABLES, check_plain_columns, set_type
+from penstock.sql.walking import all_nodes
 
 __all__ = ["check_columns", "type_plain"]
 
@@ -31,6 +33,8 @@ LOST = (SqlglotError, KeyError, AttributeError, IndexError, TypeError, ValueErro
 
 def check_columns(stand_in: exp.Expr, checking: Checking) -> Output | None:
     """Add to the errors what columns are not there; type the nodes; give the query's columns."""
+    if (plain := check_plain_columns(stand_in, checking)) is not None:
+        return plain
     schema = _schema(checking.relations)
     qualified = copy_tree(stand_in)
     try:
@@ -60,27 +64,22 @@ def type_plain(expression: exp.Expr, columns: Columns) -> bool:
     """
     if any(
         isinstance(node, exp.Query) or (isinstance(node, exp.Column) and len(node.parts) > 1)
-        for node in expression.walk()
+        for node in all_nodes(expression)
     ):
         return False
     pairs = copies(expression)
-    copied = pairs[0][1]
-    for column in list(copied.find_all(exp.Column)):
-        column.set("table", exp.Identifier(this=ONE, quoted=True))
-    select = exp.Select(expressions=[exp.Alias(this=copied, alias=exp.Identifier(this="value"))])
-    select = select.from_(exp.Table(this=exp.Identifier(this=ONE, quoted=True)), copy=False)
+    annotator = TypeAnnotator(NO_TABLES)
     try:
-        TypeAnnotator(_schema({ONE: columns})).annotate(select)
+        for _, node in pairs:
+            if isinstance(node, exp.Column):
+                set_type(annotator, node, columns.get(node.name))
+        annotator.annotate(pairs[0][1], annotate_scope=False)
     except LOST:
         return True
     for node, typed in pairs:
         if typed.type and not typed.is_type(UNKNOWN) and not isinstance(node, exp.DataType):
             node.type = typed.type
     return True
-
-
-ONE = "t0"
-"""What the relation of an expression is called."""
 
 
 def _schema(relations: Mapping[str, Columns]) -> MappingSchema:
@@ -224,13 +223,14 @@ def _unknown_stars(stand_in: exp.Expr, checking: Checking) -> list[InputError]:
 def _bring_types_back(typed: exp.Expr, stand_in: exp.Expr, checking: Checking) -> None:
     """Copy types from the qualified tree onto the original and the copy it was made from."""
     types: dict[int, exp.DataType] = {}
-    for node in typed.walk():
+    for node in all_nodes(typed):
         number = node.meta_get(ORIGIN)
         if number is None and isinstance(node, exp.Dot):
             number = _origin_of_access(node, checking)
-        if number is not None and node.type and not node.is_type(UNKNOWN):
-            types.setdefault(number, node.type)
-    for node in stand_in.walk():
+        kind = None if number is None else node.type
+        if number is not None and kind is not None and kind.this is not UNKNOWN:
+            types.setdefault(number, kind)
+    for node in all_nodes(stand_in):
         number = node.meta_get(ORIGIN)
         if number in types and not isinstance(node, exp.DataType):
             node.type = checking.nodes[number].type = types[number]

@@ -33,6 +33,7 @@ from penstock.sql.positions import span_of
 __all__ = [
     "columns_of",
     "infer_type",
+    "known_type",
     "parse_expression",
     "substitute",
     "substitute_tree",
@@ -84,6 +85,11 @@ def substitute_tree(tree: exp.Expr, columns: Mapping[str, exp.Expr]) -> exp.Expr
 def infer_type(expression: str | exp.Expr, schema: Schema) -> LogicalType | None:
     """The type of an expression over a table's columns; None where it cannot be told for sure."""
     return _infer(_typed(expression, schema))
+
+
+def known_type(tree: exp.Expr) -> LogicalType | None:
+    """The type of an expression whose nodes are typed; None where it cannot be told for sure."""
+    return _infer(tree)
 
 
 def timestamp_kind(

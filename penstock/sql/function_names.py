@@ -15,6 +15,7 @@ from penstock.catalog.errors import InputError, UnknownObjectError
 from penstock.sql.checking import Checking
 from penstock.sql.dialect.functions import FUNCTIONS
 from penstock.sql.misspelling import nearest_word
+from penstock.sql.walking import find_nodes
 
 __all__ = ["misspelt_functions"]
 
@@ -24,7 +25,7 @@ PLANNED = ("DESCRIPTOR", "TABLE")
 
 def misspelt_functions(stand_in: exp.Expr, checking: Checking) -> Iterator[InputError]:
     """An error for each misspelt function of a query's copy, at its place in the original."""
-    for call in stand_in.find_all(exp.Anonymous):
+    for call in find_nodes(stand_in, exp.Anonymous):
         name = call.name.upper()
         span = checking.span(call)
         if name in FUNCTIONS or name in PLANNED or span is None:

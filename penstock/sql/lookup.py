@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.catalog.errors import InputError, InputErrors
+from penstock.catalog.errors import InputErrors
 from penstock.catalog.federation import placed
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
@@ -18,31 +18,22 @@ __all__ = ["check_query", "find_object", "identifier_of", "place_table"]
 def identifier_of(table: exp.Expr, text: StatementText, namespace: Namespace) -> Identifier:
     """The full name that a table node stands for. Raises InputError."""
     assert isinstance(table, exp.Table), "the parser puts a table where a name stands"
-    try:
+    with text.placing(table):
         return namespace.resolve(tuple(part.name for part in table.parts))
-    except InputError as error:
-        error.span = text.locate(table)
-        raise
 
 
 def find_object(
     identifier: Identifier, node: exp.Expr, text: StatementText, namespace: Namespace
 ) -> Table | View:
     """The table or view of a name that stands at `node`. Raises UnknownObjectError."""
-    try:
+    with text.placing(node):
         return namespace.lookup(identifier)
-    except InputError as error:
-        error.span = text.locate(node)
-        raise
 
 
 def place_table(table: Table, node: exp.Expr, text: StatementText, namespace: Namespace) -> Table:
     """A table with what its catalog decides: a folder of Delta tables says where it lies. Raises DefinitionError."""
-    try:
+    with text.placing(node):
         return placed(table, namespace.catalog)
-    except InputError as error:
-        error.span = text.locate(node)
-        raise
 
 
 def check_query(query: exp.Expr, namespace: Namespace) -> tuple[str, ...] | None:

@@ -14,11 +14,9 @@ from penstock.catalog.errors import (
     InputError,
     InputErrors,
     SqlSyntaxError,
-    UnknownObjectError,
     UnsupportedError,
 )
 from penstock.catalog.names import Namespace
-from penstock.sql.catalog_changes import apply
 from penstock.sql.compound import ExplainText, SetText, cut
 from penstock.sql.dialect.ddl_nodes import ReplaceTable
 from penstock.sql.dialect.nodes import (
@@ -59,8 +57,7 @@ from penstock.sql.lowering.secrets import lower_secret
 from penstock.sql.lowering.session import lower_jar, lower_modules, lower_stop
 from penstock.sql.lowering.shown import lower_described, lower_show_create, lower_show_list
 from penstock.sql.lowering.tables import lower_alter, lower_create, lower_drop
-from penstock.sql.positions import LineMap, Source
-from penstock.sql.script import StatementText, split_all
+from penstock.sql.script import StatementText
 from penstock.sql.statements import (
     CreateTableAs,
     Describe,
@@ -77,63 +74,10 @@ from penstock.sql.statements import (
 )
 from penstock.sql.syntax import parse_tree
 
-__all__ = ["apply", "parse_script", "parse_statement"]
+__all__ = ["parse_statement"]
 
-PASSED_OVER = ("TEMPORARY", "SYSTEM")
 Explained = Select | InsertInto | StatementSet | CreateTableAs | ReplaceTableAs
 """What has a plan."""
-
-
-def parse_script(
-    text: str, file: str, namespace: Namespace, line_map: LineMap | None = None
-) -> tuple[Statement, ...]:
-    """The statements of a file, each checked against what those before it define.
-
-    `namespace` stays as it is. Raises InputErrors with everything that is wrong in the file.
-    """
-    texts, broken_end = split_all(Source(file=file, text=text, line_map=line_map))
-    draft = namespace.overlay()
-    statements: list[Statement] = []
-    errors: list[InputError] = []
-    undefined: set[str] = set()
-    for one in texts:
-        try:
-            statement = parse_statement(one, draft)
-            apply(statement, draft)
-            statements.append(statement)
-        except InputError as error:
-            found = error.errors if isinstance(error, InputErrors) else (error,)
-            errors += [e for e in found if not _follows(e, undefined)]
-            undefined |= _defined_name(one)
-    if broken_end is not None:
-        errors.append(broken_end)
-    if errors:
-        raise InputErrors(errors)
-    return tuple(statements)
-
-
-def _defined_name(text: StatementText) -> set[str]:
-    """The name that a broken CREATE was to define: that it is missing later is no news."""
-    words = [token.text for token in text.tokens[:12]]
-    upper = [word.upper() for word in words]
-    if upper[:1] != ["CREATE"]:
-        return set()
-    passed_over = (*PASSED_OVER, "CREATE", "OR", "REPLACE")
-    rest = [w for w, u in zip(words, upper, strict=True) if u not in passed_over][1:]
-    if [word.upper() for word in rest[:3]] == ["IF", "NOT", "EXISTS"]:
-        rest = rest[3:]
-    while len(rest) > 2 and rest[1] == ".":
-        rest = rest[2:]
-    return {rest[0]} if rest else set()
-
-
-def _follows(error: InputError, undefined: set[str]) -> bool:
-    """Whether an error is only that one of the names is missing."""
-    if not isinstance(error, UnknownObjectError) or error.span is None:
-        return False
-    start = error.span.column - 1
-    name = error.span.line_text[start : start + error.span.length]
-    return name.rpartition(".")[2].strip("`") in {word.strip("`") for word in undefined}
 
 
 def parse_statement(text: StatementText, namespace: Namespace) -> Statement:

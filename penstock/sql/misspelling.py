@@ -82,6 +82,8 @@ def mistaken_join(tokens: Sequence[Token]) -> tuple[Token, str] | None:
 
     One that is given with AS is an alias.
     """
+    if not any(token.token_type == TokenType.JOIN for token in tokens):
+        return None  # most statements
     for front, name, join in zip(tokens, tokens[1:], tokens[2:], strict=False):
         given = front.token_type in {TokenType.ALIAS, TokenType.DOT}
         if join.token_type == TokenType.JOIN and name.token_type == TokenType.VAR and not given:

@@ -17,8 +17,9 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
 from penstock.catalog.errors import Span
-from penstock.catalog.options import is_secret
+from penstock.catalog.redaction import is_secret
 from penstock.catalog.secret_mask import without_secrets
+from penstock.sql.walking import all_nodes
 
 __all__ = ["LineMap", "LineOrigin", "Source", "attach", "extent", "mark", "source_of", "span_of"]
 
@@ -99,7 +100,7 @@ def extent(node: exp.Expr) -> tuple[int, int] | None:
     """First and last offset of a node, or of what stands below it; None for a node made by code."""
     found = [
         (n.meta["start"], n.meta["end"])
-        for n in node.walk()
+        for n in all_nodes(node)
         if n.meta_get("start") is not None and n.meta_get("end") is not None
     ]
     if not found:

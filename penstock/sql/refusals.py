@@ -14,6 +14,7 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.sql.dialect.table_functions import WINDOW_FUNCTIONS
 from penstock.sql.misspelling import WINDOWS, nearest_word
 from penstock.sql.positions import span_of
+from penstock.sql.walking import all_nodes
 
 __all__ = ["refuse_unsupported"]
 
@@ -37,7 +38,7 @@ Refusal = tuple[str, str | None]
 
 def refuse_unsupported(tree: exp.Expr) -> None:
     """Raise UnsupportedError at the first node of a statement that Penstock cannot run."""
-    for node in tree.walk():
+    for node in all_nodes(tree):
         check = CHECKS.get(type(node))
         found = check(node) if check is not None else None
         if found is not None:

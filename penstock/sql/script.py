@@ -6,13 +6,14 @@ The text is cut by tokens, so that a `;` in a string, a comment or a quoted name
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.catalog.errors import Span, SqlSyntaxError
+from penstock.catalog.errors import InputError, InputErrors, Span, SqlSyntaxError
 from penstock.sql.dialect import Flink
 from penstock.sql.positions import LineMap, Source, extent
 from penstock.sql.secrets import keep_stated_secrets
@@ -58,6 +59,17 @@ class StatementText:
         """The place of a syntax node; of the whole statement if the node was made by code."""
         place = extent(node)
         return self.source.span(*place) if place else self.span
+
+    @contextmanager
+    def placing(self, node: exp.Expr) -> Iterator[None]:
+        """Give an InputError of the body the place of `node` where it has none; those of InputErrors have their own."""
+        try:
+            yield
+        except InputErrors:
+            raise
+        except InputError as error:
+            error.span = error.span or self.locate(node)
+            raise
 
 
 def split(text: str, file: str, line_map: LineMap | None = None) -> tuple[StatementText, ...]:

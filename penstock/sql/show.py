@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from penstock.catalog.descriptor import CatalogDescriptor, DatabaseDescriptor
 from penstock.catalog.function import Function
-from penstock.catalog.identifier import Identifier
+from penstock.catalog.identifier import Identifier, quoted
 from penstock.catalog.materialization import Materialization
-from penstock.catalog.options import redact
+from penstock.catalog.redaction import redact
 from penstock.catalog.schema import Column, ComputedColumn, MetadataColumn, Schema
 from penstock.catalog.table import Table, View
 
@@ -34,7 +34,7 @@ def _table(table: Table, *, redacted: bool) -> str:
     if table.distribution is not None:
         text += f"\nDISTRIBUTED {table.distribution}"
     if table.partition_keys:
-        text += f"\nPARTITIONED BY ({', '.join(_quote(key) for key in table.partition_keys)})"
+        text += f"\nPARTITIONED BY ({', '.join(quoted(key) for key in table.partition_keys)})"
     text += _with(table.option_map, redacted=redacted)
     return text if filled is None else text + _filling(filled)
 
@@ -51,7 +51,7 @@ def _filling(filled: Materialization) -> str:
 
 def show_create_catalog(catalog: CatalogDescriptor, *, redacted: bool = True) -> str:
     """CREATE CATALOG of a value; values of secret options are '******' if `redacted`."""
-    text = f"CREATE CATALOG {_quote(catalog.name)}"
+    text = f"CREATE CATALOG {quoted(catalog.name)}"
     if catalog.comment is not None:
         text += f"\nCOMMENT {_string(catalog.comment)}"
     return text + _with(catalog.option_map, redacted=redacted)
@@ -59,7 +59,7 @@ def show_create_catalog(catalog: CatalogDescriptor, *, redacted: bool = True) ->
 
 def show_create_database(database: DatabaseDescriptor, *, redacted: bool = True) -> str:
     """CREATE DATABASE of a value; values of secret options are '******' if `redacted`."""
-    text = f"CREATE DATABASE {_quote(database.catalog)}.{_quote(database.name)}"
+    text = f"CREATE DATABASE {quoted(database.catalog)}.{quoted(database.name)}"
     if database.comment is not None:
         text += f"\nCOMMENT {_string(database.comment)}"
     return text + _with(database.option_map, redacted=redacted)
@@ -84,7 +84,7 @@ def _view(view: View) -> str:
     if view.columns:
         comments = view.column_comments or (None,) * len(view.columns)
         named = (
-            _quote(c) if n is None else f"{_quote(c)} COMMENT {_string(n)}"
+            quoted(c) if n is None else f"{quoted(c)} COMMENT {_string(n)}"
             for c, n in zip(view.columns, comments, strict=True)
         )
         text += f" ({', '.join(named)})"
@@ -96,7 +96,7 @@ def _view(view: View) -> str:
 def _elements(schema: Schema) -> list[str]:
     elements = [_column(column) for column in schema.columns]
     if schema.watermark is not None:
-        column, expression = _quote(schema.watermark.column), schema.watermark.expression
+        column, expression = quoted(schema.watermark.column), schema.watermark.expression
         elements.append(f"WATERMARK FOR {column} AS {expression}")
     return [*elements, *_key(schema)]
 
@@ -105,13 +105,13 @@ def _key(schema: Schema) -> list[str]:
     key = schema.primary_key
     if key is None:
         return []
-    name = f"CONSTRAINT {_quote(key.name)} " if key.name is not None else ""
-    columns = ", ".join(_quote(column) for column in key.columns)
+    name = f"CONSTRAINT {quoted(key.name)} " if key.name is not None else ""
+    columns = ", ".join(quoted(column) for column in key.columns)
     return [f"{name}PRIMARY KEY ({columns}) NOT ENFORCED"]
 
 
 def _column(column: Column) -> str:
-    text = _quote(column.name)
+    text = quoted(column.name)
     match column:
         case ComputedColumn():
             text += f" AS {column.expression}"
@@ -130,12 +130,8 @@ def _temporary(value: Table | View) -> str:
 
 def _name(identifier: Identifier) -> str:
     return ".".join(
-        _quote(part) for part in (identifier.catalog, identifier.database, identifier.name)
+        quoted(part) for part in (identifier.catalog, identifier.database, identifier.name)
     )
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _string(text: str) -> str:

@@ -66,6 +66,7 @@ __all__ = [
     "CreateTable",
     "CreateTableAs",
     "CreateView",
+    "Definition",
     "Describe",
     "DropCatalog",
     "DropDatabase",
@@ -73,6 +74,8 @@ __all__ = [
     "DropView",
     "Explain",
     "InsertInto",
+    "OtherDefinition",
+    "PlaceDefinition",
     "ReplaceTableAs",
     "ResetOption",
     "Select",
@@ -83,7 +86,7 @@ __all__ = [
     "ShowTables",
     "Statement",
     "StatementSet",
-    "Unsupported",
+    "TableDefinition",
     "Use",
 ]
 
@@ -275,42 +278,21 @@ class Use:
     span: Span = field(compare=False)
 
 
-Statement = (
+TableDefinition = (
     CreateTable
-    | CreateView
     | CreateTableAs
     | ReplaceTableAs
     | AlterTable
-    | AlterView
-    | CreateDatabase
-    | AlterDatabase
-    | DropDatabase
-    | CreateCatalog
-    | AlterCatalog
-    | DropCatalog
     | DropTable
+    | CreateView
+    | AlterView
     | DropView
-    | InsertInto
-    | StatementSet
-    | Select
-    | Explain
-    | SetOption
-    | ShowOptions
-    | ResetOption
-    | ShowTables
-    | ShowCreate
-    | ShowCreateCatalog
-    | Describe
-    | Use
-    | ShowList
-    | DescribeCatalog
-    | DescribeDatabase
-    | DescribeFunction
-    | DescribeJob
-    | AddJar
-    | StopJob
-    | UseModules
-    | CreateFunction
+)
+PlaceDefinition = (
+    CreateDatabase | AlterDatabase | DropDatabase | CreateCatalog | AlterCatalog | DropCatalog | Use
+)
+OtherDefinition = (
+    CreateFunction
     | AlterFunction
     | DropFunction
     | CreateSecret
@@ -319,35 +301,48 @@ Statement = (
     | CreateMaterializedTable
     | ChangeMaterializedTable
     | DropMaterializedTable
+)
+Definition = TableDefinition | PlaceDefinition | OtherDefinition
+"""Statements that change the catalog, or the place in it."""
+
+Statement = (
+    Definition
+    | InsertInto
+    | StatementSet
+    | Select
     | UpdateRows
     | DeleteRows
     | TruncateTable
     | CallProcedure
+    | Explain
+    | SetOption
+    | ShowOptions
+    | ResetOption
+    | ShowTables
+    | ShowCreate
+    | ShowCreateCatalog
+    | ShowList
+    | Describe
+    | DescribeCatalog
+    | DescribeDatabase
+    | DescribeFunction
+    | DescribeJob
+    | StopJob
+    | AddJar
+    | UseModules
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unsupported:
-    """A statement that Flink has and Penstock refuses: its first words, and what to do instead."""
-
-    words: str
-    hint: str | None = None
-
-
-def _unsupported(words: str, hint: str | None = None) -> Unsupported:
-    return Unsupported(words=words, hint=hint)
-
-
 UNSUPPORTED = (
-    _unsupported("CREATE MODEL"),
-    _unsupported("CREATE CONNECTION"),
-    _unsupported("ALTER MODEL"),
-    _unsupported("ALTER CONNECTION"),
-    _unsupported("DROP MODEL"),
-    _unsupported("DROP CONNECTION"),
-    _unsupported("EXECUTE PLAN"),
-    _unsupported("COMPILE PLAN"),
-    _unsupported("COMPILE AND EXECUTE PLAN"),
-    _unsupported("DESCRIBE MODEL"),
-)  # fmt: skip
-"""Statements of Flink 2.2 that are refused at their first word; TEMPORARY and SYSTEM are passed over."""
+    "CREATE MODEL",
+    "CREATE CONNECTION",
+    "ALTER MODEL",
+    "ALTER CONNECTION",
+    "DROP MODEL",
+    "DROP CONNECTION",
+    "EXECUTE PLAN",
+    "COMPILE PLAN",
+    "COMPILE AND EXECUTE PLAN",
+    "DESCRIBE MODEL",
+)
+"""First words of the statements of Flink 2.2 that are refused; TEMPORARY and SYSTEM are passed over."""

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.catalog.errors import InputError, Span, SqlSyntaxError, UnsupportedError
-from penstock.sql.dialect.flink import Flink
+from penstock.sql.dialect.access import FLINK
 from penstock.sql.dialect.problems import FlinkParseError
 from penstock.sql.misspelling import CLAUSES, OTHERS, mistaken_join, nearest_keyword, suspect
 from penstock.sql.positions import attach
@@ -42,13 +42,9 @@ def _refuse_unsupported(text: StatementText) -> None:
     words = [t.text.upper() for t in text.tokens[:8] if t.text.upper() not in PASSED_OVER]
     line = " ".join(words) + " "
     for refused in UNSUPPORTED:
-        if line.startswith(refused.words + " "):
-            if refused.words in ("UPDATE", "CALL") and len(words) == 1:
-                continue
+        if line.startswith(f"{refused} "):
             raise UnsupportedError(
-                f"{refused.words} is not supported",
-                hint=refused.hint,
-                span=_token_span(text, text.tokens[0]),
+                f"{refused} is not supported", span=_token_span(text, text.tokens[0])
             )
     first = text.tokens[0]
     if words[0] not in (*HEADS, *QUERY_STARTS, "DESC"):
@@ -80,7 +76,7 @@ def _parse(text: StatementText) -> exp.Expr:
             span=_token_span(text, token),
         )
     try:
-        trees = Flink().parser().parse(list(text.tokens), text.source.text)
+        trees = FLINK.parser().parse(list(text.tokens), text.source.text)
     except FlinkParseError as error:
         raise _syntax_error(error, text) from None
     except RecursionError:

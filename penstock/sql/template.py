@@ -1,35 +1,17 @@
-"""Renders SQL files as Jinja templates, and remembers for each line which line of which file made it.
-
-Sandboxed and strict: a name that is not defined is an error; templates see plain data, the functions `var`, `env_var`
-and `secret`, and the macros of the project's macro folder. They read no file outside the project and their own folder.
-Where a line comes from is noted by marks in the text, which no template can see (`line_marks.py`).
-"""
+"""SQL files as templates: a text without template syntax is what it says, others are rendered (`rendering.py`)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateNotFound, TemplateSyntaxError, UndefinedError, nodes
-from jinja2 import TemplateError as JinjaError
-from jinja2.exceptions import SecurityError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-from penstock.catalog.errors import Span, TemplateError, did_you_mean
-from penstock.catalog.secret_mask import keep_secret
-from penstock.sql.line_marks import MarkedText, mark_outputs, origins_of
 from penstock.sql.positions import LineOrigin
-from penstock.sql.template_files import MAIN, ProjectLoader, macro_names
 from penstock.sql.template_folders import TemplateFolders
 
 __all__ = ["Rendered", "TemplateFolders", "render_template"]
-
-MAX_OUTPUT_CHARS = 10_000_000
-"""A template that renders to more than this is taken for a loop gone wrong."""
 
 _SYNTAX = re.compile(r"\{\{|\{%|\{#")
 
@@ -46,28 +28,6 @@ class Rendered:
     line_map: tuple[LineOrigin, ...] | None = field(default=None, repr=False)
 
 
-class _MarkingEnvironment(ImmutableSandboxedEnvironment):
-    """Puts a mark with file and line in front of all that a template writes."""
-
-    concat = staticmethod(MarkedText.join)
-
-    def __init__(self, file: str, text: str, loader: ProjectLoader) -> None:
-        super().__init__(
-            loader=loader, undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
-        )
-        self.files = [file]
-        self.texts = [text.split("\n")]
-
-    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        tree = super()._parse(source, name, filename)
-        shown = filename if name != MAIN and filename is not None else self.files[0]
-        if shown not in self.files:
-            self.files.append(shown)
-            self.texts.append(source.split("\n"))
-        mark_outputs(tree, self.files.index(shown))
-        return tree
-
-
 def render_template(
     text: str,
     file: str,
@@ -82,147 +42,7 @@ def render_template(
     """
     if not _SYNTAX.search(text):
         return Rendered(text=text)
-    if "\x00" in text:
-        raise TemplateError(f"{file} contains a NUL character")
+    from penstock.sql.rendering import render  # with Jinja, for those who use it
+
     folders = folders or TemplateFolders(root=Path(file).parent)
-    environment = _MarkingEnvironment(file, text, ProjectLoader(Path(file).parent, folders))
-    environment.globals = {
-        "var": _lookup("var", dict(variables or {}), "pass it with --var or --vars-file"),
-        "env_var": _lookup("env_var", dict(env or {}), "set it in the environment or in .env"),
-        "secret": _secret(dict(env or {}), folders.secrets),
-        **{name: environment.globals[name] for name in ("range", "dict", "namespace")},
-    }
-    try:
-        environment.globals |= _macros(environment, folders)
-        return _collect(environment.from_string(text).generate(), environment)
-    except (JinjaError, _UnknownName, TypeError, ValueError, ArithmeticError) as error:
-        raise _explain(error, text, file, environment) from error
-
-
-class _UnknownName(Exception):
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
-
-
-_MISSING = object()
-
-
-def _lookup(function: str, known: dict[str, Any], remedy: str) -> Callable[..., Any]:
-    def look_up(name: str, default: Any = _MISSING) -> Any:
-        if name in known:
-            return known[name]
-        if default is not _MISSING:
-            return default
-        supplied = f"those supplied: {', '.join(sorted(known))}" if known else "none is supplied"
-        if function == "env_var":
-            supplied = ""  # not the names of a whole environment
-        near = did_you_mean(name, known)
-        hint = "; ".join(filter(None, [near, f"{remedy}, or give a default", supplied]))
-        raise _UnknownName(f"{function}('{name}') is not defined", hint)
-
-    look_up.__name__ = function
-    return look_up
-
-
-def _secret(env: dict[str, str], folder: Path | None) -> Callable[[str], str]:
-    """Look a secret up: an environment variable, else a file of that name, without the newline at its end."""
-
-    def secret(name: str) -> str:
-        value = env.get(name)
-        if value is None and folder is not None and re.fullmatch(r"[\w.-]+", name):
-            file = folder / name
-            value = file.read_text(encoding="utf-8").rstrip("\r\n") if file.is_file() else None
-        if value is None:
-            place = f", or put it into a file {folder / name}" if folder is not None else ""
-            hint = f"set {name} in the environment or in .env{place}; a secret has no default"
-            raise _UnknownName(f"secret('{name}') is not defined", hint)
-        keep_secret(value)
-        return value
-
-    return secret
-
-
-def _macros(
-    environment: _MarkingEnvironment, folders: TemplateFolders
-) -> dict[str, Callable[..., Any]]:
-    """Give the macros of the project by name; their files are run when one is called."""
-
-    def caller(file: str, name: str) -> Callable[..., Any]:
-        def call(*values: Any, **named: Any) -> Any:
-            module = environment.get_template(file).make_module()
-            return getattr(module, name)(*values, **named)
-
-        return call
-
-    names = macro_names(environment, folders)
-    return {name: caller(file, name) for name, file in names.items()}
-
-
-def _collect(pieces: Any, environment: _MarkingEnvironment) -> Rendered:
-    size, parts = 0, []
-    for piece in pieces:
-        size += len(piece)
-        if size > MAX_OUTPUT_CHARS:
-            raise ValueError(f"the template renders to more than {MAX_OUTPUT_CHARS} characters")
-        parts.append(piece)
-    whole = MarkedText.join(parts)
-    files, texts = environment.files, environment.texts
-    line_map = tuple(
-        LineOrigin(
-            file=files[places[0][0]],
-            line=places[0][1],
-            text=texts[places[0][0]][places[0][1] - 1],
-            called_from=tuple(f"{files[file]}:{line}" for file, line in places[1:]),
-        )
-        for places in origins_of(whole)
-    )
-    return Rendered(text=str.__str__(whole), line_map=line_map)
-
-
-def _explain(
-    error: Exception, text: str, file: str, environment: _MarkingEnvironment
-) -> TemplateError:
-    hint: str | None = getattr(error, "hint", None)
-    line = _line_of(error.__traceback__, environment.files)
-    message = str(error)
-    if isinstance(error, TemplateSyntaxError):
-        named = error.filename if error.name != MAIN else None
-        line = (named or file, error.lineno)
-    elif isinstance(error, TemplateNotFound):
-        message = f"there is no file '{error.name}' to include"
-        hint = (
-            "includes are looked for in the folder of the file and in the project, below them too"
-        )
-    elif isinstance(error, UndefinedError):
-        name = re.match(r"'(\w+)' is undefined", message)
-        near = did_you_mean(name[1], environment.globals) if name else None
-        hint = near or "variables are read with {{ var('name') }} or {{ var('name', default) }}"
-    elif isinstance(error, SecurityError):
-        message = f"the template may not do this: {message}"
-    where = line or (file, 1)
-    return TemplateError(message, hint=hint, span=_line_span(text, file, *where) if line else None)
-
-
-def _line_of(trace: TracebackType | None, files: list[str]) -> tuple[str, int] | None:
-    """The template line in a traceback that Jinja has rewritten to template lines."""
-    found = None
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if name in ("<template>", "<unknown>"):
-            found = (files[0], trace.tb_lineno)
-        elif name in files:
-            found = (name, trace.tb_lineno)
-        trace = trace.tb_next
-    return found
-
-
-def _line_span(text: str, file: str, where: str, line: int) -> Span:
-    try:
-        source = text if where == file else Path(where).read_text(encoding="utf-8")
-        shown = source.split("\n")[line - 1]
-    except (OSError, IndexError):
-        shown = ""
-    stripped = shown.strip()
-    column = shown.index(stripped) + 1 if stripped else 1
-    return Span(file=where, line=line, column=column, length=max(1, len(stripped)), line_text=shown)
+    return render(text, file, variables or {}, env or {}, folders)

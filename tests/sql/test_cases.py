@@ -18,10 +18,9 @@ import pytest
 from penstock.catalog.errors import InputError
 from penstock.sql.dialect import to_spark_query, window_tables
 from penstock.sql.errors import render
-from penstock.sql.lower import parse_script
 from penstock.sql.show import show_create
 from penstock.sql.statements import CreateTable, CreateView, InsertInto, Select
-from tests.sql.sql_objects import TABLES, new_namespace
+from tests.sql.sql_objects import TABLES, new_namespace, parse_script
 
 FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(FOLDER.rglob("*.sql"))

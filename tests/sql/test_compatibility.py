@@ -18,11 +18,10 @@ from penstock.sql.compatibility.queries import BOUNDED
 from penstock.sql.compatibility.rows import ROWS
 from penstock.sql.compatibility.tables import TABLES
 from penstock.sql.dialect import Flink
-from penstock.sql.lower import parse_script
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.sink_changes import SinkTable
 from penstock.sql.statements import Select
-from tests.sql.sql_objects import new_namespace
+from tests.sql.sql_objects import new_namespace, parse_script
 
 ROOT = Path(__file__).resolve().parents[2]
 ANYWHERE = SinkTable(name="anywhere", accepts=ChangelogMode.ALL, columns=())

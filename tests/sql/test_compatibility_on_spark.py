@@ -16,7 +16,7 @@ from penstock.sql.compatibility.rows import ROWS
 from penstock.sql.compatibility.tables import define_tables
 from penstock.sql.expressions import to_spark
 from penstock.sql.lower import parse_statement
-from penstock.sql.plan.analysis import AnalysedLeaf
+from penstock.sql.plan.analysed_query import AnalysedLeaf
 from penstock.sql.plan.planner import Planner
 from penstock.sql.script import split
 from penstock.sql.statements import Select
@@ -38,6 +38,7 @@ CONTENTS = {
         {"id": 1, "name": "Ben", "since": None},
     ],
     "totals": [{"auction": 1, "total": 249.5}],
+    "reserves": [{"auction": 1, "reserve": 120, "ts": "2026-01-31 09:59:30"}],
 }
 SCHEMAS = {
     "bids": "auction BIGINT, bidder BIGINT, price DECIMAL(10, 2), channel STRING, tags ARRAY<STRING>, "
@@ -45,6 +46,7 @@ SCHEMAS = {
     "auctions": "id BIGINT, seller BIGINT, category STRING, ts TIMESTAMP_NTZ",
     "people": "id BIGINT, name STRING, since DATE",
     "totals": "auction BIGINT, total DECIMAL(38, 2)",
+    "reserves": "auction BIGINT, reserve DECIMAL(10, 2), ts TIMESTAMP_NTZ",
 }
 QUICK = {  # a hundred small plans: compiling each would take longer than running it
     "spark.sql.codegen.wholeStage": "false",

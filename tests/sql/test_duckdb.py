@@ -12,7 +12,8 @@ import pytest
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.schema import PhysicalColumn, Schema
 from penstock.catalog.types import TimestampLtzType, TimestampType, parse_type
-from penstock.connector.rowtime import Rowtime, evaluate
+from penstock.connector.event_times import evaluate
+from penstock.connector.rowtime import Rowtime
 from penstock.sql.expressions import timestamp_kind, to_duckdb, to_spark
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import InputErrors, UnknownObjectError
-from penstock.sql.lower import parse_script
-from tests.sql.sql_objects import TABLES, new_namespace
+from tests.sql.sql_objects import TABLES, new_namespace, parse_script
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from penstock.sql.dialect.flink import Flink
 from penstock.sql.error_formats import ErrorFormat, show_error
 from penstock.sql.errors import render
 from penstock.sql.layout import format_sql
-from penstock.sql.lower import parse_script, parse_statement
+from penstock.sql.lower import parse_statement
 from penstock.sql.positions import Source
 from penstock.sql.run.answers import answer
 from penstock.sql.run.connector_check import check_connector
@@ -30,6 +30,7 @@ from penstock.sql.run.scene import Scene
 from penstock.sql.run.statement_kind import kind_of, subject_of
 from penstock.sql.script import split, split_all
 from penstock.sql.secrets import states_secret
+from tests.sql.sql_objects import parse_script
 
 
 @pytest.fixture

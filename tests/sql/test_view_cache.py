@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import UnknownObjectError
-from penstock.sql.catalog_changes import apply
 from penstock.sql.dialect import to_text
 from penstock.sql.lower import parse_statement
 from penstock.sql.plan.relations import find_relations
 from penstock.sql.script import split
 from penstock.sql.statements import Select
-from tests.sql.sql_objects import new_namespace
+from tests.sql.sql_objects import new_namespace, run
 
 TABLES = """
 CREATE TABLE t (a INT, b STRING) WITH ('connector' = 'print');
@@ -32,8 +31,7 @@ def test_a_view_is_checked_again_when_a_view_below_it_has_changed() -> None:
     """Another definition two levels down: its columns are those of now, and an old one is there no more."""
     namespace = new_namespace(TABLES)
     before = output_of("SELECT * FROM w", namespace)
-    (text,) = split("ALTER VIEW v AS SELECT a, UPPER(b) AS c FROM t", "f.sql")
-    apply(parse_statement(text, namespace), namespace)
+    run("ALTER VIEW v AS SELECT a, UPPER(b) AS c FROM t", namespace)
 
     assert before == ("a", "b")
     assert output_of("SELECT * FROM w", namespace) == ("a", "c")

@@ -152,16 +152,22 @@ JOINS: tuple[Row, ...] = (
     _row("interval join",
          "SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id AND b.ts BETWEEN a.ts AND "
          "a.ts + INTERVAL '1' HOUR", Status.NATIVE, "rows are kept as long as the watermark says that they "
-         "may match; outer ones want rowtimes of TIMESTAMP_LTZ, as Spark follows few bounds over TIMESTAMP"),
+         "may match; outer ones too, over TIMESTAMP and over TIMESTAMP_LTZ"),
     _row("stream with a table at rest",
          "SELECT b.auction, p.name FROM bids AS b JOIN people AS p ON b.bidder = p.id", Status.NATIVE),
     _row("temporal join",
+         "SELECT b.auction, r.reserve FROM bids AS b LEFT JOIN reserved FOR SYSTEM_TIME AS OF b.ts AS r "
+         "ON b.auction = r.auction", Status.OWN, "with a stream that has a PRIMARY KEY and a WATERMARK (upsert-kafka, "
+         "the formats of changes), or a view of the last rows of a stream; the left side has inserts; state is kept "
+         "beside the checkpoint, rows wait for the watermark of both sides, and late ones are dropped and counted"),
+    _row("temporal join with a table that has no WATERMARK",
          "SELECT b.auction, t.total FROM bids AS b JOIN totals FOR SYSTEM_TIME AS OF b.ts AS t "
-         "ON b.auction = t.auction", Status.REFUSE, "a temporal join in event time is not supported"),
+         "ON b.auction = t.auction", Status.REFUSE, "requires a row time attribute in the versioned table"),
     _row("lookup join",
          "SELECT b.auction, p.name FROM bids AS b JOIN people FOR SYSTEM_TIME AS OF b.pt AS p "
-         "ON b.bidder = p.id", Status.OWN, "the table is read anew in each batch; of tables that Spark reads by itself "
-         "(delta, jdbc), INNER and LEFT; lookup.cache has no part in it"),
+         "ON b.bidder = p.id", Status.OWN, "of tables that Spark reads by itself, INNER and LEFT: jdbc is asked for "
+         "the rows of each batch's keys, with lookup.cache = PARTIAL for those that are not remembered; delta is read "
+         "anew in each batch"),
     _row("UNNEST an array", "SELECT b.auction, t.tag FROM bids AS b CROSS JOIN UNNEST(b.tags) AS t (tag)",
          Status.TRANSLATE),
     _row("UNNEST a map", "SELECT b.auction, m.k, m.v FROM bids AS b CROSS JOIN UNNEST(b.attributes) AS m (k, v)",

@@ -173,8 +173,9 @@ MATERIALIZED: tuple[Row, ...] = (
         "CREATE MATERIALIZED TABLE daily COMMENT 'people' PARTITIONED BY (name) "
         "WITH ('connector' = 'delta', 'path' = 'daily') FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL "
         "AS SELECT id, name FROM people",
-        "written as a whole when it is created and by REFRESH; nothing refreshes it by itself. Without REFRESH_MODE "
-        "a FRESHNESS of 30 minutes or more means FULL",
+        "written as a whole, in one commit, when it is created, by REFRESH, and at each multiple of FRESHNESS (UTC; an "
+        "hour if none is given) as long as its runner runs. Without REFRESH_MODE a FRESHNESS of 30 minutes or more "
+        "means FULL",
     ),
     _own(
         "CREATE OR ALTER MATERIALIZED TABLE",
@@ -184,6 +185,18 @@ MATERIALIZED: tuple[Row, ...] = (
     ),
     _own("ALTER MATERIALIZED TABLE ... SUSPEND", "ALTER MATERIALIZED TABLE live SUSPEND", "", LIVE),
     _own("ALTER MATERIALIZED TABLE ... RESUME", "ALTER MATERIALIZED TABLE live RESUME", "", LIVE),
+    _own(
+        "ALTER MATERIALIZED TABLE ... SUSPEND of FULL",
+        "ALTER MATERIALIZED TABLE daily SUSPEND",
+        "REFRESH still writes it",
+        DAILY,
+    ),
+    _own(
+        "ALTER MATERIALIZED TABLE ... RESUME of FULL",
+        "ALTER MATERIALIZED TABLE daily RESUME",
+        "refreshed at once, too",
+        DAILY,
+    ),
     _refused(
         "ALTER MATERIALIZED TABLE ... RESUME WITH",
         "ALTER MATERIALIZED TABLE live RESUME WITH ('k' = 'v')",

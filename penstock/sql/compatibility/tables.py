@@ -21,13 +21,22 @@ STREAMS = {
         "id BIGINT, seller BIGINT, category STRING, ts TIMESTAMP(3), "
         "WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
     ),
+    "reserves": (
+        "auction BIGINT, reserve DECIMAL(10, 2), ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
+    ),
 }
 AT_REST = {
     "people": "id BIGINT, name STRING, since DATE",
     "totals": "auction BIGINT, total DECIMAL(38, 2), PRIMARY KEY (auction) NOT ENFORCED",
     "copies": "auction BIGINT, price DECIMAL(10, 2)",
 }
-VIEW = "CREATE VIEW expensive AS SELECT auction, price, ts FROM bids WHERE price > 100;"
+VIEWS = (
+    "CREATE VIEW expensive AS SELECT auction, price, ts FROM bids WHERE price > 100;",
+    (
+        "CREATE VIEW reserved AS SELECT auction, reserve, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction "
+        "ORDER BY ts DESC) AS n FROM reserves) WHERE n = 1;"
+    ),
+)
 
 
 def define_tables(
@@ -39,11 +48,11 @@ def define_tables(
     creates = [
         f"CREATE TABLE {name} ({columns}) WITH ({options});" for name, columns, options in made
     ]
-    return "\n".join([*creates, VIEW])
+    return "\n".join([*creates, *VIEWS])
 
 
 TABLES = define_tables()
-"""Streams with event time (bids, auctions), a table at rest (people), two to write into, and a view.
+"""Streams with event time (bids, auctions, reserves), a table at rest (people), two to write into, and two views.
 
 Any namespace can take it; nothing in it is read or written by checks.
 """

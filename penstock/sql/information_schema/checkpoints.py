@@ -11,7 +11,7 @@ from pathlib import Path
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.source.state import SourceState
-from penstock.connector.storage import is_url
+from penstock.connector.urls import is_url
 from penstock.sql.config import find_project
 from penstock.sql.plan.saved import OFFSETS, SavedCheckpoint, damaged, read_saved
 from penstock.sql.plan.settings import CHECKPOINT_DIR

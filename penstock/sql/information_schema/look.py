@@ -13,7 +13,8 @@ from sqlglot import exp
 from penstock.connector.duck import CalculationError, query_tables
 from penstock.sql.information_schema.rows import information_rows
 from penstock.sql.information_schema.source import InformationSource
-from penstock.sql.plan.analysis import LEAF, AnalysedQuery
+from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.plan.analysis import LEAF
 
 __all__ = ["look"]
 

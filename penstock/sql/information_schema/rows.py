@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.catalog.lease import Claim
 from penstock.catalog.names import Namespace
-from penstock.catalog.options import redact
+from penstock.catalog.redaction import redact
 from penstock.catalog.schema import Column, ComputedColumn, MetadataColumn, PhysicalColumn
 from penstock.catalog.table import Table, View
 from penstock.connector.arrow import arrow_schema

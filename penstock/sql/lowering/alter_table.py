@@ -9,8 +9,6 @@ from sqlglot import exp
 
 from penstock.catalog.errors import (
     DefinitionError,
-    InputError,
-    InputErrors,
     OptionError,
     UnknownObjectError,
     UnsupportedError,
@@ -46,14 +44,9 @@ def lower_alter_table(tree: exp.Alter, text: StatementText, namespace: Namespace
     if before is None:
         return AlterTable(identifier=identifier, before=None, after=None, span=text.span)
     action = tree.args["actions"][0]
-    try:
+    with text.placing(action):
         after = _changed(before, action, text)
         check_views(before, after, namespace)
-    except InputErrors:
-        raise
-    except InputError as error:
-        error.span = error.span or text.locate(action)
-        raise
     spans = {key.name: text.locate(key) for key in option_keys_of(action.expressions)}
     altered = AlterTable(
         identifier=identifier, before=before, after=after, option_spans=spans, span=text.span

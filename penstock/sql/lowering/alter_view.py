@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from penstock.catalog.errors import DefinitionError, InputError, InputErrors, UnknownObjectError
+from penstock.catalog.errors import DefinitionError, UnknownObjectError
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table
 from penstock.sql.catalog_changes import tried
@@ -32,7 +32,7 @@ def lower_alter_view(tree: exp.Alter, text: StatementText, namespace: Namespace)
             hint=f"ALTER TABLE {identifier}",
             span=text.locate(tree.this),
         )
-    try:
+    with text.placing(action):
         if isinstance(action, exp.AlterRename):
             after = replace(before, identifier=renamed(identifier, action.this))
         else:
@@ -47,10 +47,5 @@ def lower_alter_view(tree: exp.Alter, text: StatementText, namespace: Namespace)
             if stands_on(after.query, identifier, namespace):
                 raise DefinitionError(f"the view {identifier} would be defined by itself")
         check_views(before, after, namespace)
-    except InputErrors:
-        raise
-    except InputError as error:
-        error.span = error.span or text.locate(action)
-        raise
     altered = AlterView(before=before, after=after, span=text.span)
     return tried(altered, action, text, namespace)

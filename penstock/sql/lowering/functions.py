@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.catalog.errors import DefinitionError, InputError, UnsupportedError
+from penstock.catalog.errors import DefinitionError, UnsupportedError
 from penstock.catalog.function import Function, Language
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
@@ -39,11 +39,8 @@ def lower_create_function(
     statement = CreateFunction(
         function=function, if_not_exists=bool(tree.args.get("exists")), span=text.span
     )
-    try:
+    with text.placing(tree.this):
         namespace.functions.overlay().create(function, if_not_exists=statement.if_not_exists)
-    except InputError as error:
-        error.span = error.span or text.locate(tree.this)
-        raise
     return statement
 
 
@@ -56,11 +53,8 @@ def lower_alter_function(
         if_exists=bool(tree.args.get("exists")),
         span=text.span,
     )
-    try:
+    with text.placing(tree.this):
         namespace.functions.overlay().alter(statement.function, if_exists=statement.if_exists)
-    except InputError as error:
-        error.span = error.span or text.locate(tree.this)
-        raise
     return statement
 
 
@@ -73,16 +67,13 @@ def lower_drop_function(tree: exp.Expr, text: StatementText, namespace: Namespac
         if_exists=bool(tree.args.get("exists")),
         span=text.span,
     )
-    try:
+    with text.placing(tree.this):
         namespace.functions.overlay().drop(
             statement.identifier,
             temporary=statement.temporary,
             system=statement.system,
             if_exists=statement.if_exists,
         )
-    except InputError as error:
-        error.span = error.span or text.locate(tree.this)
-        raise
     return statement
 
 
@@ -100,7 +91,7 @@ def _function(
         )
     identifier = _identifier(tree, text, namespace)
     _refuse_built_in(identifier.name, tree, text)
-    try:
+    with text.placing(tree.expression):
         return Function(
             identifier=identifier,
             code=tree.expression.name,
@@ -109,9 +100,6 @@ def _function(
             temporary=bool(tree.args.get("temporary")),
             system=bool(tree.args.get("system")),
         )
-    except InputError as error:
-        error.span = text.locate(tree.expression)
-        raise
 
 
 def _identifier(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Identifier:

@@ -63,7 +63,7 @@ def lower_alter_place(tree: exp.Alter, text: StatementText, namespace: Namespace
     """The value of ALTER DATABASE and ALTER CATALOG. Raises InputErrors."""
     (action,) = tree.args["actions"]
     changed: AlterDatabase | AlterCatalog
-    try:
+    with text.placing(tree.this):
         if tree.args["kind"] == "DATABASE":
             catalog, name = _database_name(tree.this, text, namespace)
             database = namespace.catalog.database(catalog, name)
@@ -75,9 +75,6 @@ def lower_alter_place(tree: exp.Alter, text: StatementText, namespace: Namespace
             changed = AlterCatalog(
                 before=found, after=_changed_catalog(found, action, text), span=text.span
             )
-    except InputError as error:
-        error.span = error.span or text.locate(tree.this)
-        raise
     return tried(changed, action, text, namespace)
 
 
@@ -99,11 +96,8 @@ def lower_drop_place(tree: exp.Drop, text: StatementText, namespace: Namespace) 
 def lower_use(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
     """The value of USE and USE CATALOG. Raises InputError."""
     if tree.args.get("kind") is not None:
-        try:
+        with text.placing(tree.this):
             found = find_catalog(_catalog_name(tree.this, text), namespace.catalog)
-        except InputError as error:
-            error.span = error.span or text.locate(tree.this)
-            raise
         used = Use(parts=(found.name, found.default_database), span=text.span)
         return tried(used, tree.this, text, namespace)
     parts = tuple(part.name for part in tree.this.parts)
@@ -116,11 +110,8 @@ def lower_show_create_catalog(
     node: exp.Expr, text: StatementText, namespace: Namespace
 ) -> ShowCreateCatalog:
     """The value of SHOW CREATE CATALOG; `node` is the name. Raises InputError."""
-    try:
+    with text.placing(node):
         found = find_catalog(_catalog_name(node, text), namespace.catalog)
-    except InputError as error:
-        error.span = error.span or text.locate(node)
-        raise
     return ShowCreateCatalog(name=found.name, span=text.span)
 
 
@@ -144,11 +135,8 @@ def _changed_catalog(
     if isinstance(action, exp.SchemaCommentProperty):
         return replace(found, comment=action.this.name)
     options = changed_options(action, found.option_map, text)
-    try:
+    with text.placing(action):
         return replace(found, options=tuple(options.items()))
-    except InputError as error:
-        error.span = text.locate(action)
-        raise
 
 
 def _options(keys: list[exp.Literal], where: exp.Expr) -> tuple[tuple[str, str], ...]:

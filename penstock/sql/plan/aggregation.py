@@ -22,6 +22,7 @@ from penstock.sql.plan.row_kinds import (
     output_names,
 )
 from penstock.sql.positions import span_of
+from penstock.sql.walking import find_nodes
 
 __all__ = ["aggregate", "check_group", "is_same", "own_aggregates"]
 
@@ -33,7 +34,7 @@ def own_aggregates(select: exp.Select) -> list[exp.AggFunc]:
     """Give the aggregates of a SELECT, without those of queries inside it and of OVER."""
     return [
         node
-        for node in select.find_all(exp.AggFunc)
+        for node in find_nodes(select, exp.AggFunc)
         if node.find_ancestor(exp.Select) is select and node.find_ancestor(exp.Window) is None
     ]
 

@@ -1,9 +1,12 @@
-"""What is known of a query before any JVM runs: tables and columns read, event time, boundedness. Refuses early."""
+"""Finds out what is known of a query before any JVM runs: tables and columns read, event time, boundedness.
+
+Refuses early what cannot run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlglot import exp
@@ -12,128 +15,37 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.information_schema import is_information
 from penstock.catalog.names import Namespace
 from penstock.catalog.schema import ComputedColumn
-from penstock.catalog.table import Table
 from penstock.catalog.types import RowType
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import (
     EngineSource,
-    OutputMode,
     ProjectsFields,
     SplitSource,
     is_split_source,
 )
 from penstock.connector.read_once import ReadOnce
 from penstock.connector.registry import connector_of
-from penstock.connector.rowtime import Rowtime
 from penstock.sql.bind import annotate
 from penstock.sql.dialect import window_tables
 from penstock.sql.expressions import parse_expression
 from penstock.sql.information_schema.source import InformationSource
-from penstock.sql.maintain.describe import describe_maintained
-from penstock.sql.maintain.planning import plan_maintained
-from penstock.sql.maintain.stages import Maintained
+from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.changelog import LEAF, ChangePlan, plan_changes
-from penstock.sql.plan.columns import delivered_columns, mentioned_names
-from penstock.sql.plan.fields import Paths, field_paths, merged, narrowed, row_paths
+from penstock.sql.plan.columns import delivered_columns
+from penstock.sql.plan.fields import Paths, field_paths, merged, row_paths
 from penstock.sql.plan.flow import Flow, TableInput
 from penstock.sql.plan.lookup_joins import take_lookups
-from penstock.sql.plan.mechanism import describe_changes, describe_mechanism
 from penstock.sql.plan.relations import Leaf, find_relations
 from penstock.sql.plan.rowtime import rowtime_of
 from penstock.sql.plan.sink_changes import SinkTable, check_sink
 from penstock.sql.plan.stateful import is_stateful
+from penstock.sql.plan.temporal_joins import has_temporal
+from penstock.sql.plan.temporal_leaves import check_rowtimes, numbered_anew, wanted_names
 from penstock.sql.positions import span_of
 
-__all__ = ["LEAF", "WINDOWED", "AnalysedLeaf", "AnalysedQuery", "analyse", "mechanism_lines"]
+__all__ = ["LEAF", "WINDOWED", "analyse"]
 
 WINDOWED = "penstock.windowed"  # label of a table node that a windowing function reads
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalysedLeaf:
-    """A table that a query reads. `columns` come from the source, `computed` are Flink SQL over them.
-
-    `rowtime` is set when the query waits for the table's watermark, or the table is aligned by it; `by_splits`
-    tells the split runtime's tables from those that the engine reads. `group` is the table's alignment group.
-    `looked_up`: each batch reads the whole table anew, it is no source of the stream. `marked`: operators with state
-    take the rowtime for event time, and drop what is late. `source` is there where no connector has the table.
-    `fields` are those that are read of the columns whose rows are not read whole.
-    """
-
-    table: Table
-    columns: tuple[str, ...]
-    computed: Mapping[str, str] = field(default_factory=dict)
-    rowtime: Rowtime | None = None
-    by_splits: bool = True
-    bounded: bool = False
-    group: str | None = None
-    looked_up: bool = False
-    marked: bool = True
-    fields: Mapping[str, Paths] = field(default_factory=dict)
-    source: EngineSource | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def read_table(self) -> Table:
-        """Give the table as it is read: rows have the fields that are asked for."""
-        return replace(self.table, schema=narrowed(self.table.schema, self.fields))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalysedQuery:
-    """A query without views, its table nodes labelled with their leaf. `bounded`: every table it reads has an end.
-
-    `flow` says how its rows change; `query` is rewritten accordingly, with ROW_KIND as last column if `flow.kinds`.
-    Of a query that is `maintained` it gives the feeds, and `flow` is that of the last stage.
-    """
-
-    query: exp.Expr
-    leaves: tuple[AnalysedLeaf, ...]
-    flow: Flow = Flow(columns=None)  # noqa: RUF009 - a frozen value
-    maintained: Maintained | None = None
-
-    @property
-    def bounded(self) -> bool:
-        """Whether every table read has an end."""
-        return all(leaf.bounded for leaf in self.leaves)
-
-    @property
-    def followed(self) -> tuple[AnalysedLeaf, ...]:
-        """The tables that are sources of the stream, in the order that a checkpoint knows them by."""
-        return tuple(leaf for leaf in self.leaves if not leaf.looked_up)
-
-    @property
-    def source_names(self) -> tuple[str, ...]:
-        """Give the names of `followed`."""
-        return tuple(str(leaf.table.identifier) for leaf in self.followed)
-
-    @property
-    def output(self) -> OutputMode:
-        """The output mode that Spark runs the query in."""
-        in_update_mode = self.maintained is None and self.flow.mechanism is not None
-        return OutputMode.UPDATE if in_update_mode else OutputMode.APPEND
-
-    @property
-    def changes(self) -> ChangelogMode:
-        """What the rows of the frame are; unless INSERT_ONLY it has the column ROW_KIND."""
-        return self.flow.changes if self.flow.kinds else ChangelogMode.INSERT_ONLY
-
-
-def mechanism_lines(query: AnalysedQuery, *, state_ttl_ms: int = 0) -> tuple[str, ...]:
-    """Say how the changes of a query are made: mechanism, key and state; empty where every row stays."""
-    flow = query.flow
-    lines: list[str] = []
-    if query.maintained is not None:
-        lines += describe_maintained(query.maintained, state_ttl_ms=state_ttl_ms)
-    elif not flow.is_changing:
-        return ()
-    elif flow.mechanism is not None:
-        lines += describe_mechanism(flow.mechanism)
-    lines += [
-        f"lookup: {leaf.table.identifier} is read anew in each batch; no state"
-        for leaf in query.leaves
-        if leaf.looked_up
-    ]
-    return (*lines, describe_changes(flow.changes, flow.key))
 
 
 def analyse(
@@ -166,10 +78,9 @@ def analyse(
         lambda node: node.meta_get(LEAF),
         bounded=all(source.bounded for source in sources),
     )
-    wanted = mentioned_names(relations.query)
+    temporal = has_temporal(relations.query)
     windows = window_tables(relations.query)
-    if wanted is not None:
-        wanted |= {window.time_column for window in windows}
+    wanted = wanted_names(relations.query, windows, inputs if temporal else ())
     for window in windows:
         window.input.meta[WINDOWED] = True
     read = _Read(
@@ -182,6 +93,11 @@ def analyse(
         lookups=lookups,
     )
     target = sink or _APPENDS
+    if temporal:
+        maintained = read.maintained()
+        if appends:
+            check_sink(maintained.flow, target)
+        return maintained
     if all(isinstance(source, ReadOnce) for source in sources) or not (appends or not inserts):
         return read.analysed(ChangePlan(query=relations.query, flow=Flow(columns=None)))
     try:
@@ -238,6 +154,8 @@ class _Read:
                 "rows each time",
                 hint="INSERT the joined rows into a Delta table first, and read that",
             )
+        from penstock.sql.maintain.planning import plan_maintained  # few queries are maintained
+
         wanted = self.wanted
         if wanted is not None:
             upserts = [t for t in self.inputs if t.changes is ChangelogMode.UPSERT]
@@ -250,19 +168,22 @@ class _Read:
             if isinstance(source, ReadOnce):
                 raise _not_followed(leaf)
         plan = plan_maintained(self.query, tables)
+        timed = plan.waiting | plan.timed
         leaves = tuple(
             replace(
-                _analyse_leaf(leaf, source, wanted, stateful=index in plan.waiting),
+                _analyse_leaf(leaf, source, wanted, stateful=index in timed),
                 marked=index in plan.waiting,
             )
             for index, (leaf, source) in enumerate(zip(self.leaves, self.sources, strict=True))
         )
+        named = [str(leaf.table.identifier) for leaf in leaves]
+        check_rowtimes(plan.maintained, [leaf.rowtime for leaf in leaves], named)
         order = _relabelled(plan.query)
         return AnalysedQuery(
             query=plan.query,
             leaves=tuple(leaves[index] for index in order),
             flow=plan.flow,
-            maintained=plan.maintained,
+            maintained=numbered_anew(plan.maintained, order),
         )
 
 
@@ -300,6 +221,7 @@ def _not_followed(leaf: Leaf) -> UnsupportedError:
 
 def _table_input(leaf: Leaf, source: SplitSource | EngineSource) -> TableInput:
     schema = leaf.table.schema
+    watermark = schema.watermark if is_split_source(source) else None
     return TableInput(
         name=str(leaf.table.identifier),
         columns=schema.names,
@@ -311,6 +233,7 @@ def _table_input(leaf: Leaf, source: SplitSource | EngineSource) -> TableInput:
             for column in schema.columns
             if isinstance(column, ComputedColumn) and column.expression.upper() == "PROCTIME()"
         ),
+        rowtime=watermark.column if watermark is not None else None,
     )
 
 

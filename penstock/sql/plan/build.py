@@ -12,21 +12,24 @@ from pyspark.sql import functions as F  # noqa: N812
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.connector.contract import EngineSource, Projecting
+from penstock.connector.contract import EngineSource, Projecting, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import GroupMember, Scan
 from penstock.connector.spark.columns import WATERMARK_BEFORE
 from penstock.connector.spark.configured import configured
 from penstock.connector.spark.dead_letters import staging_of
 from penstock.connector.spark.frame import read_scan_frame
+from penstock.connector.spark.lookup import register_lookup
 from penstock.connector.spark.watermark import unmark
 from penstock.connector.spark.windows import Cumulate, Hop, Tumble, WindowFunction, assign_windows
 from penstock.sql.dialect import WindowKind, WindowTable, to_spark_query, window_tables
+from penstock.sql.dialect.session_windows import rewrite_session_windows
 from penstock.sql.expressions import to_spark
-from penstock.sql.plan.analysis import LEAF, WINDOWED, AnalysedLeaf, AnalysedQuery
+from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
+from penstock.sql.plan.analysis import LEAF, WINDOWED
 from penstock.sql.plan.engine import TIME_ZONE
 from penstock.sql.plan.groups import group_members
-from penstock.sql.plan.session_windows import rewrite_session_windows
+from penstock.sql.plan.lookup_keys import AskedByKey, lookups_in, way_of, write_lookup
 
 __all__ = ["FrameBuilder"]
 
@@ -65,10 +68,13 @@ class FrameBuilder:
     ) -> DataFrame:
         tag = uuid4().hex[:8]
         query = analysed.query.copy()
+        self._write_lookups(query, analysed.leaves, tag)
         views = [f"penstock_{tag}_{index}" for index in range(len(analysed.leaves))]
         members = group_members(analysed.leaves, views, self.workdir / f"penstock_{tag}_groups")
         for index, leaf in enumerate(analysed.leaves):
             nodes = [node for node in query.find_all(exp.Table) if node.meta.get(LEAF) == index]
+            if not nodes:
+                continue  # it is only asked for the rows of keys
             self._replace_leaf(
                 leaf,
                 nodes,
@@ -82,6 +88,19 @@ class FrameBuilder:
         for index, window in enumerate(reversed(window_tables(query))):
             self._replace_window(window, f"penstock_{tag}_w{index}")
         return self.spark.sql(to_spark_query(query))
+
+    def _write_lookups(self, query: exp.Expr, leaves: Sequence[AnalysedLeaf], tag: str) -> None:
+        """Write the lookups by key as calls of functions, which are registered here."""
+        for number, (index, join) in enumerate(lookups_in(query)):
+            leaf = leaves[index]
+            way = way_of(join, leaf, self._source(leaf))
+            if isinstance(way, AskedByKey):
+                function = f"penstock_{tag}_l{number}"
+                register_lookup(self.spark, function, way.source.lookup(way.keys, leaf.columns))
+                write_lookup(join, way, function)
+
+    def _source(self, leaf: AnalysedLeaf) -> SplitSource | EngineSource:
+        return leaf.source or connector_of(leaf.table, project=self.project).source(leaf.table)
 
     def _replace_leaf(
         self,
@@ -125,7 +144,7 @@ class FrameBuilder:
         staging: str | None,
     ) -> tuple[DataFrame, bool]:
         computed = {name: to_spark(text, leaf.table.schema) for name, text in leaf.computed.items()}
-        source = leaf.source or connector_of(leaf.table, project=self.project).source(leaf.table)
+        source = self._source(leaf)
         if not leaf.by_splits:
             streaming = streaming and not leaf.looked_up
             if isinstance(source, Projecting):

@@ -15,16 +15,20 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.sql.dialect import window_tables
+from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.query import WINDOW_FUNCTIONS
 from penstock.sql.dialect.windows import WINDOW_COLUMNS
 from penstock.sql.plan.aggregation import aggregate, own_aggregates
+from penstock.sql.plan.best_rows import rank
 from penstock.sql.plan.flow import Flow, TableInput, kind_literal, renamed
 from penstock.sql.plan.inlining import inline_ctes
 from penstock.sql.plan.joined_changes import Joined, join_changes
-from penstock.sql.plan.ranking import find_numbered, rank
+from penstock.sql.plan.ranking import find_numbered
 from penstock.sql.plan.row_kinds import Relation, add_kind, project_changes, project_rows
 from penstock.sql.plan.stream_joins import updates
+from penstock.sql.plan.temporal_joins import refuse_temporal
 from penstock.sql.positions import span_of
+from penstock.sql.walking import find_nodes
 
 __all__ = ["LEAF", "ChangePlan", "plan_changes", "refuse_over"]
 
@@ -46,7 +50,7 @@ def plan_changes(query: exp.Expr, tables: Sequence[TableInput]) -> ChangePlan:
     `query` has no views, its table nodes are labelled with the index of their leaf in `tables`. Raises
     UnsupportedError at an operator that cannot take what it gets.
     """
-    tree = inline_ctes(query.copy())
+    tree = inline_ctes(copy_tree(query))
     walk = _Walk(tables)
     flow = walk.query(tree)
     if not flow.is_changing:
@@ -136,6 +140,8 @@ class _Walk:
             *(select.args.get("joins") or []), *(select.args.get("laterals") or []),
         ]  # fmt: skip
         nodes = [from_.this, *(join.this if isinstance(join, exp.Join) else join for join in joins)]
+        for node in nodes:
+            refuse_temporal(node)
         relations = [
             Relation(alias=node.alias_or_name, flow=self._relation(node, select)) for node in nodes
         ]
@@ -239,7 +245,7 @@ class _Walk:
 
 def refuse_over(select: exp.Select) -> None:
     """Raise UnsupportedError at an OVER of the SELECT itself."""
-    for window in select.find_all(exp.Window):
+    for window in find_nodes(select, exp.Window):
         call = window.this.find(exp.Func)  # none in a WINDOW clause: what is OVER it comes, too
         if call is not None and window.find_ancestor(exp.Select) is select:
             raise UnsupportedError(

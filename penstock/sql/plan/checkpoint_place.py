@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["checkpoint_location", "safe_name"]
+from penstock.connector.urls import is_url
 
-_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
+__all__ = ["checkpoint_location", "safe_name"]
 
 
 def checkpoint_location(base: str, project: Path, pipeline: str, sink: str) -> str:
     """Give `<base>/<pipeline>/<sink>`; a base without a scheme is relative to the project."""
-    root = base if _URL.match(base) else str(project / base)
+    root = base if is_url(base) else str(project / base)
     return f"{root.rstrip('/')}/{safe_name(pipeline)}/{safe_name(sink)}"
 
 

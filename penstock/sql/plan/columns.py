@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from penstock.catalog.schema import ComputedColumn, Schema
 from penstock.sql.expressions import columns_of
+from penstock.sql.walking import all_nodes
 
 __all__ = ["delivered_columns", "mentioned_names"]
 
@@ -15,10 +16,11 @@ def mentioned_names(query: exp.Expr) -> frozenset[str] | None:
 
     COUNT(*) asks for none. Names are taken from the whole query, so the answer may be too large, never too small.
     """
-    for star in query.find_all(exp.Star):
-        if not isinstance(star.parent, exp.Count):
+    nodes = all_nodes(query)
+    for star in nodes:
+        if isinstance(star, exp.Star) and not isinstance(star.parent, exp.Count):
             return None
-    return frozenset(node.name for node in query.find_all(exp.Identifier))
+    return frozenset(node.name for node in nodes if isinstance(node, exp.Identifier))
 
 
 def delivered_columns(

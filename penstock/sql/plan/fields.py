@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from penstock.catalog.schema import ComputedColumn, MetadataColumn, PhysicalColumn, Schema
 from penstock.catalog.types import LogicalType, RowType
+from penstock.sql.walking import all_nodes
 
 __all__ = ["Paths", "field_paths", "merged", "narrowed", "path_texts", "row_paths"]
 
@@ -26,15 +27,17 @@ def field_paths(trees: Iterable[exp.Expr]) -> dict[str, Paths]:
     """Give, for every name that stands in the trees, the names that follow it, dot by dot."""
     found: dict[str, set[tuple[str, ...]]] = {}
     for tree in trees:
-        chained: set[int] = set()
-        for column in tree.find_all(exp.Column):
+        nodes, chained = all_nodes(tree), set[int]()
+        for column in nodes:
+            if not isinstance(column, exp.Column):
+                continue
             parts = _chain(column)
             chained |= {id(part) for part in parts}
             names = tuple(part.name for part in parts)
             for index, name in enumerate(names):
                 found.setdefault(name, set()).add(names[index + 1 :])
-        for node in tree.find_all(exp.Identifier):
-            if id(node) not in chained:
+        for node in nodes:
+            if isinstance(node, exp.Identifier) and id(node) not in chained:
                 found.setdefault(node.name, set()).add(())
     return {name: frozenset(paths) for name, paths in found.items()}
 

@@ -17,7 +17,8 @@ class TableInput:
     """A table that a query reads: all its columns, what its rows are, its PRIMARY KEY (None: it has none).
 
     `static`: Spark reads it by itself, so that a query may also look into it once a batch instead of following it.
-    `proctimes` are its columns that say when a row came (PROCTIME()).
+    `proctimes` are its columns that say when a row came (PROCTIME()). `rowtime` is the column that its WATERMARK is
+    of, where the split runtime follows it.
     """
 
     name: str
@@ -26,6 +27,7 @@ class TableInput:
     key: tuple[str, ...] | None = None
     static: bool = False
     proctimes: frozenset[str] = frozenset()
+    rowtime: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.connector.scan import GroupMember
-from penstock.sql.plan.analysis import AnalysedLeaf
+from penstock.sql.plan.analysed_query import AnalysedLeaf
 
 __all__ = ["group_members"]
 

@@ -1,8 +1,8 @@
 """Lookup joins: a stream with the rows that a table has when a batch runs, `FOR SYSTEM_TIME AS OF` a processing time.
 
-Flink's rules (CommonPhysicalLookupJoin): an INNER or LEFT join that compares a column for equality. Here the whole
-table is read anew in each batch, which is what a cache that ends with the batch would do: later changes of the table
-do not change results that are written. Temporal joins in event time would need the table's versions, and are refused.
+Flink's rules (CommonPhysicalLookupJoin): an INNER or LEFT join that compares a column for equality. Each batch
+asks the table for the rows of its keys (lookup_keys.py), or reads it whole; later changes of the table do not change
+results that are written. Temporal joins in event time are left as they are (temporal_joins.py).
 """
 
 from __future__ import annotations
@@ -35,12 +35,17 @@ def take_lookups(
     `tables` of a node. Raises UnsupportedError for what is no lookup join.
     """
     found: set[int] = set()
-    for node in list(query.find_all(exp.Table)):
+    for node in list(query.find_all(exp.Table, exp.Subquery)):
         version = node.args.get("version")
-        if version is None:
+        if version is None or not _is_processing_time(version, query, tables):
             continue
+        if not isinstance(node, exp.Table):
+            raise UnsupportedError(
+                f"a lookup join reads a table, and {node.alias_or_name} is a view",
+                hint="name the table that the view reads",
+                span=span_of(version),
+            )
         index = leaf_of(node)
-        _check_time(version, query, tables)
         if index is None or not (bounded or tables[index].static):
             raise UnsupportedError(
                 "a lookup join reads a table that Spark reads by itself, named once in the query; this one is followed "
@@ -66,17 +71,11 @@ def is_lookup(join: exp.Expr) -> bool:
     return isinstance(join.this, exp.Table) and bool(join.this.meta_get(LOOKED_UP))
 
 
-def _check_time(version: exp.Expr, query: exp.Expr, tables: Sequence[TableInput]) -> None:
+def _is_processing_time(version: exp.Expr, query: exp.Expr, tables: Sequence[TableInput]) -> bool:
     point = version.expression
     names = frozenset[str]().union(*(table.proctimes for table in tables))
     names |= {item.alias for item in query.find_all(exp.Alias) if _is_now(item.this)}
-    if _is_now(point) or (isinstance(point, exp.Column) and point.name in names):
-        return
-    raise UnsupportedError(
-        "a temporal join in event time is not supported: the versions of a table are not kept by event time",
-        hint="join the rows of now, with a column `pt AS PROCTIME()`: FOR SYSTEM_TIME AS OF o.pt",
-        span=span_of(version),
-    )
+    return _is_now(point) or (isinstance(point, exp.Column) and point.name in names)
 
 
 def _is_now(node: exp.Expr) -> bool:

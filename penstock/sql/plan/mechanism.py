@@ -26,6 +26,7 @@ class Way(StrEnum):
     TOP_N = "Top-N"
     DISTINCT = "distinct rows"
     JOIN = "join"
+    TEMPORAL_JOIN = "temporal join"
     SET = "set operation"
 
 
@@ -56,6 +57,8 @@ class Mechanism:
                 return "DISTINCT"
             case Way.JOIN:
                 return "join"
+            case Way.TEMPORAL_JOIN:
+                return "temporal join"
             case Way.SET:
                 return "set operation"
             case _:

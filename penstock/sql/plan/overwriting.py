@@ -7,7 +7,7 @@ from penstock.catalog.table import Table
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Connector
 from penstock.connector.editing import Editor, EditorConnector
-from penstock.sql.plan.analysis import AnalysedQuery
+from penstock.sql.plan.analysed_query import AnalysedQuery
 from penstock.sql.statements import InsertInto
 
 __all__ = ["overwriting"]

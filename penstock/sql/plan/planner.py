@@ -1,49 +1,34 @@
-"""Plans INSERT and SELECT: analysis first, without a JVM; then frames, targets and checkpoints in Spark."""
+"""Plans INSERT and SELECT in Spark, on top of the analysis: frames, targets and checkpoints."""
 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.names import Namespace
-from penstock.catalog.options import Resolved, resolve
-from penstock.catalog.schema import MetadataColumn, PhysicalColumn
 from penstock.catalog.secret_sealing import sealed
 from penstock.catalog.table import Table
 from penstock.connector.changelog import ROW_KIND
-from penstock.connector.contract import (
-    Connector,
-    OnceOnly,
-    Sink,
-    WantsRowsBefore,
-)
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.types import spark_type
 from penstock.sql.dialect import to_text
 from penstock.sql.maintain.describe import is_settled, state_of, text_of
-from penstock.sql.plan.analysis import AnalysedLeaf, AnalysedQuery, analyse
+from penstock.sql.plan.analysed_insert import AnalysedInsert
+from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
+from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.analyzer import Analyzer, filled_columns
 from penstock.sql.plan.build import FrameBuilder
 from penstock.sql.plan.checkpoint import checkpoint_location
 from penstock.sql.plan.engine import engine_conf
 from penstock.sql.plan.maintained import answer_at_once
-from penstock.sql.plan.overwriting import overwriting
-from penstock.sql.plan.planned_insert import AnalysedInsert, PlannedInsert
-from penstock.sql.plan.refresh_name import refresh_name
+from penstock.sql.plan.planned_insert import PlannedInsert
 from penstock.sql.plan.sent_rows import shown_rows
-from penstock.sql.plan.settings import (
-    CHECKPOINT_DIR,
-    CHECKPOINT_INTERVAL,
-    PIPELINE_NAME,
-    SETTINGS,
-    STATE_TTL,
-)
+from penstock.sql.plan.settings import CHECKPOINT_DIR, PIPELINE_NAME
 from penstock.sql.plan.shape import shape_of
-from penstock.sql.plan.sink_changes import SinkTable
 from penstock.sql.plan.spark_errors import as_input_error
 from penstock.sql.positions import span_of
 from penstock.sql.statements import InsertInto, Select
@@ -54,67 +39,13 @@ CONTINUOUS_LIMIT = 1_000_000  # records of a micro-batch, where the table sets n
 
 
 @dataclass(slots=True, kw_only=True)
-class Planner:
-    """Plans statements against a namespace, with the settings of SET. The settings may change between plans.
+class Planner(Analyzer):
+    """Plans what it has checked, in Spark.
 
     What checkpoints hold is not looked at: `PlannedInsert.check_checkpoint` does.
     """
 
-    namespace: Namespace
-    project: Path
-    settings: dict[str, str] = field(default_factory=dict)
-    default_pipeline: str = "session"
     _workdir: tempfile.TemporaryDirectory[str] | None = None
-    _taken: dict[str, int] = field(default_factory=dict)
-
-    def analyse_insert(self, statement: InsertInto) -> AnalysedInsert:
-        """Check an INSERT as far as that needs no JVM. Raises InputError."""
-        target = self.namespace.lookup(statement.target)
-        if not isinstance(target, Table):
-            raise UnsupportedError(
-                f"{target.identifier} is a view; rows go into tables only", span=statement.span
-            )
-        if statement.options:
-            options = {**target.option_map, **dict(statement.options)}
-            target = replace(target, options=tuple(options.items()))
-        connector = connector_of(target, project=self.project)
-        connector.check(target)
-        sink = connector.sink(target)
-        if statement.overwrite:
-            return self._analyse_overwrite(statement, target, connector, sink)
-        key = target.schema.primary_key
-        into = SinkTable(
-            name=str(target.identifier),
-            accepts=sink.accepts,
-            columns=tuple(name for name, _ in _target_columns(statement, target)),
-            key=key.columns if key is not None else (),
-            wants_rows_before=isinstance(sink, WantsRowsBefore) and sink.wants_rows_before,
-        )
-        query = analyse(
-            statement.query,
-            self.namespace,
-            self.project,
-            appends=True,
-            sink=into,
-            state_ttl_ms=self.state_ttl_ms,
-        )
-        if query.followed and isinstance(sink, OnceOnly) and sink.once_only:
-            raise UnsupportedError(
-                f"{target.identifier} takes no stream: a batch that is written again would be in it twice",
-                hint="make it a Delta table: those remember their batches",
-                span=statement.span,
-            )
-        return AnalysedInsert(statement=statement, target=target, query=query, sink=sink)
-
-    def _analyse_overwrite(
-        self, statement: InsertInto, target: Table, connector: Connector, sink: Sink
-    ) -> AnalysedInsert:
-        """Check an INSERT OVERWRITE: its query runs once, over all rows. Raises InputError."""
-        query = analyse(statement.query, self.namespace, self.project, appends=False)
-        editor = overwriting(statement, target, query, connector)
-        return AnalysedInsert(
-            statement=statement, target=target, query=query, sink=sink, editor=editor
-        )
 
     def plan_insert(self, analysed: AnalysedInsert, spark: SparkSession) -> PlannedInsert:
         """Plan an analysed INSERT in Spark and check it as a whole. Raises InputError; nothing is started."""
@@ -226,42 +157,11 @@ class Planner:
         """Spark settings that the present settings ask for."""
         return engine_conf(self._resolved())
 
-    def pipeline_name(self, sink: str) -> str:
-        """Name the pipeline of a query by the name that `sink_name` gave: what one runner at a time may hold."""
-        return f"{self._resolved().get(PIPELINE_NAME) or self.default_pipeline}/{sink}"
-
-    @property
-    def checkpoint_interval_ms(self) -> int:
-        """Time between the starts of two micro-batches of a continuous query; 0 is one after the other."""
-        return self._resolved().get(CHECKPOINT_INTERVAL)
-
-    @property
-    def state_ttl_ms(self) -> int:
-        """`table.exec.state.ttl`; 0 is none."""
-        return self._resolved().get(STATE_TTL)
-
     def close(self) -> None:
         """Remove the files that told data sources what to read."""
         if self._workdir is not None:
             self._workdir.cleanup()
             self._workdir = None
-
-    def _resolved(self) -> Resolved:
-        """Read the settings that Penstock knows; Flink files carry many others, which are kept and ignored."""
-        known = {option.key for option in SETTINGS}
-        read = {key: value for key, value in self.settings.items() if key in known}
-        return resolve(read, SETTINGS, owner="SET")
-
-    def name_of(self, target: Table) -> str:
-        """Name a query by its target, the next one into it by another name; what keeps a table has one name."""
-        if target.materialization is not None:
-            return refresh_name(target.identifier)
-        return self.sink_name(target.identifier.name)
-
-    def sink_name(self, name: str) -> str:
-        """Tell several inserts into one table apart: t, t-2, t-3."""
-        self._taken[name] = self._taken.get(name, 0) + 1
-        return name if self._taken[name] == 1 else f"{name}-{self._taken[name]}"
 
 
 def _text_of(query: AnalysedQuery) -> str:
@@ -272,12 +172,7 @@ def _text_of(query: AnalysedQuery) -> str:
 
 def _target_columns(statement: InsertInto, target: Table) -> tuple[tuple[str, str], ...]:
     """Give the columns that the INSERT fills, in its order, with the Spark type that each is cast to."""
-    schema = target.schema
-    writable = [
-        c
-        for c in schema.columns
-        if isinstance(c, PhysicalColumn) or (isinstance(c, MetadataColumn) and not c.virtual)
-    ]
-    by_name = {c.name: c for c in writable}
-    names = statement.columns or tuple(by_name)
-    return tuple((name, spark_type(by_name[name].type).simpleString()) for name in names)
+    return tuple(
+        (name, spark_type(column.type).simpleString())
+        for name, column in filled_columns(statement, target).items()
+    )

@@ -17,6 +17,7 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.sql.plan.flow import Flow, delete, is_one_of, kind_of
 from penstock.sql.plan.mechanism import Way
 from penstock.sql.positions import span_of
+from penstock.sql.walking import find_nodes
 
 __all__ = [
     "Relation",
@@ -148,7 +149,7 @@ def _star_of(item: exp.Expr) -> str | None:
 
 
 def _check(select: exp.Select) -> None:
-    windows = (n for n in select.find_all(exp.Window) if n.find_ancestor(exp.Select) is select)
+    windows = (n for n in find_nodes(select, exp.Window) if n.find_ancestor(exp.Select) is select)
     window = next(windows, None)
     refused = {
         "OVER": window,

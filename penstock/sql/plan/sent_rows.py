@@ -12,7 +12,7 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from penstock.sql.plan.analysis import AnalysedQuery
+    from penstock.sql.plan.analysed_query import AnalysedQuery
 
 __all__ = ["by_key", "sent_changes", "sent_rows", "shown_rows"]
 

@@ -26,8 +26,7 @@ def as_input_error(error: AnalysisException) -> InputError:
         return UnsupportedError(
             "Spark cannot tell from its condition how long this outer join has to keep rows",
             hint="bound both times by an interval in days or less, ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + "
-            "INTERVAL '1' HOUR, with rowtimes of type TIMESTAMP_LTZ: with TIMESTAMP Spark only follows some bounds; "
-            "an INNER JOIN takes all of them",
+            "INTERVAL '1' HOUR, with a WATERMARK on both; an INNER JOIN takes any condition",
         )
     condition = error.getCondition() or ""
     if "STREAMING" in condition or "UNSUPPORTED" in condition:

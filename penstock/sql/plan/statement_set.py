@@ -15,12 +15,26 @@ from sqlglot import exp
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.registry import connector_of
 from penstock.sql.dialect import window_tables
-from penstock.sql.plan.analysis import LEAF, AnalysedLeaf, AnalysedQuery
+from penstock.sql.plan.analysed_insert import AnalysedInsert
+from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
+from penstock.sql.plan.analysis import LEAF
+from penstock.sql.plan.analyzer import Analyzer
 from penstock.sql.plan.columns import delivered_columns
 from penstock.sql.plan.fields import Paths, merged
 from penstock.sql.plan.varying import varying_in
 
-__all__ = ["SharedRead", "SideBySide", "read_of", "reading", "share"]
+__all__ = [
+    "SET_NAME",
+    "SharedRead",
+    "SideBySide",
+    "read_of",
+    "reading",
+    "set_pipelines",
+    "share",
+]
+
+SET_NAME = "statement-set"
+"""What the one query of a set is named by, as others are by their sinks."""
 
 _NO_FUNCTION_OF_A_ROW = (
     exp.AggFunc, exp.Distinct, exp.Except, exp.Group, exp.Intersect, exp.Join, exp.Limit, exp.Offset,
@@ -40,6 +54,15 @@ class SideBySide:
     """A query per INSERT, and in words why."""
 
     reason: str
+
+
+def set_pipelines(
+    analysed: Sequence[AnalysedInsert], analyzer: Analyzer, each: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Name the pipelines of a set before it is planned: its own where it is one query, else that of `each` INSERT."""
+    name = analyzer.pipeline_name(analyzer.sink_name(SET_NAME))
+    way = share([one.query for one in analysed], analyzer.project)
+    return (name,) if isinstance(way, SharedRead) else each
 
 
 def share(queries: Sequence[AnalysedQuery], project: Path) -> SharedRead | SideBySide:

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from penstock.sql.dialect.windows import WINDOW_COLUMNS
 from penstock.sql.plan.lookup_joins import is_lookup
+from penstock.sql.walking import find_nodes
 
 __all__ = ["is_regular", "updates"]
 
@@ -62,13 +63,13 @@ def _conditions(select: exp.Select) -> Iterator[exp.Expr]:
     tests.append(where.this if where is not None else None)
     for test in tests:
         if test is not None:
-            yield from test.find_all(*_RANGES, exp.EQ)
+            yield from find_nodes(test, *_RANGES, exp.EQ)
 
 
 def _is_range_of_time(test: exp.Expr) -> bool:
     if not isinstance(test, _RANGES):
         return False
-    times = {(c.table, c.name) for c in test.find_all(exp.Column) if c.is_type(*_TIMES)}
+    times = {(c.table, c.name) for c in find_nodes(test, exp.Column) if c.is_type(*_TIMES)}
     tables = {table for table, _ in times}
     # a bare name may be of any table
     return len(times) > 1 and (len(tables) > 1 or "" in tables)

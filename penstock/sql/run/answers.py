@@ -9,8 +9,8 @@ from pyspark.errors import AnalysisException
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.function import Function
-from penstock.catalog.options import redact
 from penstock.catalog.places import find_catalog
+from penstock.catalog.redaction import redact
 from penstock.catalog.table import Table
 from penstock.connector.editing import EditorConnector
 from penstock.connector.registry import connector_of

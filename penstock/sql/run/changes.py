@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from pyspark.errors import AnalysisException
-
 from penstock.catalog.errors import DefinitionError, UnsupportedError
 from penstock.catalog.names import Namespace
 from penstock.catalog.schema import Schema
 from penstock.catalog.table import Table
 from penstock.connector.editing import Editor, EditorConnector, RowEditor
 from penstock.connector.registry import connector_of
-from penstock.connector.spark.types import spark_type
 from penstock.sql.change_statements import (
     CallProcedure,
     DeleteRows,
@@ -20,7 +17,6 @@ from penstock.sql.change_statements import (
     UpdateRows,
 )
 from penstock.sql.expressions import to_spark
-from penstock.sql.plan.spark_errors import as_input_error
 from penstock.sql.run.ddl import Listing
 
 if TYPE_CHECKING:
@@ -116,6 +112,8 @@ def _check_key(statement: UpdateRows, table: Table) -> None:
 
 
 def _values(statement: UpdateRows, schema: Schema) -> dict[str, str]:
+    from penstock.connector.spark.types import spark_type
+
     values = {}
     for name, tree in statement.assignments:
         kind = schema.column(name).type
@@ -129,6 +127,10 @@ def _rows(count: int) -> Listing:
 
 
 def _call(statement: CallProcedure, scene: Scene) -> Listing | None:
+    from pyspark.errors import AnalysisException
+
+    from penstock.sql.plan.spark_errors import as_input_error
+
     try:
         frame = scene.spark().sql(statement.call)
     except AnalysisException as error:

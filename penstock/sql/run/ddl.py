@@ -10,9 +10,10 @@ from penstock.catalog.names import Namespace
 from penstock.catalog.places import find_catalog
 from penstock.catalog.schema import Column, ComputedColumn, MetadataColumn, Schema
 from penstock.catalog.table import Table, View
-from penstock.sql.catalog_changes import Definition, change_catalog, is_definition
+from penstock.sql.catalog_changes import change_catalog, is_definition
 from penstock.sql.show import show_create, show_create_catalog
 from penstock.sql.statements import (
+    Definition,
     Describe,
     ResetOption,
     SetOption,
@@ -32,9 +33,6 @@ class Listing:
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str | None, ...], ...]
-
-
-Question = ShowTables | ShowCreate | ShowCreateCatalog | ShowOptions | Describe
 
 
 def define(statement: Statement, namespace: Namespace) -> None:

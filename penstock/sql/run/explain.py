@@ -13,8 +13,10 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import Guaranteed, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.sql.catalog_changes import change_catalog
-from penstock.sql.plan.analysis import AnalysedLeaf, AnalysedQuery, analyse, mechanism_lines
+from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery, mechanism_lines
+from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.fields import path_texts
+from penstock.sql.plan.lookup_keys import AskedByKey, LookupWay, ReadWhole, lookups_in, way_of
 from penstock.sql.plan.projection import is_plain_projection
 from penstock.sql.plan.shape import shape_of
 from penstock.sql.plan.statement_set import SharedRead, SideBySide, share
@@ -32,27 +34,29 @@ from penstock.sql.statements import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.sql.plan.planned_insert import AnalysedInsert
-    from penstock.sql.plan.planner import Planner
+    from sqlglot import exp
+
+    from penstock.sql.plan.analysed_insert import AnalysedInsert
+    from penstock.sql.plan.analyzer import Analyzer
 
 __all__ = ["explain_lines", "operator_lines"]
 
 _INDENT = "  "
 
 
-def explain_lines(statement: Explain, planner: Planner) -> list[str]:
+def explain_lines(statement: Explain, analyzer: Analyzer) -> list[str]:
     """Describe what would run, line by line, and what else is asked for. Raises InputError for what could not run."""
     made: list[str] = []
     match statement.statement:
         case (CreateTableAs() | ReplaceTableAs()) as create:
             made, explained = _made(create), create.insert
-            draft = planner.namespace.overlay()
+            draft = analyzer.namespace.overlay()
             change_catalog(create, draft)
-            planner = replace(planner, namespace=draft)
+            analyzer = replace(analyzer, namespace=draft)
         case explained:
             pass
-    plan = [*made, *_plan(explained, planner)]
-    return [*plan, *detail_lines(explained, statement.details, planner, plan)]
+    plan = [*made, *_plan(explained, analyzer)]
+    return [*plan, *detail_lines(explained, statement.details, analyzer, plan)]
 
 
 def _made(statement: CreateTableAs | ReplaceTableAs) -> list[str]:
@@ -63,15 +67,15 @@ def _made(statement: CreateTableAs | ReplaceTableAs) -> list[str]:
     return [f"{verb} TABLE {short_name(table.identifier)}", *_indented(columns)]
 
 
-def _plan(statement: Select | InsertInto | StatementSet, planner: Planner) -> list[str]:
+def _plan(statement: Select | InsertInto | StatementSet, analyzer: Analyzer) -> list[str]:
     match statement:
         case Select() as select:
-            query = analyse(select.query, planner.namespace, planner.project, appends=False)
-            return ["SELECT", *_indented(_query(query, planner))]
+            query = analyse(select.query, analyzer.namespace, analyzer.project, appends=False)
+            return ["SELECT", *_indented(_query(query, analyzer))]
         case InsertInto() as insert:
-            return _insert(planner.analyse_insert(insert), planner)
+            return _insert(analyzer.analyse_insert(insert), analyzer)
         case StatementSet(inserts=inserts):
-            return _statement_set([planner.analyse_insert(one) for one in inserts], planner)
+            return _statement_set([analyzer.analyse_insert(one) for one in inserts], analyzer)
         case _:
             assert_never(statement)
 
@@ -89,24 +93,24 @@ def operator_lines(query: AnalysedQuery, *, state_ttl_ms: int) -> list[str]:
     return ["operators: projection and filter of each row, no state"]
 
 
-def _statement_set(inserts: Sequence[AnalysedInsert], planner: Planner) -> list[str]:
-    match share([one.query for one in inserts], planner.project):
+def _statement_set(inserts: Sequence[AnalysedInsert], analyzer: Analyzer) -> list[str]:
+    match share([one.query for one in inserts], analyzer.project):
         case SharedRead(leaf=leaf):
             lines = ["STATEMENT SET: one query, which reads once and writes every sink"]
-            lines += _indented(_read(leaf, planner.project))
+            lines += _indented(_read(leaf, analyzer.project))
             for one in inserts:
-                operators = operator_lines(one.query, state_ttl_ms=planner.state_ttl_ms)
+                operators = operator_lines(one.query, state_ttl_ms=analyzer.state_ttl_ms)
                 lines += _indented([_title(one), *_indented(operators), *_sink(one)])
             return lines
         case SideBySide(reason=reason):
             lines = [f"STATEMENT SET: a query per INSERT ({reason})"]
             for one in inserts:
-                lines += _indented(_insert(one, planner))
+                lines += _indented(_insert(one, analyzer))
             return lines
 
 
-def _insert(insert: AnalysedInsert, planner: Planner) -> list[str]:
-    return [_title(insert), *_indented(_query(insert.query, planner)), *_sink(insert)]
+def _insert(insert: AnalysedInsert, analyzer: Analyzer) -> list[str]:
+    return [_title(insert), *_indented(_query(insert.query, analyzer)), *_sink(insert)]
 
 
 def _title(insert: AnalysedInsert) -> str:
@@ -114,13 +118,17 @@ def _title(insert: AnalysedInsert) -> str:
     return f"INSERT {verb} {short_name(insert.target.identifier)}"
 
 
-def _query(query: AnalysedQuery, planner: Planner) -> list[str]:
-    lines = [line for leaf in query.leaves for line in _read(leaf, planner.project)]
-    return [*lines, *operator_lines(query, state_ttl_ms=planner.state_ttl_ms)]
+def _query(query: AnalysedQuery, analyzer: Analyzer) -> list[str]:
+    lookups = lookups_in(query.query)
+    lines: list[str] = []
+    for index, leaf in enumerate(query.leaves):
+        joins = [join for looked_up, join in lookups if looked_up == index]
+        lines += _read(leaf, analyzer.project, joins)
+    return [*lines, *operator_lines(query, state_ttl_ms=analyzer.state_ttl_ms)]
 
 
-def _read(leaf: AnalysedLeaf, project: Path) -> list[str]:
-    """Say what is read of a table."""
+def _read(leaf: AnalysedLeaf, project: Path, lookups: Sequence[exp.Join] = ()) -> list[str]:
+    """Say what is read of a table. `lookups` are the lookup joins with it."""
     table = leaf.table
     source = leaf.source or connector_of(table, project=project).source(table)
     read = [name for name in leaf.columns if name != ROW_KIND]
@@ -132,8 +140,10 @@ def _read(leaf: AnalysedLeaf, project: Path) -> list[str]:
     names += leaf.computed
     columns = ", ".join(names) or "none, rows are counted"
     lines = [f"columns: {columns}"]
-    if leaf.looked_up:
+    if leaf.looked_up and not lookups:
         lines.append("looked up: read anew in each batch")
+    for join in lookups:
+        lines += _lookup(way_of(join, leaf, source))
     lines += [f"computed: {name} AS {text}" for name, text in leaf.computed.items()]
     if (watermark := table.schema.watermark) is not None:
         use = "" if leaf.rowtime is not None else " (not followed: nothing waits for it)"
@@ -144,6 +154,22 @@ def _read(leaf: AnalysedLeaf, project: Path) -> list[str]:
     lines.append(f"splits: {_splits(source)}" if leaf.by_splits else "splits: Spark's own")  # type: ignore[arg-type]
     title = f"read {short_name(table.identifier)} ({table.option_map['connector']})"
     return [title, *_indented(lines)]
+
+
+def _lookup(way: LookupWay) -> list[str]:
+    match way:
+        case AskedByKey(source=source, keys=keys):
+            names = ", ".join(key.column for key in keys)
+            return [
+                f"looked up: the rows of each batch's keys ({names}), asked for by key",
+                f"lookup cache: {source.lookup_cache}",
+            ]
+        case ReadWhole(reason=reason):
+            return [
+                "looked up: read anew in each batch" + (f", whole, as {reason}" if reason else "")
+            ]
+        case _:
+            assert_never(way)
 
 
 def _splits(source: SplitSource) -> str:

@@ -11,15 +11,17 @@ from penstock.connector.changelog import ChangelogMode, RowKind
 from penstock.connector.contract import Guarantee, Guaranteed
 from penstock.connector.registry import connector_of
 from penstock.sql.compound import Detail
-from penstock.sql.maintain.stages import Normalize, Recompute, Stage, Stateless
-from penstock.sql.plan.analysis import AnalysedQuery, analyse
+from penstock.sql.maintain.describe import bound_of
+from penstock.sql.maintain.stages import Normalize, Recompute, Stage, Stateless, Temporal
+from penstock.sql.plan.analysed_insert import AnalysedInsert
+from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.shape import shape_of
 from penstock.sql.run.progress import short_name
 from penstock.sql.statements import InsertInto, Select, StatementSet
 
 if TYPE_CHECKING:
-    from penstock.sql.plan.planned_insert import AnalysedInsert  # noqa: TC004 - it loads Spark
-    from penstock.sql.plan.planner import Planner
+    from penstock.sql.plan.analyzer import Analyzer
 
 __all__ = ["detail_lines"]
 
@@ -46,20 +48,20 @@ class _Part:
 def detail_lines(
     statement: Select | InsertInto | StatementSet,
     details: Sequence[Detail],
-    planner: Planner,
+    analyzer: Analyzer,
     plan: Sequence[str],
 ) -> list[str]:
     """Give the sections that EXPLAIN is asked for, behind the `plan` of the statement. Raises InputError."""
     if not details:
         return []
-    parts = list(_parts(statement, planner))
+    parts = list(_parts(statement, analyzer))
     lines: list[str] = []
     for detail in details:
         match detail:
             case Detail.CHANGELOG_MODE:
-                lines += ["changelog modes:", *_by_part(parts, _modes, planner)]
+                lines += ["changelog modes:", *_by_part(parts, _modes, analyzer)]
             case Detail.PLAN_ADVICE:
-                lines += ["advice:", *_by_part(parts, _advice, planner)]
+                lines += ["advice:", *_by_part(parts, _advice, analyzer)]
             case Detail.JSON_EXECUTION_PLAN:
                 lines += ["plan as JSON:", json.dumps(_tree(plan), indent=2, ensure_ascii=False)]
             case Detail.ESTIMATED_COST:
@@ -69,25 +71,25 @@ def detail_lines(
     return lines
 
 
-def _parts(statement: Select | InsertInto | StatementSet, planner: Planner) -> Iterator[_Part]:
+def _parts(statement: Select | InsertInto | StatementSet, analyzer: Analyzer) -> Iterator[_Part]:
     match statement:
         case Select(query=query):
-            found = analyse(query, planner.namespace, planner.project, appends=False)
+            found = analyse(query, analyzer.namespace, analyzer.project, appends=False)
             yield _Part(title="SELECT", query=found)
         case InsertInto():
-            insert = planner.analyse_insert(statement)
+            insert = analyzer.analyse_insert(statement)
             title = f"INSERT INTO {short_name(insert.target.identifier)}"
             yield _Part(title=title, query=insert.query, insert=insert)
         case StatementSet(inserts=inserts):
             for one in inserts:
-                yield from _parts(one, planner)
+                yield from _parts(one, analyzer)
         case _:
             assert_never(statement)
 
 
-def _by_part(parts: Sequence[_Part], describe: Any, planner: Planner) -> Iterator[str]:
+def _by_part(parts: Sequence[_Part], describe: Any, analyzer: Analyzer) -> Iterator[str]:
     for part in parts:
-        found = list(describe(part, planner))
+        found = list(describe(part, analyzer))
         if len(parts) > 1:
             yield INDENT + part.title
         yield from (INDENT * (2 if len(parts) > 1 else 1) + line for line in found)
@@ -96,14 +98,14 @@ def _by_part(parts: Sequence[_Part], describe: Any, planner: Planner) -> Iterato
 # --- changelog modes ---
 
 
-def _modes(part: _Part, planner: Planner) -> Iterator[str]:
+def _modes(part: _Part, analyzer: Analyzer) -> Iterator[str]:
     """From the tables to the sink: what each operator gives, its key, what it keeps and what bounds that."""
     query = part.query
     for leaf in query.leaves:
-        connector = connector_of(leaf.table, project=planner.project)
+        connector = connector_of(leaf.table, project=analyzer.project)
         changes = (leaf.source or connector.source(leaf.table)).changes
         yield f"read {short_name(leaf.table.identifier)}: {_mode(changes)}"
-    yield from _operator_modes(query, planner)
+    yield from _operator_modes(query, analyzer)
     if part.insert is not None:
         key = ", ".join(query.flow.key or ())
         by = f", by ({key})" if query.flow.is_changing and key else ""
@@ -111,10 +113,10 @@ def _modes(part: _Part, planner: Planner) -> Iterator[str]:
         yield f"to {target}, which takes {_mode(part.insert.sink.accepts)}: {_mode(query.flow.changes)}{by}"
 
 
-def _operator_modes(query: AnalysedQuery, planner: Planner) -> Iterator[str]:
+def _operator_modes(query: AnalysedQuery, analyzer: Analyzer) -> Iterator[str]:
     if query.maintained is not None:
         for stage in query.maintained.stages:
-            yield from _stage_mode(stage, planner.state_ttl_ms)
+            yield from _stage_mode(stage, analyzer.state_ttl_ms)
         return
     mechanism = query.flow.mechanism
     if mechanism is not None:
@@ -142,6 +144,10 @@ def _stage_mode(stage: Stage, ttl_ms: int) -> Iterator[str]:
             mode = "[I,UB,UA,D]" if key else "[I,D]"
             yield f"{name}, {mechanism.operator}: {mode}, key: {', '.join(key or ()) or 'none'}"
             yield f"{INDENT}state: {mechanism.state}; bound: {bound}"
+        case Temporal(name=name, mechanism=mechanism, key=key):
+            inserts = _mode(ChangelogMode.INSERT_ONLY)
+            yield f"{name}, {mechanism.operator}: {inserts}, key: {', '.join(key or ()) or 'none'}"
+            yield f"{INDENT}state: {mechanism.state}; bound: {bound_of(stage, ttl_ms)}"
         case _:
             assert_never(stage)
 
@@ -160,20 +166,21 @@ def _time_bound(query: AnalysedQuery) -> str:
 # --- advice ---
 
 
-def _advice(part: _Part, planner: Planner) -> Iterator[str]:
-    found = [*_state_advice(part.query, planner), *_read_advice(part.query)]
+def _advice(part: _Part, analyzer: Analyzer) -> Iterator[str]:
+    found = [*_state_advice(part.query, analyzer), *_read_advice(part.query)]
     found += _sink_advice(part)
     yield from found or ["nothing to say"]
 
 
-def _state_advice(query: AnalysedQuery, planner: Planner) -> Iterator[str]:
+def _state_advice(query: AnalysedQuery, analyzer: Analyzer) -> Iterator[str]:
     if query.bounded:
         return
     maintained = query.maintained
-    if maintained is not None and planner.state_ttl_ms == 0:
-        keeping = [s for s in maintained.stages if not isinstance(s, Stateless)]
-        yield f"{len(keeping)} operators keep state that nothing bounds: {TTL}, if late changes may be lost"
-    elif maintained is None and query.flow.mechanism is not None and planner.state_ttl_ms == 0:
+    if maintained is not None and analyzer.state_ttl_ms == 0:
+        keeping = [s for s in maintained.stages if not isinstance(s, Stateless | Temporal)]
+        if keeping:
+            yield f"{len(keeping)} operators keep state that nothing bounds: {TTL}, if late changes may be lost"
+    elif maintained is None and query.flow.mechanism is not None and analyzer.state_ttl_ms == 0:
         operator = query.flow.mechanism.operator
         yield (
             f"the {operator} keeps every key for ever: {TTL}, or group by a window so that the watermark bounds it"

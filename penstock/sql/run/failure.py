@@ -15,7 +15,7 @@ from penstock.catalog.errors import (
     decode_failure,
 )
 
-__all__ = ["PermanentFailureError", "is_permanent", "translate"]
+__all__ = ["EngineGoneError", "PermanentFailureError", "is_permanent", "translate"]
 
 # What Spark adds around the reason: its own wrapper, then reports that begin one of these ways.
 _WRAPPER = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception:\s*", re.DOTALL)
@@ -79,6 +79,10 @@ class PermanentFailureError(QueryFailedError):
     permanent = True
 
 
+class EngineGoneError(PermanentFailureError):
+    """Spark's Java process has ended: nothing runs in this process any more."""
+
+
 def translate(error: BaseException) -> PenstockError:
     """Give the Penstock error that `error` is, carries in its text, or amounts to (QueryFailedError)."""
     if isinstance(error, PenstockError):
@@ -89,7 +93,7 @@ def translate(error: BaseException) -> PenstockError:
     if ours is not None:
         return ours
     if type(error).__name__ in _JVM_GONE or "Answer from Java side is empty" in text:
-        return PermanentFailureError(
+        return EngineGoneError(
             "Spark's Java process ended unexpectedly",
             hint="was it out of memory? Give it more with --conf spark.driver.memory=4g",
         )

@@ -33,6 +33,7 @@ class JobProgress:
 
     Times are epoch ms of the wall clock, except `watermark_ms`, which is event time (the maximum once every bounded
     table is read). `rows_per_second` averages the last seconds. `activity` says in words what the job does now.
+    `refreshes`: it writes its table anew from time to time, `batches` is how often; rows are not counted.
     """
 
     name: str
@@ -52,6 +53,7 @@ class JobProgress:
     lag_records: int | None = None
     last_commit_ms: int | None = None
     restarts: int = 0
+    refreshes: bool = False
 
 
 def short_name(identifier: Identifier | str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
 from sqlglot import exp
 
@@ -20,17 +19,11 @@ from penstock.catalog.table import Table, View
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.spark.columns import SKIPPED
 from penstock.sql.bind import annotate
-from penstock.sql.dialect import (
-    WindowKind,
-    WindowTable,
-    parse_query,
-    table_options,
-    to_spark_query,
-    window_tables,
-)
+from penstock.sql.dialect import parse_query, table_options, to_spark_query
+from penstock.sql.dialect.session_windows import rewrite_session_windows
+from penstock.sql.dialect.window_text import to_spark_text
 from penstock.sql.expressions import to_spark
 from penstock.sql.plan.relations import find_relations
-from penstock.sql.plan.session_windows import rewrite_session_windows
 
 __all__ = ["Place", "empty_text", "scanned_text", "selected_text", "spark_name", "view_text"]
 
@@ -109,64 +102,11 @@ def view_text(view: View, namespace: Namespace, places: Mapping[Identifier, Plac
             _refuse_hints(node)
             _rename(node, place)
     query = rewrite_session_windows(relations.query)
-    text = to_spark_text(query)
+    text = to_spark_text(query, to_spark_query)
     if not view.columns:
         return text
     names = ", ".join(spark_name(name) for name in view.columns)
     return f"SELECT * FROM ({text}) AS {spark_name(view.identifier.name)} ({names})"
-
-
-def to_spark_text(query: exp.Expr) -> str:
-    """Write a query with its windowing functions as Spark SQL."""
-    inner: dict[str, str] = {}
-    # inner functions come after the outer ones in the tree, and have to be there first
-    for index, window in enumerate(reversed(window_tables(query))):
-        name = f"penstock_window_{index}"
-        read = exp.select("*").from_(window.input.copy())
-        inner[name] = windowed_text(window, f"({_filled(to_spark_query(read), inner)})")
-        alias = window.alias or f"windowed_{index}"
-        window.node.replace(
-            exp.Table(
-                this=exp.to_identifier(name, quoted=True),
-                alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
-            )
-        )
-    return _filled(to_spark_query(query), inner)
-
-
-def windowed_text(window: WindowTable, relation: str) -> str:
-    """Give every row its windows, as `connector.spark.windows.assign_windows` does for frames."""
-    rowtime = spark_name(window.time_column)
-    rows = f"{relation} WHERE {rowtime} IS NOT NULL"
-    match window.kind:
-        case WindowKind.TUMBLE:
-            pane = _pane(rowtime, window.size_ms, window.size_ms, window.offset_ms)
-            bounds = f"SELECT *, {pane} AS __window FROM {rows}"
-        case WindowKind.HOP:
-            slide = window.slide_ms or window.size_ms
-            pane = _pane(rowtime, window.size_ms, slide, window.offset_ms)
-            bounds = f"SELECT *, {pane} AS __window FROM {rows}"
-        case WindowKind.CUMULATE:
-            step = _delta(window.step_ms or window.size_ms)
-            pane = _pane(rowtime, window.size_ms, window.size_ms, window.offset_ms)
-            panes = f"SELECT *, {pane} AS __pane FROM {rows}"
-            ends = f"explode(sequence(__pane.start + {step}, __pane.end, {step}))"
-            grown = f"SELECT *, {ends} AS __end FROM ({panes})"
-            bounds = (
-                "SELECT * EXCEPT (__pane, __end), named_struct('start', __pane.start, 'end', __end) AS __window "
-                f"FROM ({grown}) WHERE __end > {rowtime}"
-            )
-        case WindowKind.SESSION:
-            raise UnsupportedError(
-                "SESSION windows are supported under GROUP BY of window_start and window_end only",
-                span=window.span,
-            )
-        case _:
-            assert_never(window.kind)
-    return (
-        "SELECT * EXCEPT (__window), __window.start AS window_start, __window.end AS window_end, "
-        f"__window.end - {_delta(1)} AS window_time FROM ({bounds})"
-    )
 
 
 def _items(schema: Schema) -> list[str]:
@@ -197,20 +137,3 @@ def _rename(node: exp.Table, place: Place) -> None:
     node.set("this", exp.to_identifier(place.name, quoted=True))
     node.set("db", exp.to_identifier(place.database, quoted=True))
     node.set("catalog", None)
-
-
-def _filled(text: str, inner: Mapping[str, str]) -> str:
-    """Put sub-queries where their names stand."""
-    for name, query in inner.items():
-        text = text.replace(spark_name(name), f"({query})")
-    return text
-
-
-def _pane(rowtime: str, size_ms: int, slide_ms: int, offset_ms: int) -> str:
-    lengths = ", ".join(f"'{length} milliseconds'" for length in (size_ms, slide_ms, offset_ms))
-    return f"window({rowtime}, {lengths})"
-
-
-def _delta(milliseconds: int) -> str:
-    seconds, rest = divmod(milliseconds, 1000)
-    return f"INTERVAL '{seconds}.{rest:03d}' SECOND"

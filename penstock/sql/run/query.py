@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.connector.contract import Trigger
-    from penstock.sql.plan.analysis import AnalysedLeaf
+    from penstock.sql.plan.analysed_query import AnalysedLeaf
     from penstock.sql.plan.metrics import BatchMetrics
     from penstock.sql.plan.shape import QueryShape
 
@@ -40,6 +40,9 @@ class Judged(Protocol):
     @property
     def project(self) -> Path:
         """The folder that relative paths of tables are relative to."""
+
+    def check_target(self) -> None:
+        """Check that what it writes into goes with the checkpoint; changes nothing. Raises StateMismatchError."""
 
 
 class PlannedQuery(Judged, Protocol):

@@ -15,7 +15,8 @@ from penstock.catalog.identifier import parse_identifier, quote
 from penstock.catalog.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.sql.lower import parse_statement
-from penstock.sql.plan.analysis import AnalysedLeaf, AnalysedQuery, analyse
+from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
+from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.relations import find_relations
 from penstock.sql.plan.rowtime import rowtime_of
 from penstock.sql.plan.sent_rows import shown_rows

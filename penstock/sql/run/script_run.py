@@ -1,6 +1,7 @@
 """Runs checked files: statements in order, one job an INSERT, and what came of each.
 
-Bounded INSERTs run one after the other, endless ones side by side until they are stopped. A statement that
+Bounded INSERTs run one after the other, endless ones side by side until they are stopped. FULL materialized tables are
+refreshed as long as those run, and as long as the run itself where nothing is to end. A statement that
 fails ends the run: jobs that are left finish their batch and stop. Checking is `script_check.py`'s part.
 """
 
@@ -15,7 +16,8 @@ from penstock.catalog.errors import PenstockError
 from penstock.catalog.options import resolve
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
 from penstock.connector.spark.configured import configured
-from penstock.sql.change_statements import ChangeMaterializedTable
+from penstock.sql.catalog_changes import filling
+from penstock.sql.kept_fresh import is_refreshed, unkept
 from penstock.sql.plan.planner import Planner
 from penstock.sql.plan.settings import CHECKPOINT_INTERVAL
 from penstock.sql.run.answers import answer
@@ -26,21 +28,18 @@ from penstock.sql.run.ddl import Listing, define, is_definition, set_option
 from penstock.sql.run.environment import Environment, Listener, RunMode, Silent, StopRequest
 from penstock.sql.run.explain import explain_lines
 from penstock.sql.run.failure import translate
+from penstock.sql.run.full_refresh import FullRefresh
 from penstock.sql.run.functions import register_called
 from penstock.sql.run.job import Job, start_jobs
 from penstock.sql.run.lease import PipelineLease, hold_lease
 from penstock.sql.run.progress import short_name
 from penstock.sql.run.query import PlannedQuery
-from penstock.sql.run.refreshing import refresh_trigger, stop_refreshes
+from penstock.sql.run.refreshing import keep_refreshed, refresh_trigger, stop_refreshes
 from penstock.sql.run.scene import Scene
 from penstock.sql.run.scratch import set_aside_all
-from penstock.sql.run.script_check import (
-    CheckedScript,
-    CheckedStatement,
-    check_scripts,
-    plan_scripts,
-)
+from penstock.sql.run.script_check import CheckedScript, CheckedStatement, check_scripts
 from penstock.sql.run.script_file import read_script
+from penstock.sql.run.script_plan import plan_scripts
 from penstock.sql.run.session_settings import restart_strategy
 from penstock.sql.run.statement_kind import kind_of, subject_of
 from penstock.sql.run.summary import (
@@ -49,6 +48,7 @@ from penstock.sql.run.summary import (
     StatementStatus,
     with_error,
     with_jobs,
+    with_refreshes,
 )
 from penstock.sql.statements import Explain, ResetOption, Select, SetOption
 
@@ -91,6 +91,7 @@ class ScriptRun:
         self._unused_leases = dict(leases or {})
         self._stops_passed_on = 0
         self.jobs: list[Job] = []
+        self._refreshing: set[Job] = set()
         self.error: PenstockError | None = None
 
     def run(
@@ -119,7 +120,8 @@ class ScriptRun:
         for script in scripts:
             for one in script.statements:
                 for query in one.queries:
-                    if query.is_stream and query.pipeline not in self._unused_leases:
+                    held = query.is_stream or is_refreshed(one.statement)
+                    if held and query.pipeline not in self._unused_leases:
                         lease = hold_lease(self._environment.catalog, query.pipeline, self._clock)
                         self._unused_leases[query.pipeline] = lease
 
@@ -141,6 +143,8 @@ class ScriptRun:
                 return self._done(self._failed(blank, error))
         if any(query.is_stream for query in one.queries):
             return self._start(blank, one, script)
+        if is_refreshed(one.statement) and self._mode is not RunMode.AVAILABLE_NOW:
+            return self._keep_refreshed(blank, one)
         began_ms = self._clock.now_ms()
         try:
             rows = self._immediate(one, script)
@@ -167,8 +171,8 @@ class ScriptRun:
             return None
         if is_definition(statement):
             define(statement, environment.namespace)
-            if isinstance(statement, ChangeMaterializedTable):
-                stop_refreshes(statement.table.identifier, self._scene)
+            if (table := unkept(statement)) is not None:
+                stop_refreshes(table, self._scene)
             return None
         match statement:
             case SetOption() | ResetOption():
@@ -252,15 +256,54 @@ class ScriptRun:
         result = self._job_end(blank, queries, started)
         return lambda: result
 
+    def _keep_refreshed(
+        self, blank: StatementResult, one: CheckedStatement
+    ) -> Callable[[], StatementResult]:
+        """Refresh a FULL table, and have a job do so at its times; gives what waits for the job's end."""
+        environment, first, insert = self._environment, one.planned, filling(one.statement)
+        assert first is not None, "one INSERT fills a table"
+        assert insert is not None, "as above"
+        refresh = FullRefresh(
+            table=insert.target,
+            namespace=environment.namespace,
+            project=environment.project,
+            settings=dict(environment.settings),
+            spark=environment.spark,
+        )
+        try:
+            job = keep_refreshed(
+                first,
+                refresh,
+                catalog=environment.catalog,
+                clock=self._clock,
+                lease=self._unused_leases.pop(first.pipeline, None),
+            )
+        except Exception as error:  # noqa: BLE001  whatever it is becomes the statement's error
+            return self._done(self._failed(blank, error))
+        self.jobs.append(job)
+        self._refreshing.add(job)
+        self._listener.job_started(job)
+        return lambda: self._refreshes_end(blank, job)
+
+    def _refreshes_end(self, blank: StatementResult, job: Job) -> StatementResult:
+        """Wait for the end of a table's refreshes, which where queries end is that of the last of these."""
+        while not job.wait(WAIT_S):
+            self._look()
+            others = [other for other in self.jobs if other not in self._refreshing]
+            if self._mode is RunMode.BY_TABLES and all(other.status.final for other in others):
+                job.request_stop()
+        self._note(job.exception)
+        result = with_refreshes(blank, job, stopped=self._stop.count > 0)
+        self._listener.statement_ended(result)
+        return result
+
     def _job_end(
         self, blank: StatementResult, queries: Sequence[PlannedQuery], jobs: Sequence[Job]
     ) -> StatementResult:
         """Wait for the jobs of a statement, with an eye on the others and on requests to stop."""
         for job in jobs:
             while not job.wait(WAIT_S):
-                self._pass_on_stops()
-                for other in self.jobs:
-                    self._note(other.exception)
+                self._look()
             self._note(job.exception)
         result = with_jobs(blank, queries, jobs)
         self._listener.statement_ended(result)
@@ -273,6 +316,12 @@ class ScriptRun:
         known = {k: v for k, v in self._environment.settings.items() if k == key}
         interval_ms = resolve(known, (CHECKPOINT_INTERVAL,), owner="SET").get(CHECKPOINT_INTERVAL)
         return Continuous(interval_ms=interval_ms)
+
+    def _look(self) -> None:
+        """Pass on requests to stop, and the first failure of a job."""
+        self._pass_on_stops()
+        for other in self.jobs:
+            self._note(other.exception)
 
     def _pass_on_stops(self) -> None:
         if self._stops_passed_on < self._stop.count:

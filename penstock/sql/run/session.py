@@ -12,12 +12,13 @@ from sqlglot import exp
 
 from penstock.catalog.contract import Catalog
 from penstock.catalog.errors import SqlSyntaxError
+from penstock.catalog.identifier import Identifier
 from penstock.catalog.store import SqlCatalog
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
 from penstock.connector.spark.datasource import bind_table_source
 from penstock.sql.catalog_changes import filling
-from penstock.sql.change_statements import ChangeMaterializedTable
 from penstock.sql.config import Project, find_project
+from penstock.sql.kept_fresh import is_refreshed, unkept
 from penstock.sql.lower import parse_statement
 from penstock.sql.plan.engine import CARRIED
 from penstock.sql.plan.planned_insert import PlannedInsert
@@ -28,6 +29,7 @@ from penstock.sql.run.commands import check_command, is_command, run_command
 from penstock.sql.run.connector_check import check_connector
 from penstock.sql.run.ddl import Listing, define, is_definition, set_option
 from penstock.sql.run.explain import explain_lines
+from penstock.sql.run.full_refresh import FullRefresh
 from penstock.sql.run.functions import register_called
 from penstock.sql.run.job import Job, start_jobs
 from penstock.sql.run.publishing import Published
@@ -40,7 +42,12 @@ from penstock.sql.run.reading import (
     stream_frame,
     table_frame,
 )
-from penstock.sql.run.refreshing import refresh_trigger, stop_refreshes
+from penstock.sql.run.refreshing import (
+    keep_refreshed,
+    refresh_trigger,
+    stop_own_refreshes,
+    stop_refreshes,
+)
 from penstock.sql.run.scene import Scene
 from penstock.sql.run.session_settings import check_settings, restart_strategy
 from penstock.sql.run.spark_connect import refuse_connect
@@ -110,8 +117,9 @@ class Session:
 
         Definitions and SET give None; a query gives a frame, streaming where one of its tables has no end; SHOW,
         DESCRIBE and EXPLAIN give a frame of text, UPDATE and DELETE one with the number of rows. INSERT starts and
-        gives a Job, or None for INSERT .. VALUES and INSERT OVERWRITE, which are over then. A statement set gives the
-        jobs of its queries, of which there is one where its INSERTs share their read.
+        gives a Job, or None for INSERT .. VALUES and INSERT OVERWRITE, which are over then; so does what has a
+        materialized table kept fresh. A statement set gives the jobs of its queries, of which there is one where its
+        INSERTs share their read.
         Raises InputError before anything is started.
         """
         texts = split(text, "<statement>")
@@ -214,9 +222,11 @@ class Session:
             self.refresh()
             if insert is not None:
                 planned = self._plan(insert)
+                if is_refreshed(statement):
+                    return self._keep_refreshed(planned, insert.target)
                 return self._run_insert(planned, refresh_trigger(statement, (planned,)))
-            if isinstance(statement, ChangeMaterializedTable):
-                stop_refreshes(statement.table.identifier, self._scene)
+            if (table := unkept(statement)) is not None:
+                stop_refreshes(table, self._scene)
             return None
         match statement:
             case SetOption() | ResetOption():
@@ -282,6 +292,21 @@ class Session:
             self.refresh()
             return None
         (job,) = self._start((planned,), trigger)
+        return job
+
+    def _keep_refreshed(self, first: PlannedInsert, table: Identifier) -> Job:
+        """Refresh a FULL table now and at its times; a job of this session that does so already makes way."""
+        stop_own_refreshes(table, self._jobs)
+        refresh = FullRefresh(
+            table=table,
+            namespace=self.namespace,
+            project=self.project.root,
+            settings=dict(self.settings),
+            spark=self.spark,
+        )
+        job = keep_refreshed(first, refresh, catalog=self.catalog)
+        self._jobs.append(job)
+        self.refresh()
         return job
 
     def _statement_set(self, statement: StatementSet) -> tuple[Job, ...]:

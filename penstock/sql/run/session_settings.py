@@ -6,7 +6,7 @@ Keys are Flink's. What the planner reads of them is `sql/plan/settings.py`' part
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.catalog.errors import OptionError, did_you_mean
@@ -14,7 +14,7 @@ from penstock.catalog.options import DURATION, INT, Option, OptionType, enum_typ
 from penstock.sql.plan.settings import SETTINGS
 from penstock.sql.run.restart import ExponentialDelay, FixedDelay, NoRestart, RestartStrategy
 
-__all__ = ["RESTART_SETTINGS", "check_settings", "restart_strategy", "without_effect"]
+__all__ = ["RESTART_SETTINGS", "check_settings", "restart_strategy"]
 
 _DEFAULT = ExponentialDelay()
 _FIXED = FixedDelay()
@@ -156,7 +156,7 @@ def restart_strategy(settings: Mapping[str, str]) -> RestartStrategy:
 def check_settings(settings: Mapping[str, str]) -> None:
     """Check the values of known keys, and refuse keys that nobody knows. Raises OptionError.
 
-    A key of one of Flink's families that Penstock does not read is kept (`without_effect` lists them), unless it
+    A key of one of Flink's families that Penstock does not read is kept and changes nothing, unless it
     looks like a slip of the pen for one that it reads.
     """
     resolve(
@@ -173,11 +173,6 @@ def check_settings(settings: Mapping[str, str]) -> None:
         near = slip or did_you_mean(key, _KNOWN)
         supported = f"supported are: {', '.join(sorted(_KNOWN))}"
         raise OptionError(f"SET: unknown key {key!r}", hint=near or supported)
-
-
-def without_effect(settings: Mapping[str, str]) -> Iterator[str]:
-    """Give the keys that are kept but change nothing here."""
-    return (key for key in settings if key not in _KNOWN)
 
 
 def _slip_of(key: str) -> str | None:

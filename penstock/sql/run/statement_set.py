@@ -24,20 +24,26 @@ from penstock.connector.spark.configured import configured
 from penstock.connector.spark.dead_letters import BadRecordDesk, bad_record_desk
 from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query
 from penstock.sql.dialect import to_spark_query
-from penstock.sql.plan.analysis import AnalysedLeaf
+from penstock.sql.plan.analysed_insert import AnalysedInsert
+from penstock.sql.plan.analysed_query import AnalysedLeaf
 from penstock.sql.plan.checkpoint import check_checkpoint, record_shape, saved_checkpoint
 from penstock.sql.plan.metrics import BatchMetrics, read_batch_metrics
-from penstock.sql.plan.planned_insert import AnalysedInsert, PlannedInsert
+from penstock.sql.plan.planned_insert import PlannedInsert
 from penstock.sql.plan.planner import Planner
 from penstock.sql.plan.shape import ANEW, QueryShape
 from penstock.sql.plan.sink_counts import SinkCounts
-from penstock.sql.plan.statement_set import SharedRead, SideBySide, read_of, reading, share
+from penstock.sql.plan.statement_set import (
+    SET_NAME,
+    SharedRead,
+    SideBySide,
+    read_of,
+    reading,
+    share,
+)
 from penstock.sql.run.failure import translate
 from penstock.sql.run.query import PlannedQuery
 
-__all__ = ["PlannedSet", "SharedQuery", "plan_set", "set_pipelines"]
-
-SET_NAME = "statement-set"
+__all__ = ["PlannedSet", "SharedQuery", "plan_set"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +115,10 @@ class SharedQuery:
         """Rows written since the query was planned, by sink."""
         return {name: self.counts.total().get(name, 0) for name in self.names}
 
+    def check_target(self) -> None:
+        """Check that every target goes with the checkpoint; changes nothing. Raises StateMismatchError."""
+        self._check_targets(notes=False)
+
     def prepare(self) -> None:
         """Create or check every target. Raises InputError."""
         for insert in self.inserts:
@@ -123,10 +133,7 @@ class SharedQuery:
     def start(self, trigger: Trigger) -> StreamingQuery:
         """Start the query from its checkpoint."""
         record_shape(self.spark, self.checkpoint, self.shape)
-        for name, insert in zip(self.names, self.inserts, strict=True):
-            if isinstance(insert.target, Resumable):
-                with _named(name):
-                    insert.target.check_resumes(self.spark, self.checkpoint, name)
+        self._check_targets(notes=True)
         bad_records = self.bad_records
         if bad_records is not None:
             bad_records.open(self.spark)
@@ -141,6 +148,12 @@ class SharedQuery:
         )
         with configured(self.spark, builder.conf):
             return micro_batch_query(frame, settings, self._write_batch)
+
+    def _check_targets(self, *, notes: bool) -> None:
+        for name, insert in zip(self.names, self.inserts, strict=True):
+            if isinstance(insert.target, Resumable):
+                with _named(name):
+                    insert.target.check_resumes(self.spark, self.checkpoint, name, notes=notes)
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event; rows out are those of all sinks."""
@@ -224,15 +237,6 @@ def plan_set(
                 checkpoint=checkpoint,
             )
             return PlannedSet(spark=spark, inserts=inserts, queries=(shared,), rivals=own)
-
-
-def set_pipelines(
-    analysed: Sequence[AnalysedInsert], planner: Planner, each: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Name the pipelines of a set before it is planned: its own where it is one query, else that of `each` INSERT."""
-    name = planner.pipeline_name(planner.sink_name(SET_NAME))
-    way = share([one.query for one in analysed], planner.project)
-    return (name,) if isinstance(way, SharedRead) else each
 
 
 def _name(insert: PlannedInsert) -> str:

@@ -27,6 +27,7 @@ __all__ = [
     "plain",
     "with_error",
     "with_jobs",
+    "with_refreshes",
 ]
 
 
@@ -156,6 +157,15 @@ def with_jobs(
         status=_status([each.status for each in progress]),
         sinks=tuple(_sinks(queries, progress)),
     )
+
+
+def with_refreshes(result: StatementResult, job: Job, *, stopped: bool) -> StatementResult:
+    """Add what came of a table's refreshes, which are over; `stopped`: because the user asked for it."""
+    progress, error = job.progress, job.exception
+    ended = StatementStatus.STOPPED if stopped else StatementStatus.FINISHED
+    status = ended if error is None else StatementStatus.FAILED
+    noted = result if error is None else with_error(result, error)
+    return replace(noted, batches=progress.batches, seconds=progress.seconds, status=status)
 
 
 def _status(ended: Sequence[JobStatus]) -> StatementStatus:

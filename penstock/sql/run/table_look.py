@@ -5,8 +5,7 @@ Reads no row and writes nothing. What only Spark can reach (a Delta table in an 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -16,7 +15,8 @@ from penstock.catalog.secret_sealing import sealed
 from penstock.catalog.table import Table
 from penstock.connector.contract import ReadRequest, SplitSource, is_split_source
 from penstock.connector.registry import connector_of
-from penstock.sql.plan.analysis import AnalysedQuery, analyse
+from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.plan.analysis import analyse
 from penstock.sql.run.progress import short_name
 from penstock.sql.statements import CreateTable, Select
 
@@ -146,40 +146,24 @@ def _splits(source: SplitSource, use: TableUse) -> str:
 
 
 def _delta(use: TableUse, project: Path) -> str:
-    from penstock.connector.delta.options import PATH, resolve_options, resolve_path
+    from penstock.connector.delta.log import read_head
+    from penstock.connector.delta.options import PATH, resolve_options
+    from penstock.connector.storage import open_folder
+    from penstock.connector.urls import is_remote, resolve_path
 
     location = resolve_path(resolve_options(use.table).get(PATH), project)
-    path = Path(location.removeprefix("file://"))
-    if "://" in location and not location.startswith("file://"):
+    if is_remote(location):
         return f"{location}: only Spark reaches it: not looked at"
-    versions = sorted(
-        int(file.name.split(".")[0]) for file in (path / "_delta_log").glob("*.*") if _is_log(file)
-    )
-    if not versions:
-        if use.read and not use.written:
-            raise UnknownObjectError(
-                f"there is no Delta table in {path}",
-                hint="run what writes it first, or check the option 'path'",
-            )
-        return f"{path} is not there yet: made when rows are written"
-    columns = _delta_columns(path, versions)
-    return f"{path}: version {versions[-1]}" + (f", columns {columns}" if columns else "")
-
-
-def _is_log(file: Path) -> bool:
-    return file.name.split(".")[0].isdigit() and ".checkpoint" not in file.name
-
-
-def _delta_columns(path: Path, versions: Sequence[int]) -> str | None:
-    """Give the columns by the newest commit that says them; None where a checkpoint has swallowed it."""
-    for version in reversed(versions):
-        file = path / "_delta_log" / f"{version:020d}.json"
-        for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
-            meta = json.loads(line).get("metaData")
-            if meta is not None:
-                fields = json.loads(meta["schemaString"])["fields"]
-                return ", ".join(field["name"] for field in fields)
-    return None
+    folder = open_folder(location)
+    head = read_head(folder)
+    if head is not None:
+        return f"{folder.path}: version {head.version}, columns {', '.join(head.columns)}"
+    if use.read and not use.written:
+        raise UnknownObjectError(
+            f"there is no Delta table in {folder.path}",
+            hint="run what writes it first, or check the option 'path'",
+        )
+    return f"{folder.path} is not there yet: made when rows are written"
 
 
 def _database(use: TableUse, project: Path) -> str:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from penstock.catalog.errors import PenstockError, UnsupportedError
 from penstock.catalog.names import Namespace
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.cli.spark import open_spark
+from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.config import Project
 from penstock.sql.information_schema.look import look
 from penstock.sql.lower import parse_statement
-from penstock.sql.plan.analysis import AnalysedQuery, analyse
+from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.planner import Planner
 from penstock.sql.plan.sent_rows import shown_rows
 from penstock.sql.plan.sink_changes import SinkTable
@@ -23,10 +24,11 @@ from penstock.sql.positions import Source
 from penstock.sql.run.clock import SystemClock
 from penstock.sql.run.environment import Environment, StopRequest
 from penstock.sql.run.job import Job
-from penstock.sql.run.jvm import end_jvm, log_files
+from penstock.sql.run.jvm import end_jvm
 from penstock.sql.run.live_select import follow
-from penstock.sql.run.script_check import check_scripts, plan_scripts
+from penstock.sql.run.script_check import check_scripts
 from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.run.script_plan import plan_scripts
 from penstock.sql.run.script_run import MAX_ROWS, ScriptRun
 from penstock.sql.run.summary import ResultRows, StatementResult, StatementStatus
 from penstock.sql.script import split_all
@@ -257,7 +259,7 @@ class ShellSession:
         self.screen.ended(StatementResult(kind="SELECT", status=StatementStatus.STOPPED))
 
     def _start_spark(self) -> SparkSession:
-        files = None if self.verbose else log_files(self.project.data_directory / "logs")
+        files = spark_logs(self.project, verbose=self.verbose)
         spark = open_spark(self.master, self.spark_conf, files)
         self._interrupts.take()
         return spark

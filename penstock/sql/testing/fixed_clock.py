@@ -17,7 +17,7 @@ from penstock.connector.fixture.values import plain_text, read_value
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.access import FLINK
 from penstock.sql.expressions import parse_expression
-from penstock.sql.plan.analysis import AnalysedQuery
+from penstock.sql.plan.analysed_query import AnalysedQuery
 from penstock.sql.plan.varying import varying_in
 
 __all__ = ["FixedClock", "read_clock"]

@@ -10,7 +10,7 @@ from penstock.catalog.identifier import Identifier, parse_identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table
 from penstock.sql.change_statements import DeleteRows, TruncateTable, UpdateRows
-from penstock.sql.plan.planned_insert import AnalysedInsert
+from penstock.sql.plan.analysed_insert import AnalysedInsert
 from penstock.sql.run.ddl import define, is_definition
 from penstock.sql.run.script_check import CheckedScript, CheckedStatement
 from penstock.sql.testing.cases import Case

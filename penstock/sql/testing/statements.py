@@ -13,7 +13,7 @@ from penstock.catalog.names import Namespace
 from penstock.sql.catalog_changes import filling
 from penstock.sql.change_statements import DeleteRows, TruncateTable, UpdateRows
 from penstock.sql.config import Project
-from penstock.sql.plan.planned_insert import AnalysedInsert
+from penstock.sql.plan.analysed_insert import AnalysedInsert
 from penstock.sql.plan.planner import Planner
 from penstock.sql.run.commands import run_command
 from penstock.sql.run.ddl import define, is_definition, set_option

@@ -16,6 +16,7 @@ from penstock.sql.change_statements import (
     UpdateRows,
 )
 from penstock.sql.dialect import to_text
+from penstock.sql.kept_fresh import is_refreshed, unkept
 from penstock.sql.show import show_create
 from penstock.sql.show_statements import ShowList, Shown
 from penstock.sql.statements import InsertInto, Statement
@@ -249,6 +250,47 @@ def test_suspend_resume_and_refresh(namespace: Namespace) -> None:
     assert to_text(part.insert.query).endswith("AS q WHERE `name` = CAST('x' AS STRING)")
 
 
+def test_a_full_table_is_suspended_until_it_is_resumed(namespace: Namespace) -> None:
+    """A REFRESH in between, or another query, writes it once and leaves it so."""
+    found = []
+    for action in ("SUSPEND", "REFRESH", "AS SELECT id, name FROM sink WHERE id > 1", "RESUME"):
+        changed = one(f"ALTER MATERIALIZED TABLE daily {action}", namespace)
+        assert isinstance(changed, ChangeMaterializedTable)
+        assert changed.table.materialization is not None
+        overwrites = changed.insert is not None and changed.insert.overwrite
+        found.append((changed.table.materialization.suspended, overwrites, is_refreshed(changed)))
+
+    assert found == [
+        (True, False, False),
+        (True, True, False),
+        (True, True, False),
+        (False, True, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "refreshed", "kept_no_longer"),
+    [
+        ("CREATE MATERIALIZED TABLE m WITH ('connector' = 'delta') REFRESH_MODE = FULL AS SELECT id FROM sink", True, None),
+        ("CREATE MATERIALIZED TABLE m WITH ('connector' = 'delta') AS SELECT id FROM sink", False, None),
+        ("ALTER MATERIALIZED TABLE live RESUME", False, None),
+        ("ALTER MATERIALIZED TABLE live SUSPEND", False, "live"),
+        ("ALTER MATERIALIZED TABLE daily SUSPEND", False, "daily"),
+        ("DROP MATERIALIZED TABLE daily", False, "daily"),
+        ("SELECT id FROM sink", False, None),
+    ],
+)  # fmt: skip
+def test_statements_that_begin_or_end_the_keeping_of_a_table_are_known(
+    sql: str, refreshed: bool, kept_no_longer: str | None, namespace: Namespace
+) -> None:
+    """CREATE and RESUME of a FULL table have it refreshed, SUSPEND and DROP end what keeps one."""
+    statement = one(sql, namespace)
+    table = unkept(statement)
+
+    assert is_refreshed(statement) is refreshed
+    assert (None if table is None else table.name) == kept_no_longer
+
+
 @pytest.mark.parametrize(
     ("sql", "where", "message"),
     [
@@ -259,7 +301,6 @@ def test_suspend_resume_and_refresh(namespace: Namespace) -> None:
         ("CREATE MATERIALIZED TABLE m FRESHNESS = INTERVAL '1' YEAR AS SELECT 1", "INTERVAL '1' YEAR", "FRESHNESS"),
         ("CREATE MATERIALIZED TABLE m AS SELECT f(id) AS x FROM sink", "f(id) AS x", "'x' could not be told"),
         ("ALTER MATERIALIZED TABLE live REFRESH", "ALTER MATERIALIZED TABLE live REFRESH", "streaming query"),
-        ("ALTER MATERIALIZED TABLE daily SUSPEND", "ALTER MATERIALIZED TABLE daily SUSPEND", "no query that runs"),
         ("ALTER MATERIALIZED TABLE daily AS SELECT id FROM sink", "id FROM sink", "other columns"),
         ("DROP MATERIALIZED TABLE sink", "sink", "not a materialized table"),
         ("DROP TABLE live", "live", "is a materialized table"),

@@ -10,8 +10,8 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import OutputMode
 from penstock.sql.maintain.describe import state_of, text_of
-from penstock.sql.plan.analysis import mechanism_lines
-from penstock.sql.plan.planned_insert import AnalysedInsert
+from penstock.sql.plan.analysed_insert import AnalysedInsert
+from penstock.sql.plan.analysed_query import mechanism_lines
 from penstock.sql.plan.planner import Planner
 from penstock.sql.statements import InsertInto
 from tests.sql.sql_objects import new_namespace, run
@@ -60,7 +60,7 @@ def test_a_table_of_changes_delivers_their_kind(tmp_path: Path) -> None:
         ("region", "name"),
     ]
     assert [name.rpartition(".")[2].strip("`") for name in query.source_names] == ["cdc"]
-    assert mechanism_lines(query)[0].endswith("is read anew in each batch; no state")
+    assert mechanism_lines(query)[0].endswith("is looked up in each batch; no state")
 
 
 def test_the_order_of_the_inserted_columns_counts(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from penstock.catalog.schema import PhysicalColumn, Schema
 from penstock.catalog.types import parse_type
 from penstock.connector.formats import find_format
 from penstock.sql.dialect import parse_query
-from penstock.sql.lower import parse_script
-from penstock.sql.plan.analysis import AnalysedLeaf, analyse
+from penstock.sql.plan.analysed_query import AnalysedLeaf
+from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.fields import field_paths, narrowed, row_paths
 from penstock.sql.plan.statement_set import SharedRead, share
 from penstock.sql.statements import Select
-from tests.sql.sql_objects import new_namespace
+from tests.sql.sql_objects import new_namespace, parse_script
 
 ITEM = "ROW<sku STRING, price DECIMAL(10, 2), size ROW<w INT, h INT>, tags ARRAY<ROW<k STRING, v STRING>>>"
 SCHEMA = Schema(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sql.plan.analysis import AnalysedQuery, analyse
+from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.groups import group_members
 from penstock.sql.statements import Select
 from tests.sql.sql_objects import new_namespace, run

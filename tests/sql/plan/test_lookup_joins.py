@@ -8,11 +8,11 @@ import pytest
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.sql.dialect import to_text
-from penstock.sql.lower import parse_script
-from penstock.sql.plan.analysis import AnalysedQuery, analyse
+from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.shape import shape_of
 from penstock.sql.statements import Select
-from tests.sql.sql_objects import new_namespace
+from tests.sql.sql_objects import new_namespace, parse_script
 
 KAFKA = (
     "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json', "
@@ -61,11 +61,11 @@ def test_a_table_is_looked_up_as_of_a_processing_time(query: str) -> None:
     [
         (
             JOIN.format("JOIN customers FOR SYSTEM_TIME AS OF o.ts AS c"),
-            "in event time is not supported",
+            "requires a row time attribute",
         ),
         (JOIN.format("JOIN topics FOR SYSTEM_TIME AS OF o.pt AS c"), "followed as a stream"),
         (JOIN.format("FULL JOIN customers FOR SYSTEM_TIME AS OF o.pt AS c"), "not FULL"),
-        (JOIN.format("JOIN named FOR SYSTEM_TIME AS OF o.pt AS c"), "named is a view"),
+        (JOIN.format("JOIN named FOR SYSTEM_TIME AS OF o.pt AS c"), "c is a view"),
         (
             "SELECT o.id FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.pt AS c ON o.customer > c.id",
             "compares a column of c for equality",

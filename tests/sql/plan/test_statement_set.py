@@ -8,7 +8,8 @@ import pytest
 
 from penstock.catalog.names import Namespace
 from penstock.sql.dialect import parse_query, to_spark_query
-from penstock.sql.plan.analysis import AnalysedQuery, analyse
+from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.statement_set import SharedRead, SideBySide, read_of, reading, share
 from tests.sql.sql_objects import new_namespace
 

@@ -46,7 +46,12 @@ class ScriptedJob:
     @property
     def progress(self) -> Any:
         return SimpleNamespace(
-            name=self.name, status=self.status, started_ms=0, sink=self.name.rpartition("/")[2]
+            name=self.name,
+            status=self.status,
+            started_ms=0,
+            sink=self.name.rpartition("/")[2],
+            last_commit_ms=1_000,
+            activity="next refresh at noon",
         )
 
     def request_stop(self) -> None:
@@ -151,7 +156,11 @@ def test_jobs_are_those_of_the_session_and_of_the_catalog() -> None:
     assert columns == ("job id", "job name", "status", "start time", "runner")
     assert [(row[0], row[2]) for row in rows] == [("etl/a", "RUNNING"), ("other/b", "RUNNING")]
     assert rows[0][4] == "this session"
-    assert asked("DESCRIBE JOB 'other/b'", where)[1] == [rows[1]]
+    assert asked("DESCRIBE JOB 'other/b'", where) == (columns, [rows[1]])
+    assert asked("DESCRIBE JOB 'etl/a'", where) == (
+        (*columns, "last commit", "activity"),
+        [(*rows[0], "1970-01-01T00:00:01", "next refresh at noon")],
+    )
 
 
 def test_a_job_is_stopped_by_its_name() -> None:
@@ -172,13 +181,17 @@ def test_a_job_is_stopped_by_its_name() -> None:
 
 def test_suspending_ends_the_jobs_of_the_table() -> None:
     """Those of this session, and those of other runners by the last part of their names."""
-    job, other = ScriptedJob("etl/live"), ScriptedJob("etl/totals")
-    where = scene(job, other)
-    lease = where.namespace.catalog.acquire_lease("nightly/live", this_process())
+    job, other, over = ScriptedJob("etl/live"), ScriptedJob("etl/totals"), ScriptedJob("own/live")
+    over.status = JobStatus.FINISHED
+    where = scene(job, other, over)
+    leases = [
+        where.namespace.catalog.acquire_lease(name, this_process())
+        for name in ("nightly/live", "own/live")
+    ]
     stop_refreshes(where.namespace.resolve(("live",)), where)
 
-    assert (job.stops, other.stops) == (1, 0)
-    assert where.namespace.catalog.is_asked_to_stop(lease)
+    assert (job.stops, other.stops, over.stops) == (1, 0, 0)
+    assert all(map(where.namespace.catalog.is_asked_to_stop, leases))
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,16 @@ def told(sql: str) -> list[tuple[str, str]]:
     return places
 
 
+def test_all_errors_of_a_file_are_told_once() -> None:
+    """A table that could not be defined is not reported again where it is used."""
+    sql = (
+        f"CREATE TABLE new (a BIGNIT) {DELTA};\nINSERT INTO new SELECT 1;\n"
+        "SELECT x FROM nowhere;\nFOO;\nSELECT 'x"
+    )
+
+    assert sorted(place for place, _ in told(sql)) == ["'", "BIGNIT", "FOO", "nowhere"]
+
+
 def test_a_file_defines_on_paper_first() -> None:
     """Databases, tables made of queries, changes; the INSERTs inside are analysed, and have pipelines."""
     namespace = Namespace(SqlCatalog("sqlite://"))

@@ -22,6 +22,10 @@ CREATE TABLE clicks (
         'scan.startup.mode' = 'earliest-offset', 'scan.max-records-per-batch' = '100');
 CREATE TABLE a (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 'a');
 CREATE TABLE b (id BIGINT) WITH ('connector' = 'delta', 'path' = 'b');
+CREATE TABLE names (id BIGINT, name STRING) WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:n.db',
+  'table-name' = 'names', 'lookup.cache' = 'PARTIAL', 'lookup.partial-cache.max-rows' = '9');
+CREATE VIEW last_clicks AS SELECT id, url, at FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY at DESC) AS n
+  FROM clicks) WHERE n = 1;
 CREATE TABLE per_minute (start_at TIMESTAMP(3), n BIGINT) WITH ('connector' = 'delta', 'path' = 'm');
 """
 
@@ -53,6 +57,29 @@ INSERT INTO a
   write a (delta)
     takes: insert-only
     delivery: exactly-once"""
+    )
+
+
+def test_a_lookup_shows_its_keys_and_its_cache() -> None:
+    """Or why the table is read whole."""
+    query = "EXPLAIN SELECT c.url, n.name FROM clicks AS c JOIN names FOR SYSTEM_TIME AS OF PROCTIME() AS n ON "
+
+    by_key = explained(f"{query} c.id = n.id;")
+    whole = explained(f"{query} c.id = n.name;")
+
+    assert (
+        """\
+  read names (jdbc)
+    columns: id, name
+    looked up: the rows of each batch's keys (id), asked for by key
+    lookup cache: PARTIAL, in each worker process: at most 9 rows
+    end: where its options say
+"""
+        in by_key
+    )
+    assert (
+        "    looked up: read anew in each batch, whole, as the database is not asked for name by a BIGINT\n"
+        in whole
     )
 
 
@@ -112,6 +139,18 @@ def test_changelog_modes_are_told_from_the_tables_to_the_sink() -> None:
 
     assert "changelog modes:\n  read clicks: [I]\n" in text
     assert "bound: the watermark\n  to per_minute, which takes [I]: [I]" in window
+
+
+def test_a_temporal_join_is_told_with_the_watermark_that_bounds_it() -> None:
+    """Its rows stay; there is no advice to bound what is bounded."""
+    text = explained(
+        "EXPLAIN CHANGELOG_MODE, PLAN_ADVICE INSERT INTO a SELECT c.id, l.url FROM clicks AS c "
+        "JOIN last_clicks FOR SYSTEM_TIME AS OF c.at AS l ON c.id = l.id"
+    )
+
+    assert "temporal_0, temporal join: [I], key: none" in text
+    assert "bound: the watermark of its table; one version" in text
+    assert "nothing bounds" not in text
 
 
 def test_advice_names_what_grows_and_what_is_read_for_nothing() -> None:

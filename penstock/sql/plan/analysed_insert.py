@@ -1,0 +1,29 @@
+"""An INSERT as far as it is known without a JVM: what `planned_insert.py` makes a Spark query of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.catalog.table import Table
+from penstock.connector.contract import Sink
+from penstock.connector.editing import Editor
+from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.statements import InsertInto
+
+__all__ = ["AnalysedInsert"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysedInsert:
+    """An INSERT that passed every check that needs no JVM."""
+
+    statement: InsertInto
+    target: Table
+    query: AnalysedQuery
+    sink: Sink
+    editor: Editor | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it runs as a streaming query: it reads tables, and does not overwrite its target."""
+        return bool(self.query.followed) and self.editor is None

@@ -1,0 +1,127 @@
+"""Checks INSERTs as far as that needs no JVM, and names what runs them. The planner goes on from here, in Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.names import Namespace
+from penstock.catalog.options import Resolved, resolve
+from penstock.catalog.schema import MetadataColumn, PhysicalColumn
+from penstock.catalog.table import Table
+from penstock.connector.contract import Connector, OnceOnly, Sink, WantsRowsBefore
+from penstock.connector.registry import connector_of
+from penstock.sql.plan.analysed_insert import AnalysedInsert
+from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.overwriting import overwriting
+from penstock.sql.plan.refresh_name import refresh_name
+from penstock.sql.plan.settings import CHECKPOINT_INTERVAL, PIPELINE_NAME, SETTINGS, STATE_TTL
+from penstock.sql.plan.sink_changes import SinkTable
+from penstock.sql.statements import InsertInto
+
+__all__ = ["Analyzer", "filled_columns"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Analyzer:
+    """Checks statements against a namespace, with the settings of SET. The settings may change in between."""
+
+    namespace: Namespace
+    project: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    default_pipeline: str = "session"
+    _taken: dict[str, int] = field(default_factory=dict)
+
+    def analyse_insert(self, statement: InsertInto) -> AnalysedInsert:
+        """Check an INSERT as far as that needs no JVM. Raises InputError."""
+        target = self.namespace.lookup(statement.target)
+        if not isinstance(target, Table):
+            raise UnsupportedError(
+                f"{target.identifier} is a view; rows go into tables only", span=statement.span
+            )
+        if statement.options:
+            options = {**target.option_map, **dict(statement.options)}
+            target = replace(target, options=tuple(options.items()))
+        connector = connector_of(target, project=self.project)
+        connector.check(target)
+        sink = connector.sink(target)
+        if statement.overwrite:
+            return self._analyse_overwrite(statement, target, connector, sink)
+        key = target.schema.primary_key
+        into = SinkTable(
+            name=str(target.identifier),
+            accepts=sink.accepts,
+            columns=tuple(filled_columns(statement, target)),
+            key=key.columns if key is not None else (),
+            wants_rows_before=isinstance(sink, WantsRowsBefore) and sink.wants_rows_before,
+        )
+        query = analyse(
+            statement.query,
+            self.namespace,
+            self.project,
+            appends=True,
+            sink=into,
+            state_ttl_ms=self.state_ttl_ms,
+        )
+        if query.followed and isinstance(sink, OnceOnly) and sink.once_only:
+            raise UnsupportedError(
+                f"{target.identifier} takes no stream: a batch that is written again would be in it twice",
+                hint="make it a Delta table: those remember their batches",
+                span=statement.span,
+            )
+        return AnalysedInsert(statement=statement, target=target, query=query, sink=sink)
+
+    def _analyse_overwrite(
+        self, statement: InsertInto, target: Table, connector: Connector, sink: Sink
+    ) -> AnalysedInsert:
+        """Check an INSERT OVERWRITE: its query runs once, over all rows. Raises InputError."""
+        query = analyse(statement.query, self.namespace, self.project, appends=False)
+        editor = overwriting(statement, target, query, connector)
+        return AnalysedInsert(
+            statement=statement, target=target, query=query, sink=sink, editor=editor
+        )
+
+    def pipeline_name(self, sink: str) -> str:
+        """Name the pipeline of a query by the name that `sink_name` gave: what one runner at a time may hold."""
+        return f"{self._resolved().get(PIPELINE_NAME) or self.default_pipeline}/{sink}"
+
+    @property
+    def checkpoint_interval_ms(self) -> int:
+        """Time between the starts of two micro-batches of a continuous query; 0 is one after the other."""
+        return self._resolved().get(CHECKPOINT_INTERVAL)
+
+    @property
+    def state_ttl_ms(self) -> int:
+        """`table.exec.state.ttl`; 0 is none."""
+        return self._resolved().get(STATE_TTL)
+
+    def _resolved(self) -> Resolved:
+        """Read the settings that Penstock knows; Flink files carry many others, which are kept and ignored."""
+        known = {option.key for option in SETTINGS}
+        read = {key: value for key, value in self.settings.items() if key in known}
+        return resolve(read, SETTINGS, owner="SET")
+
+    def name_of(self, target: Table) -> str:
+        """Name a query by its target, the next one into it by another name; what keeps a table has one name."""
+        if target.materialization is not None:
+            return refresh_name(target.identifier)
+        return self.sink_name(target.identifier.name)
+
+    def sink_name(self, name: str) -> str:
+        """Tell several inserts into one table apart: t, t-2, t-3."""
+        self._taken[name] = self._taken.get(name, 0) + 1
+        return name if self._taken[name] == 1 else f"{name}-{self._taken[name]}"
+
+
+def filled_columns(
+    statement: InsertInto, target: Table
+) -> dict[str, PhysicalColumn | MetadataColumn]:
+    """Give the columns that an INSERT fills, in its order, by their names."""
+    writable = {
+        column.name: column
+        for column in target.schema.columns
+        if isinstance(column, PhysicalColumn)
+        or (isinstance(column, MetadataColumn) and not column.virtual)
+    }
+    return {name: writable[name] for name in statement.columns or writable}

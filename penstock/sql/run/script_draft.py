@@ -1,0 +1,102 @@
+"""What a check of files goes through them with: a draft of names and settings, and the faults found so far."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from penstock.catalog.errors import InputError, InputErrors, UnknownObjectError
+from penstock.catalog.external import NotReachedError
+from penstock.catalog.names import Namespace
+from penstock.sql.plan.analyzer import Analyzer
+from penstock.sql.run.ddl import define, is_definition, set_option
+from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.run.session_settings import check_settings
+from penstock.sql.statements import ResetOption, SetOption, Statement
+
+__all__ = ["Draft", "Faults"]
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+_DEFINES = re.compile(
+    r"\s*(?:CREATE\s+)?(?:TEMPORARY\s+|(?:OR\s+)?REPLACE\s+)?(?:TABLE|VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?([\w.`]+)",
+    re.IGNORECASE,
+)
+
+
+class Faults:
+    """Collects what is wrong, so that one run shows all of it."""
+
+    def __init__(self) -> None:
+        self.unreached = 0
+        self._errors: list[InputError] = []
+        self._broken: set[str] = set()
+
+    def gather(self, step: Callable[[], T], *, default: D, text: str = "") -> T | D:
+        """Do a step; give `default` where it finds a fault, and keep the fault.
+
+        `text` is the statement: a table whose definition is wrong is not reported again as missing.
+        """
+        try:
+            return step()
+        except InputErrors as error:
+            self._keep(error.errors)
+        except InputError as error:
+            self._keep((error,))
+        defined = _DEFINES.match(text)
+        if defined is not None:
+            self._broken.add(defined.group(1).replace("`", "").rpartition(".")[2].lower())
+        return default
+
+    def add(self, error: InputError) -> None:
+        """Keep a fault, or several."""
+        self._keep(error.errors if isinstance(error, InputErrors) else (error,))
+
+    def raise_all(self) -> None:
+        """Raise InputErrors if anything was wrong."""
+        if self._errors:
+            raise InputErrors(self._errors)
+
+    def _keep(self, errors: Sequence[InputError]) -> None:
+        for error in errors:
+            if isinstance(error, NotReachedError):
+                self.unreached += 1  # nothing is known to be wrong
+                continue
+            words = set(re.findall(r"\w+", error.message.lower()))
+            if not (isinstance(error, UnknownObjectError) and words & self._broken):
+                self._errors.append(error)
+
+
+class Draft:
+    """What the statements so far have made of names and settings, on paper only."""
+
+    def __init__(self, namespace: Namespace, project: Path, settings: Mapping[str, str]) -> None:
+        self.namespace = namespace.overlay()
+        self.settings = dict(settings)
+        self.project = project
+
+    def analyzer(self, file: ScriptFile) -> Analyzer:
+        """Make what checks a file's statements; it sees what is changed here."""
+        return Analyzer(
+            namespace=self.namespace,
+            project=self.project,
+            settings=self.settings,
+            default_pipeline=file.pipeline,
+        )
+
+    def apply(self, statement: Statement) -> None:
+        """Take on what a definition or a SET changes. Raises InputError."""
+        if is_definition(statement):
+            define(statement, self.namespace)
+        elif isinstance(statement, SetOption | ResetOption):
+            before = dict(self.settings)
+            set_option(statement, self.settings)
+            try:
+                check_settings(self.settings)
+            except InputError:
+                self.settings.clear()
+                self.settings.update(before)
+                raise
