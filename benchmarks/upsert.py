@@ -2,8 +2,9 @@
 
 One table for each case with the same rows to begin with, in ten files; every round writes a batch into each table in
 turn, a warm-up and then the rounds that count. Keys that are there lie all over the table, which is the worst case:
-without deletion vectors each file that holds one is written again. Medians and all runs go to `results/upsert.md`
-and `upsert.json`.
+without deletion vectors each file that holds one is written again. For `clustering.columns` the keys of a batch are
+neighbours, in a table whose files each hold keys from everywhere, and in one that OPTIMIZE has laid out by them.
+Medians and all runs go to `results/upsert.md` and `upsert.json`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.contestants import SPARK_CONF
@@ -28,6 +30,7 @@ from penstock.catalog.table import Table
 from penstock.catalog.types import parse_type
 from penstock.connector.contract import Sink
 from penstock.connector.delta.connector import DeltaConnector
+from penstock.connector.spark.configured import configured
 from penstock.connector.spark.types import spark_schema
 from penstock.sql.run.spark_session import start_spark
 
@@ -47,22 +50,31 @@ STRIDE = 7_368_787
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is written: `share` of a batch's keys are there already, None appends to a table without a key."""
+    """What is written: `share` of a batch's keys are there already, None appends to a table without a key.
+
+    `neighbours`: those keys follow each other, and the table's rows lie in no order, unless it is `clustered`.
+    """
 
     share: float | None
     vectors: bool = False
+    neighbours: bool = False
+    clustered: bool = False
 
     @property
     def title(self) -> str:
         """How the report names it."""
         if self.share is None:
             return "append, no PRIMARY KEY"
-        return f"upsert, {self.share:.0%} updates" + (", deletion vectors" if self.vectors else "")
+        parts = [f"upsert, {self.share:.0%} updates{' of neighbours' if self.neighbours else ''}"]
+        parts += ["deletion vectors"] if self.vectors else []
+        parts += ["clustered"] if self.clustered else []
+        return ", ".join(parts)
 
 
 CASES = (
     Case(share=None),
     *(Case(share=share, vectors=vectors) for vectors in (False, True) for share in SHARES),
+    *(Case(share=1.0, neighbours=True, clustered=clustered) for clustered in (False, True)),
 )
 
 
@@ -109,7 +121,7 @@ def measure(
             sink.write(frame)
             took = time.perf_counter() - began
             name = f"round {number}" if number else "warm-up"
-            print(f"{name}  {case.title:40} {batch / took:12,.0f} rows/s", file=sys.stderr)
+            print(f"{name}  {case.title:50} {batch / took:12,.0f} rows/s", file=sys.stderr)
             if number:
                 seconds[case].append(took)
     return seconds
@@ -121,6 +133,8 @@ def filled(spark: SparkSession, case: Case, path: Path, rows: int) -> Sink:
     options = {"connector": "delta", "path": str(path)}
     if case.vectors:
         options["delta.enableDeletionVectors"] = "true"
+    if case.clustered:
+        options["clustering.columns"] = "id"
     columns = tuple(
         PhysicalColumn(name=name, type=parse_type(text)) for name, text in COLUMNS.items()
     )
@@ -131,14 +145,30 @@ def filled(spark: SparkSession, case: Case, path: Path, rows: int) -> Sink:
     )
     sink = DeltaConnector(project=path.parent).sink(table)
     sink.prepare(spark, spark_schema(columns))
-    bids(spark.range(0, rows, 1, FILES), "id").write.format("delta").mode("append").save(str(path))
+    numbers = spark.range(0, rows, 1, FILES)
+    # round robin: each file holds keys from everywhere
+    numbers = numbers.repartition(FILES) if case.neighbours else numbers
+    bids(numbers, "id").write.format("delta").mode("append").save(str(path))
+    if case.clustered:
+        optimize(spark, path)
     return sink
+
+
+def optimize(spark: SparkSession, path: Path) -> None:
+    """Lay a table out by its clustering columns, in about as many files as it had."""
+    size = sum(file.stat().st_size for file in path.glob("*.parquet"))
+    limit = {"spark.databricks.delta.optimize.maxFileSize": str(size // FILES)}
+    with configured(spark, limit):
+        DeltaTable.forPath(spark, str(path)).optimize().executeCompaction()
 
 
 def batch_of(spark: SparkSession, case: Case, number: int, rows: int, batch: int) -> DataFrame:
     """The rows of one round: first those whose keys are there, then new ones above all others."""
     known = round(batch * (case.share or 0.0))
-    old = f"pmod((id + {number * batch}L) * {STRIDE}L, {rows}L)"
+    place = (
+        f"id + {number * STRIDE}L" if case.neighbours else f"(id + {number * batch}L) * {STRIDE}L"
+    )
+    old = f"pmod({place}, {rows}L)"
     key = f"CASE WHEN id < {known} THEN {old} ELSE {rows + number * batch}L + id END"
     return bids(spark.range(0, batch, 1, 2), key)
 
@@ -159,7 +189,8 @@ def report(seconds: Mapping[Case, list[float]], arguments: argparse.Namespace) -
     append = statistics.median(seconds[CASES[0]])
     what = (
         f"Batches of {arguments.batch:,} rows into tables of {arguments.rows:,} in {FILES} files, updated keys all "
-        f"over the table; median of {arguments.rounds} rounds after a warm-up, all in one run of "
+        "over the table (but for neighbours, which follow each other, while each file holds keys from everywhere "
+        f"unless it is clustered); median of {arguments.rounds} rounds after a warm-up, all in one run of "
         "`python -m benchmarks.upsert`."
     )
     lines = [
