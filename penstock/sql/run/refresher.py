@@ -8,11 +8,13 @@ lease; what a refresh does is `full_refresh.py`'s part.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.sql.run.failure import EngineGoneError, translate
+from penstock.sql.run.job_state import JobState
 from penstock.sql.run.progress import JobProgress, JobStatus
 
 if TYPE_CHECKING:
@@ -71,42 +73,33 @@ class Refresher:
         at_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._refresh = refresh
-        self._pipeline = pipeline
         self._clock = clock
         self._lost_lease = lost_lease
-        self._at_end = at_end
+        self._state = JobState(
+            clock, name=pipeline, sink=refresh.sink, activity="refreshing", at_end=at_end
+        )
         self._lock = Lock()
         self._stop = Event()
         self._stop_now = Event()
         self._writing = Event()
-        self._status = JobStatus.RUNNING
-        self._activity = "refreshing"
-        self._error: PenstockError | None = None
         self._refreshes = 0
         self._failures = 0
         self._failures_in_a_row = 0
+        self._failure = ""
         self._refreshed_ms: int | None = None
-        self._started_ms = clock.now_ms()
-        self._ended_ms: int | None = None
-        self.done = Event()
+        self.done = self._state.done
 
     @property
     def error(self) -> PenstockError | None:
         """What ended the job, where it was not asked to end; a refresh that failed is no such thing."""
-        with self._lock:
-            return self._error
+        return self._state.error
 
     def progress(self) -> JobProgress:
         """Tell how often and when the table was refreshed, and what comes next."""
-        now = self._clock.now_ms()
+        state = self._state.progress()
         with self._lock:
-            return JobProgress(
-                name=self._pipeline,
-                sink=self._refresh.sink,
-                status=self._status,
-                activity=self._activity,
-                started_ms=self._started_ms,
-                seconds=((self._ended_ms or now) - self._started_ms) / 1000,
+            return replace(
+                state,
                 batches=self._refreshes,
                 last_commit_ms=self._refreshed_ms,
                 restarts=self._failures,
@@ -139,13 +132,11 @@ class Refresher:
     def _run(self, interval_ms: int | None) -> None:
         try:
             self._keep_fresh(interval_ms)
-        except (
-            Exception
-        ) as error:  # a lost lease, a dead JVM; a bug here must end the job visibly too
+        except Exception as error:  # a lost lease, a dead JVM; a bug must end the job visibly too
             log.debug("%s is no longer refreshed", self._refresh.sink, exc_info=True)
-            self._end(JobStatus.FAILED, translate(error))
+            self._state.end(JobStatus.FAILED, translate(error))
         else:
-            self._end(JobStatus.STOPPED, None)
+            self._state.end(JobStatus.STOPPED, None)
 
     def _keep_fresh(self, interval_ms: int | None) -> None:
         """Refresh until told to stop. Raises what ends the job."""
@@ -164,7 +155,7 @@ class Refresher:
                 self._note_failure(translate(error))
 
     def _write(self) -> None:
-        self._set(JobStatus.RUNNING, "refreshing")
+        self._state.set(JobStatus.RUNNING, "refreshing")
         self._writing.set()
         try:
             self._refresh.write()
@@ -197,8 +188,8 @@ class Refresher:
         with self._lock:
             self._failures += 1
             self._failures_in_a_row += 1
+            self._failure = failure.message
             count = self._failures_in_a_row
-            self._activity = f"failed: {failure.message}"
         if count & (count - 1) == 0:
             times = f" ({count} times in a row)" if count > 1 else ""
             log.warning("%s: its refresh failed%s: %s", self._refresh.sink, times, failure.message)
@@ -206,19 +197,6 @@ class Refresher:
     def _tell(self, due_ms: int) -> None:
         at = datetime.fromtimestamp(due_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         if self._failures_in_a_row:
-            self._set(JobStatus.RESTARTING, f"{self._activity}; again at {at}")
+            self._state.set(JobStatus.RESTARTING, f"failed: {self._failure}; again at {at}")
         else:
-            self._set(JobStatus.RUNNING, f"next refresh at {at}")
-
-    def _set(self, status: JobStatus, activity: str) -> None:
-        with self._lock:
-            self._status, self._activity = status, activity
-
-    def _end(self, status: JobStatus, error: PenstockError | None) -> None:
-        with self._lock:
-            self._status, self._error, self._ended_ms = status, error, self._clock.now_ms()
-            self._activity = error.message if error else status.value
-        try:
-            self._at_end()
-        finally:
-            self.done.set()
+            self._state.set(JobStatus.RUNNING, f"next refresh at {at}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from penstock.catalog.errors import PenstockError
 from penstock.connector.contract import Trigger
 from penstock.connector.failpoints import reach
 from penstock.sql.run.failure import is_permanent, translate
+from penstock.sql.run.job_state import JobState
 from penstock.sql.run.progress import JobProgress, JobStatus, short_name
 from penstock.sql.run.restart import Failures, RestartStrategy, after_failure
 from penstock.sql.run.totals import Totals, rows_per_second
@@ -69,50 +70,42 @@ class Supervisor:
         self._settings = settings
         self._clock = clock
         self._lost_lease = lost_lease
-        self._at_end = at_end
+        self._state = JobState(
+            clock, name=query.pipeline, sink=self._sink, activity="starting", at_end=at_end
+        )
         self._lock = Lock()
         self._stop = Event()
         self._stop_now = Event()
-        self._status = JobStatus.RUNNING
-        self._activity = "starting"
         self._totals = Totals()
-        self._error: PenstockError | None = None
         self._restarts = 0
-        self._started_ms = clock.now_ms()
-        self._ended_ms: int | None = None
         self._seen_batch: int | None = None
-        self.done = Event()
+        self.done = self._state.done
 
     @property
     def error(self) -> PenstockError | None:
         """What the job failed of, once it has."""
-        with self._lock:
-            return self._error
+        return self._state.error
 
     def progress(self) -> JobProgress:
         """Tell where the job is."""
-        now = self._clock.now_ms()
+        state = self._state.progress()
         with self._lock:
-            totals, last = self._totals, self._totals.last
-            return JobProgress(
-                name=self._query.pipeline,
-                sink=self._sink,
-                status=self._status,
-                activity=self._activity,
-                started_ms=self._started_ms,
-                seconds=((self._ended_ms or now) - self._started_ms) / 1000,
-                batches=totals.batches,
-                batch_id=last.batch_id if last else None,
-                rows_in=totals.rows_in,
-                rows_out=totals.rows_out,
-                rows_dropped=totals.rows_dropped,
-                bad_records=totals.bad_records,
-                rows_per_second=0.0 if self._status.final else rows_per_second(totals, now),
-                watermark_ms=last.watermark_ms if last else None,
-                lag_records=last.lag_records if last else None,
-                last_commit_ms=last.committed_at_ms if last else None,
-                restarts=self._restarts,
-            )
+            totals, last, restarts = self._totals, self._totals.last, self._restarts
+        speed = 0.0 if state.status.final else rows_per_second(totals, self._clock.now_ms())
+        return replace(
+            state,
+            batches=totals.batches,
+            batch_id=last.batch_id if last else None,
+            rows_in=totals.rows_in,
+            rows_out=totals.rows_out,
+            rows_dropped=totals.rows_dropped,
+            bad_records=totals.bad_records,
+            rows_per_second=speed,
+            watermark_ms=last.watermark_ms if last else None,
+            lag_records=last.lag_records if last else None,
+            last_commit_ms=last.committed_at_ms if last else None,
+            restarts=restarts,
+        )
 
     def start(self) -> None:
         """Start the query, here, and the thread that watches it. Raises what starting the query raises."""
@@ -120,7 +113,7 @@ class Supervisor:
             query = self._start_query()
         except Exception as error:
             failure = translate(error)
-            self._end(JobStatus.FAILED, failure)
+            self._state.end(JobStatus.FAILED, failure)
             raise failure from error
         Thread(target=self._run, args=(query,), name=f"penstock {self._sink}", daemon=True).start()
 
@@ -130,9 +123,9 @@ class Supervisor:
             self._query.write()
         except Exception as error:
             failure = translate(error)
-            self._end(JobStatus.FAILED, failure)
+            self._state.end(JobStatus.FAILED, failure)
             raise failure from error
-        self._end(JobStatus.FINISHED, None)
+        self._state.end(JobStatus.FINISHED, None)
 
     def request_stop(self, *, now: bool = False) -> None:
         """Ask for the end after the batch in flight, or without waiting for it. Returns immediately."""
@@ -147,7 +140,7 @@ class Supervisor:
             self._keep_running(query)
         except Exception as error:  # a bug here must end the job visibly, not leave it "running"
             log.debug("the supervisor failed", exc_info=True)
-            self._end(JobStatus.FAILED, translate(error))
+            self._state.end(JobStatus.FAILED, translate(error))
 
     def _keep_running(self, query: StreamingQuery | None) -> None:
         failures = Failures()
@@ -161,29 +154,31 @@ class Supervisor:
                 failure = translate(error)
                 log.debug("query of %s failed", self._sink, exc_info=True)
             else:
-                self._end(JobStatus.STOPPED if self._stop.is_set() else JobStatus.FINISHED, None)
+                self._state.end(
+                    JobStatus.STOPPED if self._stop.is_set() else JobStatus.FINISHED, None
+                )
                 return
             if is_permanent(failure):
-                self._end(JobStatus.FAILED, failure)
+                self._state.end(JobStatus.FAILED, failure)
                 return
             if self._stop.is_set():
-                self._end(JobStatus.STOPPED, None)
+                self._state.end(JobStatus.STOPPED, None)
                 return
             ran_ms = self._clock.now_ms() - began_ms
             decision = after_failure(self._settings.restarts, failures, ran_ms=ran_ms)
             if decision is None:
-                self._end(JobStatus.FAILED, _gave_up(failure, self._restarts))
+                self._state.end(JobStatus.FAILED, _gave_up(failure, self._restarts))
                 return
             failures, query = decision, None
             if not self._wait_to_restart(failure, failures.delay_ms):
-                self._end(JobStatus.STOPPED, None)
+                self._state.end(JobStatus.STOPPED, None)
                 return
 
     def _start_query(self) -> StreamingQuery:
         self._seen_batch = None
         reach("starting")
         query = self._query.start(self._settings.trigger)
-        self._set(JobStatus.RUNNING, "starting")
+        self._state.set(JobStatus.RUNNING, "starting")
         return query
 
     def _wait_to_restart(self, failure: PenstockError, delay_ms: int) -> bool:
@@ -194,7 +189,9 @@ class Supervisor:
             delay_ms / 1000,
             failure.message,
         )
-        self._set(JobStatus.RESTARTING, f"restarting in {delay_ms / 1000:.0f} s: {failure.message}")
+        self._state.set(
+            JobStatus.RESTARTING, f"restarting in {delay_ms / 1000:.0f} s: {failure.message}"
+        )
         if self._clock.wait(self._stop, delay_ms):
             return False
         with self._lock:
@@ -215,11 +212,11 @@ class Supervisor:
             if self._stop.is_set():
                 self._finish_batch(query)
                 return
-            self._set(JobStatus.RUNNING, str(query.status["message"]))
+            self._state.set(JobStatus.RUNNING, str(query.status["message"]))
 
     def _finish_batch(self, query: StreamingQuery) -> None:
         """Let the batch in flight commit, then stop: Spark's own stop() interrupts it."""
-        self._set(JobStatus.RUNNING, "stopping after the batch in flight")
+        self._state.set(JobStatus.RUNNING, "stopping after the batch in flight")
         batch, deadline_ms = self._seen_batch, self._clock.now_ms() + self._settings.stop_limit_ms
         while not self._stop_now.is_set() and self._clock.now_ms() < deadline_ms:
             if _ended(query, 0):
@@ -249,19 +246,6 @@ class Supervisor:
             self._seen_batch = metrics.batch_id
             with self._lock:
                 self._totals = self._totals.add(metrics)
-
-    def _set(self, status: JobStatus, activity: str) -> None:
-        with self._lock:
-            self._status, self._activity = status, activity
-
-    def _end(self, status: JobStatus, error: PenstockError | None) -> None:
-        with self._lock:
-            self._status, self._error, self._ended_ms = status, error, self._clock.now_ms()
-            self._activity = error.message if error else status.value
-        try:
-            self._at_end()
-        finally:
-            self.done.set()
 
 
 def _ended(query: StreamingQuery, timeout_s: float) -> bool:
