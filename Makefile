@@ -71,7 +71,7 @@ test-fast: setup ## tests that need neither a broker nor a JVM
 	$(BIN)/pytest -n $(WORKERS) -m "not broker and not spark and not simulation and not faults"
 
 test: setup ## all tests, on a real broker, Spark and Delta
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder -m "not faults" --durations=40 --durations-min=10
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not faults" --durations=40 --durations-min=10
 
 faults: setup ## the long fault tests: kill -9, SIGSTOP, full disks; PENSTOCK_FAULT_SEED=n replays one
 	$(BIN)/pytest -v -m faults

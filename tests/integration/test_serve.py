@@ -47,12 +47,7 @@ SHOP = Shop(orders=3_000, customers=50)
 QUERIES = 50
 FIRST_ROWS_S = 240.0
 
-pytestmark = [
-    pytest.mark.broker,
-    pytest.mark.slow,
-    pytest.mark.timeout(1200),
-    pytest.mark.xdist_group("served"),
-]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

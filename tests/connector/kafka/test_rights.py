@@ -31,7 +31,7 @@ from tests.kafka_server import KafkaServer
 if TYPE_CHECKING:
     from penstock.connector.kafka.source import KafkaSource
 
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("rights")]
+pytestmark = pytest.mark.broker
 
 USER, PASSWORD = "clerk", "of-the-tests"
 LOG_IN = {

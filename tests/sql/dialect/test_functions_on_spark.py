@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from sqlglot import exp
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("functions")]
+pytestmark = pytest.mark.spark
 
 CHUNK = 60
 """Columns of one query: Spark's analysis of a wider one takes longer than that of several."""
