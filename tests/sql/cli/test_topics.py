@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,7 @@ def test_a_topic_is_made_and_listed(kafka: KafkaServer, topics: Callable[..., An
 
     assert (made.exit_code, made.stdout) == (0, ""), made.stderr
     assert f"made topic {name}" in made.stderr
-    assert f"{name}  3 partitions" in listed.stdout
+    assert re.search(rf"^{name} +3 partitions$", listed.stdout, re.MULTILINE)
     assert {"name": name, "partitions": 3} in json.loads(document.stdout)["topics"]
     assert KafkaAdmin(admin_connection({"bootstrap.servers": kafka.bootstrap})).topics([name])
 
