@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from penstock.catalog.descriptor import SPARK_NAME, CatalogDescriptor
 from penstock.catalog.errors import ConfigError
 from penstock.catalog.external import NotReachedError
-from penstock.catalog.identifier import Identifier
+from penstock.catalog.identifier import Identifier, quoted
 from penstock.catalog.schema import Schema
 from penstock.catalog.table import Table
 from penstock.connector.spark_json import physical_columns
@@ -134,4 +134,4 @@ def _options(name: str, details: dict[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _quoted(*parts: str) -> str:
-    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+    return ".".join(quoted(part) for part in parts)

@@ -9,6 +9,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.identifier import quoted
 from penstock.sql.dialect.windows import WindowKind, WindowTable, window_tables
 
 __all__ = ["to_spark_text"]
@@ -37,7 +38,7 @@ def to_spark_text(query: exp.Expr, write: Callable[[exp.Expr], str]) -> str:
 
 def _windowed(window: WindowTable, relation: str) -> str:
     """Give every row its windows, as `connector.spark.windows.assign_windows` does for frames."""
-    rowtime = _name(window.time_column)
+    rowtime = quoted(window.time_column)
     rows = f"{relation} WHERE {rowtime} IS NOT NULL"
     match window.kind:
         case WindowKind.TUMBLE:
@@ -73,7 +74,7 @@ def _windowed(window: WindowTable, relation: str) -> str:
 def _filled(text: str, inner: Mapping[str, str]) -> str:
     """Put sub-queries where their names stand."""
     for name, query in inner.items():
-        text = text.replace(_name(name), f"({query})")
+        text = text.replace(quoted(name), f"({query})")
     return text
 
 
@@ -85,7 +86,3 @@ def _pane(rowtime: str, size_ms: int, slide_ms: int, offset_ms: int) -> str:
 def _delta(milliseconds: int) -> str:
     seconds, rest = divmod(milliseconds, 1000)
     return f"INTERVAL '{seconds}.{rest:03d}' SECOND"
-
-
-def _name(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

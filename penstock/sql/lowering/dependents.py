@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.catalog.errors import DefinitionError, InputError
-from penstock.catalog.identifier import Identifier
+from penstock.catalog.identifier import Identifier, quoted
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
 from penstock.sql.bind import bind_query
@@ -60,7 +60,7 @@ def _views_over(target: Identifier, namespace: Namespace) -> Iterator[View]:
     views = [v for v in (*stored, *namespace.temporary()) if isinstance(v, View)]
     reached, fresh = {target}, True
     while fresh:
-        mentions = {_quoted(identifier.name) for identifier in reached}
+        mentions = {quoted(identifier.name) for identifier in reached}
         found = [
             view
             for view in views
@@ -95,7 +95,3 @@ def _problem(view: View, namespace: Namespace) -> str | None:
     if view.columns and bound.output is not None and len(view.columns) != len(bound.output):
         return f"it names {len(view.columns)} columns, its query would have {len(bound.output)}"
     return None
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

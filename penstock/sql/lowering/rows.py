@@ -15,7 +15,7 @@ from penstock.catalog.errors import (
     UnsupportedError,
     did_you_mean,
 )
-from penstock.catalog.identifier import Identifier
+from penstock.catalog.identifier import Identifier, quoted
 from penstock.catalog.names import Namespace
 from penstock.catalog.schema import PhysicalColumn
 from penstock.catalog.table import Table, View
@@ -115,7 +115,7 @@ def lower_call(tree: exp.Expr, text: StatementText, _: Namespace) -> CallProcedu
             span = text.locate(error.node)
             raise UnsupportedError(error.message, hint=error.hint, span=span) from None
         arguments.append(f"{argument.this.name} => {sql}" if named else sql)
-    name = ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+    name = ".".join(quoted(part) for part in parts)
     return CallProcedure(
         name=".".join(parts), call=f"CALL {name}({', '.join(arguments)})", span=text.span
     )

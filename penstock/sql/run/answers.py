@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.function import Function
+from penstock.catalog.identifier import quoted
 from penstock.catalog.places import find_catalog
 from penstock.catalog.redaction import redact
 from penstock.catalog.table import Table
@@ -124,7 +125,7 @@ def _user_functions(asked: ShowList, scene: Scene) -> Listing:
 def _procedures(asked: ShowList, scene: Scene) -> Listing:
     if asked.catalog in scene.namespace.catalogs():
         return _names("procedure name", [], asked.like)  # ours have none
-    place = "`" + asked.catalog.replace("`", "``") + "`"
+    place = quoted(asked.catalog)
     try:
         rows = scene.spark().sql(f"SHOW PROCEDURES IN {place}").collect()
     except AnalysisException as error:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.identifier import Identifier
+from penstock.catalog.identifier import Identifier, quoted
 from penstock.catalog.names import Namespace
 from penstock.catalog.schema import Schema
 from penstock.catalog.table import Table, View
@@ -43,7 +43,7 @@ class Place:
 
 def spark_name(name: str) -> str:
     """Write a name as Spark SQL, always in backticks: words that one language reserves, the other may not."""
-    return "`" + name.replace("`", "``") + "`"
+    return quoted(name)
 
 
 def selected_text(table: Table, relation: str) -> str:
