@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What a server needs beside Spark: `settings` with a port that is free, and Hive's properties."""
+    """What a server needs beside Spark: `settings` that were checked, and Hive's properties."""
 
     settings: ServeSettings
     properties: Mapping[str, str] = field(repr=False)
@@ -74,13 +74,13 @@ class Served:
 
 @contextmanager
 def prepared(settings: ServeSettings) -> Iterator[Prepared]:
-    """Have ready what needs no Spark: keys, log-ins, a free port, a folder. Raises ConfigError."""
+    """Have ready what needs no Spark: keys, log-ins, a folder. Raises ConfigError, for a port in use too."""
     with ExitStack() as stack:
         keystore = stack.enter_context(as_keystore(settings.tls))
         log_in_url = ""
         if isinstance(settings.login, PasswordFile):
             log_in_url = stack.enter_context(BindServer(settings.login.path)).url
-        settings = replace(settings, port=check_port(settings))
+        check_port(settings)
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="penstock-serve-")))
         properties = hive_properties(
             host=settings.host,
@@ -106,7 +106,7 @@ def serving(session: Session, ready: Prepared, jobs: Sequence[Job]) -> Iterator[
         keys.replace(primary_keys(session.namespace, published.names))
         yield Served(
             session=session,
-            settings=ready.settings,
+            settings=replace(ready.settings, port=server.port),
             published=published,
             keys=keys,
             jobs=tuple(jobs),

@@ -169,16 +169,14 @@ def check_exposure(settings: ServeSettings) -> None:
         )
 
 
-def check_port(settings: ServeSettings) -> int:
-    """Find out whether the port is free, which Java says nothing of; gives the port, one that is free for 0.
+def check_port(settings: ServeSettings) -> None:
+    """Find out before Spark starts whether the port is free; for 0, whether the interface is there.
 
     Raises ConfigError.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        with socket.create_server((settings.host, settings.port), family=family) as probe:
-            port: int = probe.getsockname()[1]
-            return port
+        socket.create_server((settings.host, settings.port), family=family).close()
     except OSError as error:
         raise ConfigError(
             f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}",

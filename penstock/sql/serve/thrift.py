@@ -33,7 +33,11 @@ def class_path_conf(jars: list[Path]) -> dict[str, str]:
 def hive_properties(
     *, host: str, port: int, login: Login, log_in_url: str, keystore: Keystore | None, scratch: Path
 ) -> dict[str, str]:
-    """Say in Hive's words what is to be served. `log_in_url` is the LDAP server that knows the passwords."""
+    """Say in Hive's words what is to be served. `log_in_url` is the LDAP server that knows the passwords.
+
+    Port 0 lets the server take any that is free, in the moment in which it listens: one that was looked for before
+    Spark starts may be some connection's by then.
+    """
     properties = {
         "hive.server2.transport.mode": "binary",
         "hive.server2.thrift.bind.host": host,
@@ -89,6 +93,12 @@ class ThriftServer:
         self._server: Any = None
 
     @property
+    def port(self) -> int:
+        """Where it listens."""
+        listening = (s for s in self._server.getServices() if s.getName().startswith("Thrift"))
+        return int(next(listening).getPortNumber())
+
+    @property
     def hive_conf(self) -> Any:
         """The server's HiveConf, which names its metastore."""
         return self._server.getHiveConf()
@@ -103,8 +113,7 @@ class ThriftServer:
             self._connect()
         except (Py4JJavaError, OSError) as error:
             self.stop()
-            reason = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
-            raise ConfigError(f"Spark's Thrift server did not start: {reason}") from error
+            raise ConfigError(f"Spark's Thrift server did not start: {_reason(error)}") from error
         return self
 
     def __exit__(
@@ -127,6 +136,17 @@ class ThriftServer:
     def _connect(self) -> None:
         """Find out whether it listens: a server that cannot only logs so, on a thread of its own."""
         host = self._properties["hive.server2.thrift.bind.host"]
-        port = int(self._properties["hive.server2.thrift.port"])
         target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  where one connects
-        socket.create_connection((target, port), CONNECT_TIMEOUT_S).close()
+        socket.create_connection((target, self.port), CONNECT_TIMEOUT_S).close()
+
+
+def _reason(error: Py4JJavaError | OSError) -> str:
+    """All that Java says, from the outside in: what failed is outside, why is inside."""
+    if isinstance(error, OSError):
+        return str(error)
+    said: list[str] = []
+    cause = error.java_exception
+    while cause is not None:
+        said.append(str(cause.getMessage() or cause))
+        cause = cause.getCause()
+    return ": ".join(said)

@@ -132,13 +132,13 @@ def test_a_keystores_password_does_not_show() -> None:
 
 
 def test_a_port_that_is_taken_is_refused() -> None:
-    """Java would only log it. Port 0 gives one that is free."""
+    """Java would only log it. Port 0 is any that is free."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = ServeSettings(port=other.getsockname()[1])
         with pytest.raises(ConfigError, match=rf"cannot listen on 127\.0\.0\.1:{taken.port}"):
             check_port(taken)
 
-    assert check_port(ServeSettings(port=0)) > 0
+    check_port(ServeSettings(port=0))
 
 
 def test_an_address_that_is_not_this_machines_is_refused() -> None:
