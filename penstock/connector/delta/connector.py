@@ -17,6 +17,10 @@ from penstock.connector.delta.options import (
     resolve_options,
     table_properties,
 )
+from penstock.connector.delta.sink import DeltaSink
+from penstock.connector.delta.source import DeltaSource
+from penstock.connector.delta.target import Target
+from penstock.connector.delta.upkeep import Upkeep
 from penstock.connector.editing import RowEditor
 from penstock.connector.urls import resolve_path
 
@@ -42,18 +46,13 @@ class DeltaConnector:
 
     def source(self, table: Table) -> EngineSource:
         """Describe reading the table."""
-        from penstock.connector.delta.source import DeltaSource  # Spark, only where it is used
-        from penstock.connector.delta.table import Target
-
         options = resolve_options(table)
         location = resolve_path(options.get(PATH), self.project)
         return DeltaSource(target=Target(table=table, location=location), options=options)
 
     def editor(self, table: Table) -> RowEditor:
         """Describe changing the rows of the table in place."""
-        from penstock.connector.delta.editor import DeltaEditor
-        from penstock.connector.delta.table import Target
-        from penstock.connector.delta.upkeep import Upkeep
+        from penstock.connector.delta.editor import DeltaEditor  # Spark, only where it is used
 
         options = resolve_options(table)
         location = resolve_path(options.get(PATH), self.project)
@@ -63,10 +62,6 @@ class DeltaConnector:
 
     def sink(self, table: Table) -> Sink:
         """Describe writing into the table: appending, or upserting where it has a PRIMARY KEY."""
-        from penstock.connector.delta.sink import DeltaSink
-        from penstock.connector.delta.table import Target
-        from penstock.connector.delta.upkeep import Upkeep
-
         options = resolve_options(table)
         location = resolve_path(options.get(PATH), self.project)
         return DeltaSink(

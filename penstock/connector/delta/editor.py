@@ -12,7 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.delta.failure import explained
-from penstock.connector.delta.table import Target, stored_schema
+from penstock.connector.delta.table import exists, stored_schema
+from penstock.connector.delta.target import Target
 from penstock.connector.delta.upkeep import Upkeep
 from penstock.connector.spark.configured import configured
 from penstock.connector.spark.last_changes import IS_DELETE, last_changes
@@ -89,7 +90,7 @@ class DeltaEditor:
         return f"delta.{spark_name(self.target.location)} AS {spark_name(alias)}"
 
     def _table(self, spark: SparkSession) -> DeltaTable:
-        if not self.target.exists(spark):
+        if not exists(self.target, spark):
             raise StateMismatchError(
                 f"there is no Delta table at {self.target.shown} yet",
                 hint="INSERT INTO the table first: that makes it",

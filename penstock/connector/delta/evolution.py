@@ -8,7 +8,8 @@ from pyspark.sql.types import StructField, StructType
 
 from penstock.catalog.identifier import quote
 from penstock.connector.delta.failure import explained
-from penstock.connector.delta.table import Target, stored_schema
+from penstock.connector.delta.table import stored_schema
+from penstock.connector.delta.target import Target
 
 __all__ = ["add_missing_columns", "missing_columns"]
 

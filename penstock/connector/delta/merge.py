@@ -29,7 +29,8 @@ from penstock.catalog.errors import SinkError
 from penstock.catalog.identifier import quote
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.key_range import BatchKeys, measure
-from penstock.connector.delta.table import Target, stored_schema
+from penstock.connector.delta.table import stored_schema
+from penstock.connector.delta.target import Target
 from penstock.connector.spark.configured import configured
 from penstock.connector.spark.last_changes import IS_DELETE, last_changes
 from penstock.connector.spark.target_rows import spark_name

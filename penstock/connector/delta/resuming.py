@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.delta.failure import explained
-from penstock.connector.delta.table import Target
+from penstock.connector.delta.target import Target
 from penstock.connector.spark.hadoop_files import delete, list_names, read_text, write_text
 from penstock.connector.spark.micro_batch import saved_query_id
 

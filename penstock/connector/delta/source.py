@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import UnknownObjectError
+from penstock.catalog.identifier import quoted
 from penstock.catalog.options import Resolved
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.delta.failure import explained
 from penstock.connector.delta.options import MAX_FILES, STARTING_TIMESTAMP, STARTING_VERSION
-from penstock.connector.delta.table import Target, stored_schema
-from penstock.connector.spark.target_rows import spark_name
+from penstock.connector.delta.target import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["DeltaSource"]
 
@@ -52,8 +52,13 @@ class DeltaSource:
         Raises StateMismatchError when the table is not the declared one, and UnknownObjectError for a stream of a
         table that is not there: it would have no version to start at.
         """
+        from pyspark.sql import functions as F  # noqa: N812  Spark, only where it is used
+
+        from penstock.connector.delta.failure import explained
+        from penstock.connector.delta.table import check_readable, exists, stored_schema
+
         schema = stored_schema(self.target.table)
-        if not self.target.exists(spark):
+        if not exists(self.target, spark):
             if not streaming:
                 return spark.createDataFrame([], schema)
             raise UnknownObjectError(
@@ -62,8 +67,8 @@ class DeltaSource:
             )
         with explained(self.target.shown):
             frame = self._read(spark, streaming=streaming)
-        self.target.check_readable(frame.schema)
-        return frame.select(*(F.col(spark_name(name)).alias(name) for name in schema.names))
+        check_readable(self.target, frame.schema)
+        return frame.select(*(F.col(quoted(name)).alias(name) for name in schema.names))
 
     def _read(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         if not streaming:

@@ -3,158 +3,143 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import types as s
 
-from penstock.catalog.errors import DefinitionError, StateMismatchError
+from penstock.catalog.errors import DefinitionError
 from penstock.catalog.identifier import quote
-from penstock.catalog.redaction import redact
 from penstock.catalog.table import Table
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.options import FORGETFUL
+from penstock.connector.delta.target import Target
 from penstock.connector.spark.types import spark_schema
 
-__all__ = ["Target", "stored_schema"]
+__all__ = ["check_readable", "check_writable", "create", "exists", "stored_schema"]
 
 # they choose the table's protocol and are not kept as properties
 _PROTOCOL = ("delta.feature.", "delta.minreaderversion", "delta.minwriterversion")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Where the rows of `table` are. `properties` are the `delta.*` options, `clustering` the columns to cluster by."""
+def exists(target: Target, spark: SparkSession) -> bool:
+    """Tell whether there is a Delta table. Raises ConfigError when the place cannot be looked at."""
+    with explained(target.shown):
+        return DeltaTable.isDeltaTable(spark, target.location)
 
-    table: Table
-    location: str
-    properties: Mapping[str, str] = field(default_factory=dict)
-    clustering: tuple[str, ...] = ()
 
-    @property
-    def shown(self) -> str:
-        """The location for messages: keys inside a URL are not shown."""
-        return redact({"path": self.location})["path"]
+def create(target: Target, spark: SparkSession) -> None:
+    """Create the table, unless there is one by now. Raises InputError when Delta refuses it."""
+    builder = DeltaTable.createIfNotExists(spark).location(target.location)
+    builder = builder.addColumns(stored_schema(target.table))
+    if target.table.partition_keys:
+        builder = builder.partitionedBy(*target.table.partition_keys)
+    if target.clustering:
+        builder = builder.clusterBy(*target.clustering)
+    if target.table.comment is not None:
+        builder = builder.comment(target.table.comment)
+    for key, value in target.properties.items():
+        builder = builder.property(key, value)
+    with explained(target.shown):
+        builder.execute()
 
-    def exists(self, spark: SparkSession) -> bool:
-        """Tell whether there is a Delta table. Raises ConfigError when the place cannot be looked at."""
-        with explained(self.shown):
-            return DeltaTable.isDeltaTable(spark, self.location)
 
-    def create(self, spark: SparkSession) -> None:
-        """Create the table, unless there is one by now. Raises InputError when Delta refuses it."""
-        builder = DeltaTable.createIfNotExists(spark).location(self.location)
-        builder = builder.addColumns(stored_schema(self.table))
-        if self.table.partition_keys:
-            builder = builder.partitionedBy(*self.table.partition_keys)
-        if self.clustering:
-            builder = builder.clusterBy(*self.clustering)
-        if self.table.comment is not None:
-            builder = builder.comment(self.table.comment)
-        for key, value in self.properties.items():
-            builder = builder.property(key, value)
-        with explained(self.shown):
-            builder.execute()
+def check_readable(target: Target, found: s.StructType) -> None:
+    """Check that the table has the declared columns. Raises StateMismatchError."""
+    _check_columns(target, found)
 
-    def check_readable(self, found: s.StructType) -> None:
-        """Check that the table has the declared columns. Raises StateMismatchError."""
-        self._check_columns(found)
 
-    def check_writable(self, spark: SparkSession, query: s.StructType) -> None:
-        """Check that rows of `query`, a part of the declared columns, can be appended.
+def check_writable(target: Target, spark: SparkSession, query: s.StructType) -> None:
+    """Check that rows of `query`, a part of the declared columns, can be appended.
 
-        Raises StateMismatchError where table and definition differ, DefinitionError where the query does not fit.
-        """
-        with explained(self.shown):
-            found = DeltaTable.forPath(spark, self.location).toDF().schema
-            # metadata only: DESCRIBE DETAIL also counts files, in a Spark job of half a second
-            name = f"delta.{quote(self.location)}"
-            described = spark.sql(f"DESCRIBE TABLE {name}").collect()
-            properties = spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
-        self._check_columns(found)
-        self._check_nullability(found, {name.lower() for name in query.names})
-        _check_elements(found, query, self)
-        self._check_partitioning(_partition_columns([row["col_name"] for row in described]))
-        self._check_properties({row["key"]: row["value"] for row in properties})
-        if self.clustering:
-            self._check_clustering(spark)
+    Raises StateMismatchError where table and definition differ, DefinitionError where the query does not fit.
+    """
+    with explained(target.shown):
+        found = DeltaTable.forPath(spark, target.location).toDF().schema
+        # metadata only: DESCRIBE DETAIL also counts files, in a Spark job of half a second
+        name = f"delta.{quote(target.location)}"
+        described = spark.sql(f"DESCRIBE TABLE {name}").collect()
+        properties = spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
+    _check_columns(target, found)
+    _check_nullability(target, found, {name.lower() for name in query.names})
+    _check_elements(found, query, target)
+    _check_partitioning(target, _partition_columns([row["col_name"] for row in described]))
+    _check_properties(target, {row["key"]: row["value"] for row in properties})
+    if target.clustering:
+        _check_clustering(target, spark)
 
-    def mismatch(self, what: str, hint: str | None = None) -> StateMismatchError:
-        """Make the error for a table that is not the declared one."""
-        return StateMismatchError(
-            f"the Delta table at {self.shown} is not the declared table {self.table.identifier}: {what}",
-            hint=hint
-            or "declare the table as it is, change it with Spark's ALTER TABLE, or give another 'path'",
+
+def _check_columns(target: Target, found: s.StructType) -> None:
+    there = _by_name(found)
+    for declared in stored_schema(target.table).fields:
+        known = there.get(declared.name.lower())
+        if known is None:
+            raise target.mismatch(
+                f"it has no column {quote(declared.name)}; its columns are: {', '.join(found.names)}"
+            )
+        is_type, declared_type = known.dataType.simpleString(), declared.dataType.simpleString()
+        if is_type.lower() != declared_type.lower():
+            raise target.mismatch(
+                f"its column {quote(known.name)} has type {is_type}, declared is {declared_type}"
+            )
+
+
+def _check_nullability(target: Target, found: s.StructType, written: set[str]) -> None:
+    declared = _by_name(stored_schema(target.table))
+    for known in found.fields:
+        ours = declared.get(known.name.lower())
+        if ours is None and not known.nullable:
+            raise target.mismatch(
+                f"it has a column {quote(known.name)} that is NOT NULL and not declared"
+            )
+        if ours is not None and ours.nullable != known.nullable:
+            raise target.mismatch(
+                f"its column {quote(known.name)} is {_nullability(known)}, declared is {_nullability(ours)}"
+            )
+        if not known.nullable and known.name.lower() not in written:
+            raise DefinitionError(
+                f"the INSERT leaves out column {quote(known.name)} of {target.table.identifier}, which is NOT NULL"
+            )
+
+
+def _check_partitioning(target: Target, found: Iterable[str]) -> None:
+    names, declared = tuple(found), target.table.partition_keys
+    if [name.lower() for name in names] != [name.lower() for name in declared]:
+        raise target.mismatch(
+            f"it is {_partitioning(names)}, declared is {_partitioning(declared)}",
+            hint=f"declare the table as it is, {_partitioning(names)}, or give another 'path'",
         )
 
-    def _check_columns(self, found: s.StructType) -> None:
-        there = _by_name(found)
-        for declared in stored_schema(self.table).fields:
-            known = there.get(declared.name.lower())
-            if known is None:
-                raise self.mismatch(
-                    f"it has no column {quote(declared.name)}; its columns are: {', '.join(found.names)}"
-                )
-            is_type, declared_type = known.dataType.simpleString(), declared.dataType.simpleString()
-            if is_type.lower() != declared_type.lower():
-                raise self.mismatch(
-                    f"its column {quote(known.name)} has type {is_type}, declared is {declared_type}"
-                )
 
-    def _check_nullability(self, found: s.StructType, written: set[str]) -> None:
-        declared = _by_name(stored_schema(self.table))
-        for known in found.fields:
-            ours = declared.get(known.name.lower())
-            if ours is None and not known.nullable:
-                raise self.mismatch(
-                    f"it has a column {quote(known.name)} that is NOT NULL and not declared"
-                )
-            if ours is not None and ours.nullable != known.nullable:
-                raise self.mismatch(
-                    f"its column {quote(known.name)} is {_nullability(known)}, declared is {_nullability(ours)}"
-                )
-            if not known.nullable and known.name.lower() not in written:
-                raise DefinitionError(
-                    f"the INSERT leaves out column {quote(known.name)} of {self.table.identifier}, which is NOT NULL"
-                )
+def _check_clustering(target: Target, spark: SparkSession) -> None:
+    with explained(target.shown):
+        detail = DeltaTable.forPath(spark, target.location).detail()
+        found = list(detail.select("clusteringColumns").collect()[0][0] or ())
+    if [name.lower() for name in found] != [name.lower() for name in target.clustering]:
+        declared = ", ".join(quote(name) for name in target.clustering)
+        raise target.mismatch(
+            f"it is clustered by {', '.join(map(quote, found)) or 'nothing'}, declared is {declared}",
+            hint=f"leave 'clustering.columns' out, or ALTER TABLE delta.`{target.shown}` CLUSTER BY ({declared})",
+        )
 
-    def _check_partitioning(self, found: Iterable[str]) -> None:
-        names, declared = tuple(found), self.table.partition_keys
-        if [name.lower() for name in names] != [name.lower() for name in declared]:
-            raise self.mismatch(
-                f"it is {_partitioning(names)}, declared is {_partitioning(declared)}",
-                hint=f"declare the table as it is, {_partitioning(names)}, or give another 'path'",
-            )
 
-    def _check_clustering(self, spark: SparkSession) -> None:
-        with explained(self.shown):
-            detail = DeltaTable.forPath(spark, self.location).detail()
-            found = list(detail.select("clusteringColumns").collect()[0][0] or ())
-        if [name.lower() for name in found] != [name.lower() for name in self.clustering]:
-            declared = ", ".join(quote(name) for name in self.clustering)
-            raise self.mismatch(
-                f"it is clustered by {', '.join(map(quote, found)) or 'nothing'}, declared is {declared}",
-                hint=f"leave 'clustering.columns' out, or ALTER TABLE delta.`{self.shown}` CLUSTER BY ({declared})",
-            )
-
-    def _check_properties(self, found: Mapping[str, str]) -> None:
-        there = {key.lower(): value for key, value in found.items()}
-        if FORGETFUL.lower() in there:
-            raise self.mismatch(
-                f"its property {FORGETFUL} lets it forget which batches it holds, so some could be taken twice",
-                hint=f"ALTER TABLE delta.`{self.shown}` UNSET TBLPROPERTIES ('{FORGETFUL}')",
-            )
-        for key, value in self.properties.items():
-            known = there.get(key.lower())
-            if key.lower().startswith(_PROTOCOL) or known == value:
-                continue
-            raise self.mismatch(
-                f"its property {key} is {'not set' if known is None else repr(known)}, declared is {value!r}",
-                hint=f"leave the option out, or ALTER TABLE delta.`{self.shown}` SET TBLPROPERTIES "
-                f"('{key}' = '{value}')",
-            )
+def _check_properties(target: Target, found: Mapping[str, str]) -> None:
+    there = {key.lower(): value for key, value in found.items()}
+    if FORGETFUL.lower() in there:
+        raise target.mismatch(
+            f"its property {FORGETFUL} lets it forget which batches it holds, so some could be taken twice",
+            hint=f"ALTER TABLE delta.`{target.shown}` UNSET TBLPROPERTIES ('{FORGETFUL}')",
+        )
+    for key, value in target.properties.items():
+        known = there.get(key.lower())
+        if key.lower().startswith(_PROTOCOL) or known == value:
+            continue
+        raise target.mismatch(
+            f"its property {key} is {'not set' if known is None else repr(known)}, declared is {value!r}",
+            hint=f"leave the option out, or ALTER TABLE delta.`{target.shown}` SET TBLPROPERTIES "
+            f"('{key}' = '{value}')",
+        )
 
 
 def stored_schema(table: Table) -> s.StructType:

@@ -16,7 +16,7 @@ from delta.tables import DeltaTable
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.delta.failure import explained
-from penstock.connector.delta.table import Target
+from penstock.connector.delta.target import Target
 from penstock.connector.spark.micro_batch import MicroBatch
 
 __all__ = ["WrittenBatches", "note_of", "noted_batches"]

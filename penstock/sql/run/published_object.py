@@ -25,6 +25,7 @@ from penstock.catalog.types import LogicalType, parse_type
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import is_split_source
 from penstock.connector.delta.source import DeltaSource
+from penstock.connector.delta.table import exists
 from penstock.connector.filesystem.sink_target import is_written_only, read_target
 from penstock.connector.read_once import ReadOnce
 from penstock.connector.registry import connector_of
@@ -143,7 +144,7 @@ def behind(
             f"tables with 'connector' = '{found.connector}' are not read by plain Spark SQL",
             hint=f"session.table('{found.identifier.name}') reads it",
         )
-    if not source.target.exists(spark):
+    if not exists(source.target, spark):
         return _empty(found)
     if not found.schema.computed:
         return DeltaTable(location=source.target.location)

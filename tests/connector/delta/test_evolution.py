@@ -10,7 +10,8 @@ from pyspark.sql.types import StructType
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.delta.evolution import missing_columns
-from penstock.connector.delta.table import Target, stored_schema
+from penstock.connector.delta.table import stored_schema
+from penstock.connector.delta.target import Target
 from tests.connector.delta.tables import delta_table, rows
 from tests.connector.delta.test_sink import prepared
 

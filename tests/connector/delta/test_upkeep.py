@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.connector.delta.table import Target
-from penstock.connector.delta.upkeep import Optimizer, Upkeep
+from penstock.connector.delta.optimizing import Optimizer
+from penstock.connector.delta.target import Target
+from penstock.connector.delta.upkeep import Upkeep
 from penstock.connector.spark.configured import configured
 from tests.connector.delta.tables import delta_table
 from tests.connector.delta.test_sink import commits, prepared
