@@ -15,6 +15,7 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.flow import TableInput
 from penstock.sql.positions import span_of
+from penstock.sql.walking import find_nodes
 
 __all__ = ["is_lookup", "take_lookups"]
 
@@ -35,7 +36,7 @@ def take_lookups(
     `tables` of a node. Raises UnsupportedError for what is no lookup join.
     """
     found: set[int] = set()
-    for node in list(query.find_all(exp.Table, exp.Subquery)):
+    for node in find_nodes(query, exp.Table, exp.Subquery):
         version = node.args.get("version")
         if version is None or not _is_processing_time(version, query, tables):
             continue

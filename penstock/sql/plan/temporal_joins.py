@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.sql.positions import span_of
+from penstock.sql.walking import find_nodes
 
 __all__ = ["has_temporal", "is_temporal", "refuse_temporal"]
 
@@ -21,7 +22,7 @@ def has_temporal(query: exp.Expr) -> bool:
 
     Raises UnsupportedError for FOR SYSTEM_TIME AS OF at another place than in a join, or of no column.
     """
-    found = [node for node in query.find_all(exp.Table, exp.Subquery) if is_temporal(node)]
+    found = [node for node in find_nodes(query, exp.Table, exp.Subquery) if is_temporal(node)]
     for node in found:
         version = node.args["version"]
         if not isinstance(node.parent, exp.Join):
