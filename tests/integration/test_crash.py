@@ -30,7 +30,7 @@ INSERT INTO copied SELECT id, part, ts FROM events;
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize(
     ("rows", "batch", "kills"),
-    [(240_000, 16_000, 2), pytest.param(2_000_000, 50_000, 20, marks=pytest.mark.faults)],
+    [(120_000, 16_000, 2), pytest.param(2_000_000, 50_000, 20, marks=pytest.mark.faults)],
     ids=["representative", "twenty"],
 )
 def test_every_row_is_there_once_after_kills(

@@ -60,6 +60,7 @@ def terminal(tmp_path):
     return Terminal(tmp_path)
 
 
+@pytest.mark.spark
 def test_statements_are_typed_over_lines_and_the_shell_survives_errors(terminal, tmp_path):
     """Prompt, continuation, Ctrl-C, completion by Tab, HELP, an error, history, QUIT."""
     terminal.expect(PROMPT)

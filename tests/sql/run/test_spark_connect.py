@@ -62,6 +62,7 @@ def test_a_session_over_spark_connect_is_refused() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_clients_of_a_server_read_what_it_published(project: Path) -> None:
     """By plain names; streams of them take the data source, as a published view does not stream there."""
     (project / "t").mkdir()
