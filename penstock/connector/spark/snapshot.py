@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.scan import Scan
@@ -24,6 +24,8 @@ from penstock.connector.spark.task import read_partition
 __all__ = ["SnapshotReader"]
 
 _PLANNED = "planned"
+_TASKS = StructType([StructField(_PLANNED, BinaryType())])
+"""As a value: Spark would parse the text of a schema for each of a catalog's thousands of tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class SnapshotReader:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Give the scan as a frame; nothing is asked before it runs, and everything anew each time."""
-        planned = spark.range(0, 1, 1, 1).mapInArrow(self._plan, f"{_PLANNED} BINARY")
+        planned = spark.range(0, 1, 1, 1).mapInArrow(self._plan, _TASKS)
         tasks = spark.sparkContext.defaultParallelism
         return planned.repartition(tasks).mapInArrow(self._read, self.schema)
 

@@ -6,27 +6,29 @@ whether the name is one that a session has published; every other name, and ever
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from penstock.sql.run.publishing import Published
-    from penstock.sql.run.session import Session
+from penstock.sql.run.publishing import Published
 
 __all__ = ["follow_published"]
 
-_sessions: WeakKeyDictionary[Published, Session] = WeakKeyDictionary()
+_Followed = tuple[SparkSession, Callable[[str], DataFrame]]
+"""Spark's session that a catalog was published to, and what follows a table by its whole name."""
+
+_followed: WeakKeyDictionary[Published, _Followed] = WeakKeyDictionary()
 _plain_table = DataStreamReader.table
 
 
-def follow_published(session: Session, published: Published) -> None:
-    """Have the stream readers of the session's Spark find what is published, until that is closed."""
-    _sessions[published] = session
+def follow_published(
+    spark: SparkSession, published: Published, stream: Callable[[str], DataFrame]
+) -> None:
+    """Have Spark's stream readers find what is published, until that is closed; `stream` follows a table by name."""
+    _followed[published] = (spark, stream)
     DataStreamReader.table = _table  # type: ignore[method-assign]
 
 
@@ -34,16 +36,16 @@ def _table(self: Any, tableName: str) -> DataFrame:  # noqa: N803  Spark's name,
     found = _find(self._spark, tableName) if isinstance(tableName, str) else None
     if found is None:
         return _plain_table(self, tableName)
-    session, name = found
-    return session.stream(name)
+    stream, name = found
+    return stream(name)
 
 
-def _find(spark: SparkSession, name: str) -> tuple[Session, str] | None:
-    for published, session in list(_sessions.items()):
-        if session.spark is spark or _jvm_session(session.spark) == _jvm_session(spark):
+def _find(spark: SparkSession, name: str) -> tuple[Callable[[str], DataFrame], str] | None:
+    for published, (other, stream) in list(_followed.items()):
+        if other is spark or _jvm_session(other) == _jvm_session(spark):
             identifier = published.find(name)
             if identifier is not None:
-                return session, str(identifier)
+                return stream, str(identifier)
     return None
 
 

@@ -14,20 +14,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 from uuid import uuid4
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from penstock.catalog.errors import PenstockError, UnknownObjectError
+from penstock.catalog.errors import PenstockError, UnknownObjectError, UnsupportedError
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.information_schema import INFORMATION_SCHEMA
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
 from penstock.sql.dialect import parse_query
 from penstock.sql.run.functions import called_functions, register_called
+from penstock.sql.run.published_names import PublishedNames
 from penstock.sql.run.published_object import (
     Behind,
     DeltaTable,
@@ -41,10 +42,7 @@ from penstock.sql.run.published_object import (
 from penstock.sql.run.published_text import Place, spark_name
 from penstock.sql.run.spark_entries import SparkEntries
 
-if TYPE_CHECKING:
-    from penstock.sql.run.session import Session
-
-__all__ = ["LeftOut", "Published", "publish"]
+__all__ = ["LeftOut", "Published"]
 
 log = logging.getLogger(__name__)
 
@@ -69,24 +67,6 @@ class _Entry:
     fields: tuple[Field, ...] = ()
 
 
-def publish(session: Session, *, durable: bool = False, information: bool = True) -> Published:
-    """Make the session's catalog visible to plain Spark SQL, and keep it so by `refresh`.
-
-    `durable` leaves entries in place at `close`, and publishes only what is read without this process. `information`
-    has the tables of `information_schema` published, too. Raises CatalogError when the catalog cannot be read.
-    """
-    published = Published(
-        session.spark,
-        session.namespace,
-        session.project.root,
-        catalog=session.catalog_url,
-        durable=durable,
-        information=information and not durable,
-    )
-    published.refresh()
-    return published
-
-
 class Published:
     """The names of a catalog in Spark's session catalog. Any thread may `refresh`, one at a time does.
 
@@ -109,18 +89,22 @@ class Published:
         self._project = project
         self._durable = durable
         self._url = catalog
-        digest = hashlib.sha256(catalog.encode()).hexdigest()[:12]
+        family = f"{hashlib.sha256(catalog.encode()).hexdigest()[:12]}/"
         self._tag = uuid4().hex[:8]
-        self._family = f"{digest}/"
-        self._entries = SparkEntries(spark, f"{digest}/{'durable' if durable else self._tag}")
+        self._lasting = f"{family}durable"
+        self._entries = SparkEntries(spark, self._lasting if durable else f"{family}{self._tag}")
+        self._names = PublishedNames(
+            self._entries,
+            family=family,
+            lasting=self._lasting,
+            home=spark.catalog.currentDatabase(),
+            default_database=namespace.catalog.default_database,
+        )
         self._catalog = namespace.current_catalog
-        self._home = spark.catalog.currentDatabase()
         self._lock = RLock()
         self._relations = 0
-        self._databases: set[str] = set()
         self._there: dict[Identifier, _Entry] = {}
         self._left_out: dict[Identifier, tuple[Table | View, str]] = {}
-        self._taken: dict[str, set[str]] = {}
         self._seen: object = None
 
     @property
@@ -154,7 +138,7 @@ class Published:
         Also looks again at tables that nobody had written to. Raises CatalogError when the catalog cannot be read.
         """
         with self._lock:
-            self._taken.clear()  # others make tables too
+            self._names.forget()  # others make tables too
             seen = (
                 self._namespace.catalog.history(limit=1),
                 tuple(self._namespace.temporary()),
@@ -179,9 +163,8 @@ class Published:
         with self._lock:
             if not self._durable:
                 for identifier in tuple(self._there):
-                    self._remove(identifier)
-                for database in self._databases:
-                    self._entries.drop_database(database)
+                    self._remove(identifier, closing=True)
+                self._names.close()
             self._there.clear()
 
     def _definitions(self) -> Iterator[tuple[Identifier, Table | View]]:
@@ -217,7 +200,7 @@ class Published:
         if found.temporary and self._durable:
             return False
         try:
-            place = entry.place if entry is not None else self._place(identifier)
+            place = entry.place if entry is not None else self._names.find(identifier, self.names)
             meant = behind(
                 found,
                 self._namespace,
@@ -241,41 +224,17 @@ class Published:
             log.info("Spark SQL does not see %s: %s", identifier, why)
         return True
 
-    def _place(self, identifier: Identifier) -> Place:
-        """Find the name for a definition. Raises _TakenError where it is somebody else's."""
-        home = identifier.database == self._namespace.catalog.default_database
-        database = self._home if home else identifier.database
-        place = Place(database=database, name=identifier.name)
-        if database == "global_temp" or (not home and database.lower() == self._home.lower()):
-            raise _TakenError(f"Spark's database {spark_name(database)} is for other tables")
-        if not home and self._entries.create_database(database):
-            self._databases.add(database)
-        if identifier.name.lower() in self._names_in(database):
-            owner = self._entries.owner_of(place)
-            ours = owner is not None and owner.startswith(self._family)
-            if not ours or self._has(place):
-                raise _TakenError(f"Spark has a table {place} already, which stays as it is")
-            self._entries.drop(place, whoever=True)
-        return place
-
-    def _has(self, place: Place) -> bool:
-        """Tell whether the name is that of another definition; Spark does not tell upper case from lower."""
-        wanted = str(place).lower()
-        return any(str(entry.place).lower() == wanted for entry in self._there.values())
-
-    def _names_in(self, database: str) -> set[str]:
-        key = database.lower()
-        if key not in self._taken:
-            self._taken[key] = set(self._entries.names(database))
-        return self._taken[key]
-
     def _put(
         self, place: Place, found: Table | View, meant: Behind, fields: tuple[Field, ...]
     ) -> _Entry:
-        self._names_in(place.database).add(place.name.lower())
+        self._names.take(place)
+        lasts = self._names.is_for_good(place) and not found.temporary
+        owner = self._lasting if lasts else None
         match meant:
             case DeltaTable(location=location):
-                self._entries.put_delta(place, location, _schema(fields), found.comment)
+                self._entries.put_delta(
+                    place, location, _schema(fields), found.comment, owner=owner
+                )
                 return _Entry(definition=found, place=place)
             case Scanned() | Framed() if not self._durable:
                 relation = self._relation(meant)
@@ -289,13 +248,18 @@ class Published:
                 )
                 return _Entry(definition=found, place=place, relation=relation)
             case Scanned() | Framed():
-                raise _TakenError(
+                raise UnsupportedError(
                     "it is read by this process, and others would find a name they cannot read"
                 )
             case Rows(text=text):
                 functions = self._functions(found)
                 self._entries.put_view(
-                    place, text, self._typed(fields, text), found.comment, functions=functions
+                    place,
+                    text,
+                    self._typed(fields, text),
+                    found.comment,
+                    functions=functions,
+                    owner=owner,
                 )
                 return _Entry(
                     definition=found, place=place, pending=meant.pending, text=text, fields=fields
@@ -324,16 +288,14 @@ class Published:
         schema = self._spark.sql(text).schema
         return StructType([_field(f.name, f.dataType, comments.get(f.name)) for f in schema.fields])
 
-    def _remove(self, identifier: Identifier) -> None:
+    def _remove(self, identifier: Identifier, *, closing: bool = False) -> None:
         entry = self._there.pop(identifier)
-        self._entries.drop(entry.place)
-        self._names_in(entry.place.database).discard(entry.place.name.lower())
+        self._entries.drop(
+            entry.place, whoever=not closing and self._names.is_for_good(entry.place)
+        )
+        self._names.release(entry.place)
         if entry.relation is not None:
             self._spark.catalog.dropGlobalTempView(entry.relation)
-
-
-class _TakenError(PenstockError):
-    """A name is not free; says so in `LeftOut`, and is not raised further."""
 
 
 def _same(entry: _Entry, meant: Behind, fields: tuple[Field, ...]) -> bool:

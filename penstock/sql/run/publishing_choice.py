@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.catalog.errors import ConfigError, did_you_mean
+from penstock.catalog.names import Namespace
 from penstock.sql.run.published_streams import follow_published
-from penstock.sql.run.publishing import Published, publish
+from penstock.sql.run.publishing import Published
 from penstock.sql.run.spark_entries import is_durable
-
-if TYPE_CHECKING:
-    from penstock.sql.run.session import Session
 
 __all__ = ["Publishing", "read_publishing", "start_publishing"]
 
@@ -46,12 +47,21 @@ def read_publishing(text: str | None) -> Publishing | None:
         ) from None
 
 
-def start_publishing(session: Session, choice: Publishing | None) -> Published | None:
+def start_publishing(
+    spark: SparkSession,
+    namespace: Namespace,
+    choice: Publishing | None,
+    *,
+    project: Path,
+    catalog: str,
+    stream: Callable[[str], DataFrame],
+) -> Published | None:
     """Publish as asked; without a choice for the session, but not into a metastore that others share.
 
-    There, names would come and go before everybody's eyes, for tables that only this process can read.
+    There, names would come and go before everybody's eyes, for tables that only this process can read. `catalog` is
+    the URL of the store, `stream` follows a table by its name. Raises CatalogError when the catalog cannot be read.
     """
-    if choice is None and is_durable(session.spark):
+    if choice is None and is_durable(spark):
         log.info(
             "this Spark keeps its catalog in a Hive metastore, so spark.sql does not see Penstock's tables; "
             "penstock.connect(spark, publish='session') shows them there until the session stops, "
@@ -61,7 +71,14 @@ def start_publishing(session: Session, choice: Publishing | None) -> Published |
     if choice is Publishing.OFF:
         return None
     # nine more tables for each session: for those that ask
-    information = choice is Publishing.SESSION
-    published = publish(session, durable=choice is Publishing.DURABLE, information=information)
-    follow_published(session, published)
+    published = Published(
+        spark,
+        namespace,
+        project,
+        catalog=catalog,
+        durable=choice is Publishing.DURABLE,
+        information=choice is Publishing.SESSION,
+    )
+    published.refresh()
+    follow_published(spark, published, stream)
     return published

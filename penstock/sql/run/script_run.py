@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import PenstockError
 from penstock.catalog.options import resolve
@@ -37,9 +35,7 @@ from penstock.sql.run.query import PlannedQuery
 from penstock.sql.run.refreshing import keep_refreshed, refresh_trigger, stop_refreshes
 from penstock.sql.run.scene import Scene
 from penstock.sql.run.scratch import set_aside_all
-from penstock.sql.run.script_check import CheckedScript, CheckedStatement, check_scripts
-from penstock.sql.run.script_file import read_script
-from penstock.sql.run.script_plan import plan_scripts
+from penstock.sql.run.script_check import CheckedScript, CheckedStatement
 from penstock.sql.run.session_settings import restart_strategy
 from penstock.sql.run.statement_kind import kind_of, subject_of
 from penstock.sql.run.summary import (
@@ -52,10 +48,7 @@ from penstock.sql.run.summary import (
 )
 from penstock.sql.statements import Explain, ResetOption, Select, SetOption
 
-if TYPE_CHECKING:
-    from penstock.sql.run.session import Session
-
-__all__ = ["MAX_ROWS", "ScriptRun", "run_script_in_session"]
+__all__ = ["MAX_ROWS", "ScriptRun"]
 
 MAX_ROWS = 10_000  # of a SELECT: a file is for pipelines, and the rows are held in memory
 WAIT_S = 0.1
@@ -344,49 +337,3 @@ class ScriptRun:
 
 def _rows_of(listed: Listing | None) -> ResultRows | None:
     return None if listed is None else ResultRows(columns=listed.columns, rows=listed.rows)
-
-
-def run_script_in_session(
-    session: Session,
-    path: Path,
-    variables: Mapping[str, Any],
-    *,
-    available_now: bool = False,
-    from_scratch: bool = False,
-) -> Sequence[Job]:
-    """Run a file in a session of Python: bounded INSERTs to their end, endless ones stay running.
-
-    `available_now` ends all of them with what is there now, `from_scratch` sets their checkpoints aside.
-    Raises InputErrors before anything is started, and the error of the first statement that fails.
-    """
-    project, settings = session.project, dict(session.settings)
-    checked = check_scripts(
-        (read_script(path),),
-        namespace=session.namespace,
-        project=project.root,
-        settings=settings,
-        variables={**project.variables, **variables},
-        env=project.environment,
-        folders=project.folders,
-    )
-    planned = plan_scripts(
-        checked,
-        session.spark,
-        namespace=session.namespace,
-        project=project.root,
-        settings=settings,
-        judges=from_scratch,
-    )
-    environment = Environment(
-        spark=session.spark,
-        catalog=session.catalog,
-        namespace=session.namespace,
-        project=project.root,
-        settings=session.settings,
-    )
-    mode = RunMode.AVAILABLE_NOW if available_now else RunMode.BY_TABLES
-    run = ScriptRun(environment, mode=mode, from_scratch=from_scratch)
-    run.run(planned, wait=False)
-    if run.error is not None:
-        raise run.error
-    return tuple(run.jobs)

@@ -28,7 +28,9 @@ from penstock.sql.run.catalogs import open_names
 from penstock.sql.run.commands import check_command, is_command, run_command
 from penstock.sql.run.connector_check import check_connector
 from penstock.sql.run.ddl import Listing, define, is_definition, set_option
+from penstock.sql.run.environment import Environment
 from penstock.sql.run.explain import explain_lines
+from penstock.sql.run.file_run import run_file
 from penstock.sql.run.full_refresh import FullRefresh
 from penstock.sql.run.functions import register_called
 from penstock.sql.run.job import Job, start_jobs
@@ -88,7 +90,14 @@ def connect(
     keys = project.secret_key_file
     spark.dataSource.register(bind_table_source(url, project.root, keys))
     session = Session(spark, SqlCatalog(url, secret_key_file=keys), project, catalog_url=url)
-    session.published = start_publishing(session, publishing)
+    session.published = start_publishing(
+        spark,
+        session.namespace,
+        publishing,
+        project=project.root,
+        catalog=url,
+        stream=session.stream,
+    )
     return session
 
 
@@ -144,12 +153,18 @@ class Session:
         queries go on running. `from_scratch` sets the checkpoints of the INSERTs aside first, by renaming
         them. Raises InputErrors with everything that is wrong in the file, before anything is started.
         """
-        from penstock.sql.run.script_run import run_script_in_session
-
-        jobs = run_script_in_session(
-            self,
+        environment = Environment(
+            spark=self.spark,
+            catalog=self.catalog,
+            namespace=self.namespace,
+            project=self.project.root,
+            settings=self.settings,
+        )
+        jobs = run_file(
             Path(path),
             variables or {},
+            environment,
+            self.project,
             available_now=available_now,
             from_scratch=from_scratch,
         )

@@ -86,9 +86,18 @@ class SparkEntries:
             self._spark.sql(f"DROP DATABASE IF EXISTS {spark_name(name)}")
 
     def put_delta(
-        self, place: Place, location: str, schema: StructType, comment: str | None
+        self,
+        place: Place,
+        location: str,
+        schema: StructType,
+        comment: str | None,
+        *,
+        owner: str | None = None,
     ) -> None:
-        """Make a name for the Delta table at `location`, which stays what it is when the name goes."""
+        """Make a name for the Delta table at `location`, which stays what it is when the name goes.
+
+        `owner` is whose the entry is; None: it is put here.
+        """
         storage = self._format(
             self._some(self._uris.stringToURI(location)),
             *(self._none,) * 3,
@@ -97,7 +106,8 @@ class SparkEntries:
             self._none,
         )
         given = {_PROVIDER: self._some("delta")}
-        self._put(place, self._kinds.EXTERNAL(), storage, schema, comment, {}, given)
+        properties = {MARK: owner or self.owner}
+        self._put(place, self._kinds.EXTERNAL(), storage, schema, comment, properties, given)
 
     def put_view(
         self,
@@ -108,11 +118,13 @@ class SparkEntries:
         *,
         temporary_views: Sequence[str] = (),
         functions: Sequence[str] = (),
+        owner: str | None = None,
     ) -> None:
         """Make a view of Spark SQL, which is not looked at before somebody reads it.
 
         Types in `schema` may be estimates: Spark puts right what the query gives (WITH SCHEMA TYPE EVOLUTION).
-        `temporary_views` are the global temporary views, `functions` the session's, that the text names.
+        `temporary_views` are the global temporary views, `functions` the session's, that the text names. `owner` is as
+        in `put_delta`.
         """
         names = {
             f"view.query.out.col.{index}": name for index, name in enumerate(schema.fieldNames())
@@ -128,6 +140,7 @@ class SparkEntries:
             "view.referredTempViewNames": json.dumps([["global_temp", n] for n in temporary_views]),
             "view.referredTempFunctionsNames": json.dumps(list(functions)),
             **names,
+            MARK: owner or self.owner,
         }
         given = {_VIEW_TEXT: self._some(text), _VIEW_ORIGINAL: self._some(text)}
         self._put(place, self._kinds.VIEW(), self._storage, schema, comment, properties, given)
@@ -150,8 +163,8 @@ class SparkEntries:
     ) -> None:
         fields = self._defaults | dict(given)
         # as one text: Java would be asked to take each pair
-        marked = json.dumps({**properties, MARK: self.owner})
-        fields[_PROPERTIES] = self._maps.toScalaMap(self._json.readValue(marked, self._map_class))
+        text = json.dumps(dict(properties))
+        fields[_PROPERTIES] = self._maps.toScalaMap(self._json.readValue(text, self._map_class))
         if comment is not None:
             fields[_COMMENT] = self._some(comment)
         entry = self._entry(

@@ -152,7 +152,10 @@ def test_a_table_that_spark_has_already_stays(session: Session, spark: SparkSess
 def test_durable_names_stay_and_are_those_that_others_can_read(
     session: Session, spark: SparkSession
 ) -> None:
-    """A table that this process reads is none of them; the next durable session takes the others over."""
+    """A table that this process reads is none of them; the next durable session takes the others over.
+
+    A session for itself brings them up to date, and does not take them away.
+    """
     session.sql(SALES)
     session.sql(ORDERS)
     session.sql("INSERT INTO sales VALUES (1, 2.5)")
@@ -165,6 +168,9 @@ def test_durable_names_stay_and_are_those_that_others_can_read(
         assert not spark.catalog.tableExists("orders")
         with penstock.connect(spark, publish="durable") as again:
             assert Place(database="default", name="sales") in again.published.names.values()
+        with penstock.connect(spark, publish="session") as one:
+            one.sql("ALTER TABLE sales MODIFY (id BIGINT COMMENT 'its number')")
+        assert rows(spark, "SELECT * FROM sales") == [(1, 2.5)]
     finally:
         spark.sql("DROP TABLE sales")
 

@@ -1,0 +1,57 @@
+"""Runs a file in a session of Python: `Session.run_file`. Commands run files by `script_run.py` themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.sql.config import Project
+from penstock.sql.run.environment import Environment, RunMode
+from penstock.sql.run.job import Job
+from penstock.sql.run.script_check import check_scripts
+from penstock.sql.run.script_file import read_script
+from penstock.sql.run.script_plan import plan_scripts
+from penstock.sql.run.script_run import ScriptRun
+
+__all__ = ["run_file"]
+
+
+def run_file(
+    path: Path,
+    variables: Mapping[str, Any],
+    environment: Environment,
+    project: Project,
+    *,
+    available_now: bool = False,
+    from_scratch: bool = False,
+) -> tuple[Job, ...]:
+    """Run a file: bounded INSERTs to their end, endless ones stay running. Gives the jobs of its INSERTs.
+
+    `available_now` ends all of them with what is there now, `from_scratch` sets their checkpoints aside.
+    Raises InputErrors before anything is started, and the error of the first statement that fails.
+    """
+    settings = dict(environment.settings)
+    checked = check_scripts(
+        (read_script(path),),
+        namespace=environment.namespace,
+        project=project.root,
+        settings=settings,
+        variables={**project.variables, **variables},
+        env=project.environment,
+        folders=project.folders,
+    )
+    planned = plan_scripts(
+        checked,
+        environment.spark,
+        namespace=environment.namespace,
+        project=project.root,
+        settings=settings,
+        judges=from_scratch,
+    )
+    mode = RunMode.AVAILABLE_NOW if available_now else RunMode.BY_TABLES
+    run = ScriptRun(environment, mode=mode, from_scratch=from_scratch)
+    run.run(planned, wait=False)
+    if run.error is not None:
+        raise run.error
+    return tuple(run.jobs)
