@@ -41,6 +41,7 @@ __all__ = [
     "decode_failure",
     "did_you_mean",
     "encode_failure",
+    "known_are",
 ]
 
 
@@ -283,13 +284,29 @@ LOOKED_AT = 500
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Give `did you mean 'x'?` for the nearest of `known`; None when nothing is near.
 
-    Of very many names those are compared that begin and end most like `word`.
+    A name that differs in upper and lower case alone is the nearest. Of very many names those are compared that begin
+    and end most like `word`.
     """
-    names = list(known)
-    if len(names) > LOOKED_AT:
-        names = heapq.nlargest(LOOKED_AT, names, key=lambda name: _ends_alike(word, name))
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    names, folded = list(known), word.casefold()
+    near = [name for name in names if name.casefold() == folded]
+    if not near:
+        if len(names) > LOOKED_AT:
+            names = heapq.nlargest(LOOKED_AT, names, key=lambda name: _ends_alike(word, name))
+        near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else None
+
+
+SHOWN = 20
+"""Names that an error lists; of more, half as many, and how many they are."""
+
+
+def known_are(names: Sequence[str], *, all_by: str) -> str:
+    """Give `known are: a, b`; of very many the first few, and the statement `all_by` that lists all of them."""
+    if len(names) <= SHOWN:
+        return f"known are: {', '.join(names)}"
+    few = SHOWN // 2
+    more = len(names) - few
+    return f"known are: {', '.join(names[:few])}, and {more:,} more; {all_by} lists them"
 
 
 def _ends_alike(one: str, other: str) -> int:

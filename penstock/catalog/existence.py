@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from penstock.catalog.contract import ObjectKind, kind_of
-from penstock.catalog.errors import ObjectExistsError, UnknownObjectError, did_you_mean
+from penstock.catalog.errors import (
+    ObjectExistsError,
+    UnknownObjectError,
+    did_you_mean,
+    known_are,
+)
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.table import Table, View
 
@@ -56,10 +61,18 @@ def may_rename(after: Table | View, found: ObjectKind | None) -> None:
 
 
 def unknown_object(identifier: Identifier, known: Iterable[Identifier]) -> UnknownObjectError:
-    """Make the error for a name that stands for nothing, with the nearest of `known`."""
+    """Make the error for a name that stands for nothing, with the nearest of `known`.
+
+    `known` are those of its database, and may have some of others: one of the same name is told.
+    """
+    known = list(known)
     place = (identifier.catalog, identifier.database)
     names = sorted({other.name for other in known if (other.catalog, other.database) == place})
-    hint = did_you_mean(identifier.name, names)
-    if hint is None:
-        hint = f"known are: {', '.join(names)}" if names else "nothing has been created there yet"
+    elsewhere = sorted(other for other in known if other.name == identifier.name)
+    if elsewhere:
+        hint = f"did you mean {elsewhere[0]}?"
+    elif names:
+        hint = did_you_mean(identifier.name, names) or known_are(names, all_by="SHOW TABLES")
+    else:
+        hint = "nothing has been created there yet"
     return UnknownObjectError(f"there is no table or view {identifier}", hint=hint)

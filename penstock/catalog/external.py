@@ -12,9 +12,10 @@ from typing import Protocol
 from penstock.catalog.descriptor import CatalogDescriptor
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.identifier import Identifier
+from penstock.catalog.secret import SealedSecret
 from penstock.catalog.table import Table
 
-__all__ = ["ExternalCatalog", "NotReachedError", "OpenExternal"]
+__all__ = ["ExternalCatalog", "NotReachedError", "OpenExternal", "Seal"]
 
 
 class ExternalCatalog(Protocol):
@@ -40,5 +41,8 @@ class NotReachedError(UnsupportedError):
     """A name is in a catalog that is not looked into here: a check of texts alone asks no server and no engine."""
 
 
-OpenExternal = Callable[[CatalogDescriptor], ExternalCatalog]
-"""Makes the catalog of a descriptor of a type in EXTERNAL. Opens nothing yet."""
+Seal = Callable[[str], SealedSecret]
+"""Gives a secret by its name, as it travels to what connects. Raises UnknownObjectError."""
+
+OpenExternal = Callable[[CatalogDescriptor, Seal], ExternalCatalog]
+"""Makes the catalog of a descriptor of a type in EXTERNAL, whose options refer to secrets. Opens nothing yet."""

@@ -177,7 +177,7 @@ class Federation(Layer):
         """Add a catalog; an external one is looked into first. Raises ObjectExistsError, ConfigError."""
         if new.is_external and may_create_catalog(new, self, if_not_exists=if_not_exists):
             try:
-                self._opens(new).check()
+                self._open(new).check()
             except NotReachedError:
                 if not self._draft:
                     raise
@@ -190,7 +190,7 @@ class Federation(Layer):
                 f"catalog {before.name}: 'path' cannot be changed", hint="create another catalog"
             )
         if after.is_external and after.option_map != before.option_map and not self._draft:
-            self._opens(after).check()
+            self._open(after).check()
         super().replace_catalog(before, after)
 
     def create_database(self, new: DatabaseDescriptor, *, if_not_exists: bool = False) -> None:
@@ -215,7 +215,7 @@ class Federation(Layer):
         _refuse_information(name)
         self._check_takes_database(catalog, name)
         descriptor = self._external(catalog)
-        if descriptor is not None and name in self._opens(descriptor).databases():
+        if descriptor is not None and name in self._open(descriptor).databases():
             raise DefinitionError(
                 f"the database {name!r} is a folder, which DROP DATABASE does not remove",
                 hint="remove the folder; the database is gone with it",
@@ -223,6 +223,10 @@ class Federation(Layer):
         super().drop_database(catalog, name, if_exists=if_exists, cascade=cascade)
 
     # --- parts ---
+
+    def _open(self, descriptor: CatalogDescriptor) -> ExternalCatalog:
+        # of this layer: a file may create a secret and then the catalog that needs it
+        return self._opens(descriptor, self.secrets.sealed)
 
     def _external(self, catalog: str) -> CatalogDescriptor | None:
         """Give the descriptor of an external catalog; None for others, and for one that is not there."""
@@ -239,7 +243,7 @@ class Federation(Layer):
 
     def _external_here(self, catalog: str) -> ExternalCatalog | None:
         descriptor = self._descriptor_here(catalog)
-        return None if descriptor is None else self._opens(descriptor)
+        return None if descriptor is None else self._open(descriptor)
 
     def _is_stored(self, descriptor: CatalogDescriptor, identifier: Identifier) -> bool:
         """Tell whether the store, or this draft, has a definition of that name."""
@@ -257,7 +261,7 @@ class Federation(Layer):
         since, known = self._found.get(asked, (now, None))
         if known is not None and (self._draft or 0 <= now - since < REMEMBERED_MS):
             return known
-        found = self._opens(descriptor).find(identifier)
+        found = self._open(descriptor).find(identifier)
         if found is not None:
             self._found[asked] = (now, found)
         return found

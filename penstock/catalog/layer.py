@@ -14,6 +14,7 @@ from penstock.catalog.descriptor import (
     DatabaseDescriptor,
     implied_database,
 )
+from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.existence import may_create, may_drop, may_rename, unknown_object
 from penstock.catalog.function_store import FunctionStore
 from penstock.catalog.history import Change, Word
@@ -30,7 +31,7 @@ from penstock.catalog.places import (
     may_drop_catalog,
     may_drop_database,
 )
-from penstock.catalog.secret_store import SecretStore
+from penstock.catalog.secret_store import DraftSecrets, SecretStore
 from penstock.catalog.snapshot import Snapshot
 from penstock.catalog.table import Table, View
 
@@ -59,6 +60,7 @@ class Layer:
         self._described: dict[str, CatalogDescriptor] = {}
         self._databases: dict[tuple[str, str], DatabaseDescriptor | None] = {}
         self._objects: dict[Identifier, Table | View | None] = {}
+        self._secrets = DraftSecrets(lambda: base.secrets) if draft else None
         self.default_catalog = base.default_catalog
         self.default_database = base.default_database
 
@@ -75,8 +77,8 @@ class Layer:
 
     @property
     def secrets(self) -> SecretStore:
-        """What options refer to by `${secret:name}`; drafts of them are a namespace's."""
-        return self._base.secrets
+        """What options refer to by `${secret:name}`: those of `base`, and a draft's over them."""
+        return self._secrets or self._base.secrets
 
     def catalogs(self) -> list[CatalogDescriptor]:
         """List the catalogs, sorted by name."""
@@ -122,7 +124,7 @@ class Layer:
         elif identifier.catalog in self._catalogs or self._is_dropped(identifier):
             found = None
         else:
-            return self._read.get(identifier)
+            return self._read_below(identifier)
         if found is None:
             raise unknown_object(identifier, (*self.tables(), *self.views()))
         return found
@@ -294,6 +296,17 @@ class Layer:
     def _read(self) -> Catalog | Snapshot:
         """What is below, for reading."""
         return self._below or self._base
+
+    def _read_below(self, identifier: Identifier) -> Table | View:
+        """Read a definition from below; the nearest name may be one that is here. Raises UnknownObjectError."""
+        try:
+            return self._read.get(identifier)
+        except UnknownObjectError:
+            catalog, database = identifier.catalog, identifier.database
+            if not any((i.catalog, i.database) == (catalog, database) for i in self._objects):
+                raise
+            known = (*self.tables(database, catalog), *self.views(database, catalog))
+            raise unknown_object(identifier, known) from None
 
     def _last_change(self, name: Identifier | tuple[str, ...]) -> Change | None:
         """The newest change that was stored: what another process did since something was read."""

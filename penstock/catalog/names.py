@@ -12,7 +12,7 @@ from penstock.catalog.identifier import Identifier
 from penstock.catalog.information_schema import refuse_change
 from penstock.catalog.layer import Layer
 from penstock.catalog.places import check_place, check_unchanged, find_catalog, find_database
-from penstock.catalog.secret_store import DraftSecrets, SecretStore
+from penstock.catalog.secret_store import SecretStore
 from penstock.catalog.table import Table, View
 
 __all__ = ["Namespace"]
@@ -27,12 +27,11 @@ class Namespace:
         self.current_database = catalog.default_database
         self._temporary: dict[Identifier, Table | View] = {}
         self.functions = FunctionNames(lambda: catalog.functions)
-        self._drafted_secrets: DraftSecrets | None = None
 
     @property
     def secrets(self) -> SecretStore:
         """What options refer to by `${secret:name}`: the catalog's, and drafts over them."""
-        return self._drafted_secrets or self.catalog.secrets
+        return self.catalog.secrets
 
     def resolve(self, parts: Sequence[str]) -> Identifier:
         """Complete `name`, `database.name` or `catalog.database.name`. Whether it exists is not asked."""
@@ -171,7 +170,6 @@ class Namespace:
         draft.current_catalog, draft.current_database = self.current_catalog, self.current_database
         draft._temporary = dict(self._temporary)
         draft.functions = self.functions.overlay()
-        draft._drafted_secrets = DraftSecrets(lambda: self.secrets)
         return draft
 
     def _known(self, catalog: str | None, database: str | None) -> tuple[str, str]:

@@ -11,10 +11,12 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    and_,
     bindparam,
     delete,
     insert,
     null,
+    or_,
     select,
     update,
 )
@@ -178,12 +180,12 @@ def drop_objects(connection: Connection, *wanted: ColumnElement[bool]) -> None:
 
 
 def _neighbours(connection: Connection, identifier: Identifier) -> list[Identifier]:
-    """What is in the same database: of these one may have been meant."""
-    place = (
+    """What is in the same database, and what has the same name in others: of these one may have been meant."""
+    here = and_(
         OBJECTS.c.catalog_name == identifier.catalog,
         OBJECTS.c.database_name == identifier.database,
     )
-    return identifiers(connection, *place)
+    return identifiers(connection, or_(here, OBJECTS.c.object_name == identifier.name))
 
 
 def _found(connection: Connection, identifier: Identifier) -> Row[Any] | None:

@@ -23,6 +23,7 @@ from penstock.catalog.errors import (
     UnknownObjectError,
     UnsupportedError,
     did_you_mean,
+    known_are,
 )
 from penstock.catalog.identifier import Identifier, quote
 
@@ -73,7 +74,7 @@ def find_catalog(name: str, places: Places) -> CatalogDescriptor:
     known = {catalog.name: catalog for catalog in places.catalogs()}
     if name in known:
         return known[name]
-    hint = did_you_mean(name, known) or _known(list(known))
+    hint = did_you_mean(name, known) or known_are(list(known), all_by="SHOW CATALOGS")
     raise UnknownObjectError(f"there is no catalog {name!r}", hint=hint)
 
 
@@ -81,7 +82,8 @@ def find_database(catalog: str, name: str, places: Places) -> None:
     """Check that a database exists. Raises UnknownObjectError with the nearest name."""
     known = places.databases(catalog)
     if name not in known and name != INFORMATION_SCHEMA:
-        hint = did_you_mean(name, (*known, INFORMATION_SCHEMA)) or _known(known)
+        near = did_you_mean(name, (*known, INFORMATION_SCHEMA))
+        hint = near or known_are(known, all_by="SHOW DATABASES")
         place = "" if catalog == DEFAULT_CATALOG else f" in the catalog {catalog!r}"
         raise UnknownObjectError(f"there is no database {name!r}{place}", hint=hint)
 
@@ -198,10 +200,6 @@ def changed_meanwhile(
         f"{what} was changed by somebody else meanwhile{details}",
         hint="look at it, and try again",
     )
-
-
-def _known(names: Sequence[str]) -> str:
-    return f"known are: {', '.join(names)}"
 
 
 def _shown(inside: Sequence[Identifier]) -> str:

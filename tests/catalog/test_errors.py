@@ -29,6 +29,7 @@ from penstock.catalog.errors import (
     decode_failure,
     did_you_mean,
     encode_failure,
+    known_are,
 )
 
 KINDS = [
@@ -132,6 +133,22 @@ def test_a_suggestion_is_near_or_absent() -> None:
 
     assert did_you_mean("scan.statup.mode", known) == "did you mean 'scan.startup.mode'?"
     assert did_you_mean("zzz", known) is None
+
+
+def test_a_name_in_other_case_is_the_nearest() -> None:
+    """`O` and `o` have no letter in common, and are what people mix up."""
+    assert did_you_mean("O2", ["o2", "O"]) == "did you mean 'o2'?"
+
+
+def test_of_many_names_a_few_are_shown() -> None:
+    """Ten thousand names in an error hide what it says."""
+    names = [f"t{number:05}" for number in range(10_000)]
+
+    assert known_are(names[:20], all_by="SHOW TABLES").endswith(", t00018, t00019")
+    assert known_are(names, all_by="SHOW TABLES") == (
+        "known are: t00000, t00001, t00002, t00003, t00004, t00005, t00006, t00007, t00008, t00009, "
+        "and 9,990 more; SHOW TABLES lists them"
+    )
 
 
 @pytest.mark.parametrize("slip", ["event_01234", "events_0123", "evnets_01234", "xevents_01234"])

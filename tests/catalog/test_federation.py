@@ -16,7 +16,7 @@ from penstock.catalog.errors import (
     UnknownObjectError,
     UnsupportedError,
 )
-from penstock.catalog.external import NotReachedError
+from penstock.catalog.external import NotReachedError, Seal
 from penstock.catalog.federation import REMEMBERED_MS, Federation, placed
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
@@ -59,7 +59,7 @@ class Elsewhere:
     asked: list[Identifier] = field(default_factory=list)
     now_ms: int = 0
 
-    def __call__(self, descriptor: CatalogDescriptor) -> Found:
+    def __call__(self, descriptor: CatalogDescriptor, _seal: Seal) -> Found:
         return Found(self, descriptor.name)
 
 

@@ -143,6 +143,17 @@ def test_a_draft_changes_nothing(namespace: Namespace, tmp_path: Path) -> None:
     assert not (tmp_path / "catalog.db").exists()
 
 
+def test_the_nearest_name_may_be_one_of_the_draft(namespace: Namespace) -> None:
+    """What a file has defined so far is what its next statements may have meant."""
+    draft = namespace.overlay()
+    draft.create(table("orders"))
+
+    with pytest.raises(UnknownObjectError) as caught:
+        draft.lookup(identifier("order"))
+
+    assert caught.value.hint == "did you mean 'orders'?"
+
+
 def test_a_draft_sees_what_is_there_and_refuses_what_the_store_would(namespace: Namespace) -> None:
     """The same rules, so that what passes on the draft passes for good."""
     namespace.create(table("kept"))

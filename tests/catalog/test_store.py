@@ -134,6 +134,17 @@ def test_an_unknown_name_is_an_error_with_the_nearest(catalog: Catalog) -> None:
     assert far.value.hint == "known are: orders"
 
 
+def test_an_unknown_name_that_another_database_has_is_told(catalog: Catalog) -> None:
+    """Whoever forgets USE is told the whole name."""
+    catalog.create_database(DatabaseDescriptor(catalog="default_catalog", name="sales"))
+    catalog.create(table("orders"))
+    catalog.create(replace(table(), identifier=replace(identifier("refunds"), database="sales")))
+    with pytest.raises(UnknownObjectError) as caught:
+        catalog.get(identifier("refunds"))
+
+    assert caught.value.hint == "did you mean default_catalog.sales.refunds?"
+
+
 def test_processes_that_create_tables_at_once_lose_nothing(catalog: Catalog, store: Store) -> None:
     """From the first moment on: they race for making the store too."""
     together(create_many, [(store.url, name) for name in "abc"])

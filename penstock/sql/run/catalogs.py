@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.contract import Catalog
 from penstock.catalog.descriptor import DELTA_PATH, JDBC, SPARK, CatalogDescriptor
-from penstock.catalog.external import ExternalCatalog
+from penstock.catalog.external import ExternalCatalog, Seal
 from penstock.catalog.federation import Federation
 from penstock.catalog.names import Namespace
 from penstock.catalog.references import sealed_text
@@ -32,12 +32,11 @@ class ExternalKinds:
     folders of this machine are looked into.
     """
 
-    store: Catalog
     project: Path
     spark: Callable[[], SparkSession] | None = None
     offline: bool = False
 
-    def __call__(self, descriptor: CatalogDescriptor) -> ExternalCatalog:
+    def __call__(self, descriptor: CatalogDescriptor, seal: Seal) -> ExternalCatalog:
         """Make it; nothing is opened yet, and clients are loaded for the kind that is asked for alone."""
         if descriptor.type == DELTA_PATH:
             from penstock.connector.delta.catalog import DeltaFolder
@@ -47,15 +46,15 @@ class ExternalKinds:
             from penstock.connector.jdbc.catalog import JdbcServer
 
             return JdbcServer(
-                descriptor=descriptor, project=self.project, seal=self._sealed, offline=self.offline
+                descriptor=descriptor,
+                project=self.project,
+                seal=lambda text: sealed_text(text, seal),
+                offline=self.offline,
             )
         assert descriptor.type == SPARK, f"the store keeps the tables of {descriptor}"
         from penstock.connector.spark.catalog import SparkCatalog
 
         return SparkCatalog(descriptor=descriptor, spark=self.spark, offline=self.offline)
-
-    def _sealed(self, text: str) -> str:
-        return sealed_text(text, self.store.secrets.sealed)
 
 
 def open_names(
@@ -66,5 +65,5 @@ def open_names(
     offline: bool = False,
 ) -> Namespace:
     """Open a session's names over a store. `spark` and `offline` are those of `ExternalKinds`."""
-    kinds = ExternalKinds(store=store, project=project, spark=spark, offline=offline)
+    kinds = ExternalKinds(project=project, spark=spark, offline=offline)
     return Namespace(Federation(store, kinds, SystemClock().now_ms))

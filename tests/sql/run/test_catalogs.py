@@ -9,6 +9,7 @@ import pytest
 
 from penstock.catalog.errors import ConfigError, InputErrors, UnknownObjectError
 from penstock.catalog.names import Namespace
+from penstock.catalog.secret import KEY_VARIABLE, new_key
 from penstock.catalog.store import SqlCatalog
 from penstock.catalog.table import Table
 from penstock.sql.run.catalogs import open_names
@@ -114,3 +115,22 @@ def test_a_password_that_is_not_there_is_told_by_create_catalog(project: Path) -
 
     with pytest.raises((InputErrors, UnknownObjectError, ConfigError), match="nope"):
         check(text, names(project), project)
+
+
+def test_a_catalog_may_need_a_secret_of_the_same_file(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check connects with it though nothing is kept yet; the run after it keeps both."""
+    monkeypatch.setenv(KEY_VARIABLE, new_key())
+    (project / "db").mkdir()
+    sqlite3.connect(project / "db" / "shop.db").execute("CREATE TABLE customers (id INTEGER)")
+    with_secret = SHOP.replace(");", ", 'username' = 'u', 'password' = '${secret:pg}');")
+    text = f"CREATE SECRET pg AS 'hunter2-pg'; {with_secret} SELECT * FROM shop.`shop.db`.customers"
+    session = names(project)
+
+    checked = check(text, session, project)
+
+    assert (len(checked.statements), checked.unchecked) == (3, 0)
+    assert (session.catalogs(), session.secrets.listed()) == (["default_catalog"], [])
+    run(text.rpartition(";")[0], session)
+    assert session.catalog.tables("shop.db", "shop")[0].name == "customers"

@@ -9,6 +9,8 @@ SELECT windw_start FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' MI
 SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(tz), INTERVAL '1' MINUTE));
 SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(price), INTERVAL '1' MINUTE));
 SELECT ts FROM bids JOIN auctions ON auction = id;
+SELECT r.aa, b.r.b.d, r.b.c, arr[1].z FROM bids AS b;
+SELECT b.price, u.z, bs.price FROM bids AS b LEFT JOIN UNNEST(b.arr) AS u (x, y) ON TRUE;
 INSERT INTO sink (idd, c, o) SELECT 1, 2, 3;
 INSERT INTO sink SELECT auction FROM bids;
 INSERT INTO halves SELECT 1, 2;
@@ -100,57 +102,92 @@ SHOW CREATE VIEW bids;
 --    |        ^^
 --    = help: write bids.ts or auctions.ts
 --
--- error[PEN-2001]: there is no column 'idd'
---   --> case.sql:12:19
+-- error[PEN-2001]: 'r' has no field 'aa'
+--   --> case.sql:12:10
 --    |
--- 12 | INSERT INTO sink (idd, c, o) SELECT 1, 2, 3;
+-- 12 | SELECT r.aa, b.r.b.d, r.b.c, arr[1].z FROM bids AS b;
+--    |          ^^
+--    = help: did you mean 'a'?
+--
+-- error[PEN-2001]: 'b' has no field 'd'
+--   --> case.sql:12:20
+--    |
+-- 12 | SELECT r.aa, b.r.b.d, r.b.c, arr[1].z FROM bids AS b;
+--    |                    ^
+--    = help: there are: c
+--
+-- error[PEN-2001]: this row has no field 'z'
+--   --> case.sql:12:37
+--    |
+-- 12 | SELECT r.aa, b.r.b.d, r.b.c, arr[1].z FROM bids AS b;
+--    |                                     ^
+--    = help: there are: x, y
+--
+-- error[PEN-2001]: 'u' has no column 'z'
+--   --> case.sql:13:19
+--    |
+-- 13 | SELECT b.price, u.z, bs.price FROM bids AS b LEFT JOIN UNNEST(b.arr) AS u (x, y) ON TRUE;
+--    |                   ^
+--    = help: there are: x, y
+--
+-- error[PEN-2001]: there is no table or column 'bs' here
+--   --> case.sql:13:22
+--    |
+-- 13 | SELECT b.price, u.z, bs.price FROM bids AS b LEFT JOIN UNNEST(b.arr) AS u (x, y) ON TRUE;
+--    |                      ^^
+--    = help: did you mean 'b'?
+--
+-- error[PEN-2001]: there is no column 'idd'
+--   --> case.sql:14:19
+--    |
+-- 14 | INSERT INTO sink (idd, c, o) SELECT 1, 2, 3;
 --    |                   ^^^
 --    = help: did you mean 'id'?
 --
 -- error[PEN-3001]: 'c' is computed: nothing can be written to it
---   --> case.sql:12:24
+--   --> case.sql:14:24
 --    |
--- 12 | INSERT INTO sink (idd, c, o) SELECT 1, 2, 3;
+-- 14 | INSERT INTO sink (idd, c, o) SELECT 1, 2, 3;
 --    |                        ^
 --
 -- error[PEN-3001]: 'o' is a virtual metadata column: nothing can be written to it
---   --> case.sql:12:27
+--   --> case.sql:14:27
 --    |
--- 12 | INSERT INTO sink (idd, c, o) SELECT 1, 2, 3;
+-- 14 | INSERT INTO sink (idd, c, o) SELECT 1, 2, 3;
 --    |                           ^
 --
 -- error[PEN-3001]: the query (auction) has 1 column, default_catalog.default_database.sink takes 3 (id, name, k)
---   --> case.sql:13:25
+--   --> case.sql:15:25
 --    |
--- 13 | INSERT INTO sink SELECT auction FROM bids;
+-- 15 | INSERT INTO sink SELECT auction FROM bids;
 --    |                         ^^^^^^^^^^^^^^^^^
 --    = help: name the columns that are filled: INSERT INTO t (a, b) SELECT ...
 --
 -- error[PEN-5001]: default_catalog.default_database.halves is a view; rows go into tables only
---   --> case.sql:14:13
+--   --> case.sql:16:13
 --    |
--- 14 | INSERT INTO halves SELECT 1, 2;
+-- 16 | INSERT INTO halves SELECT 1, 2;
 --    |             ^^^^^^
 --
 -- error[PEN-2001]: there is no database 'nowhere'
---   --> case.sql:15:5
+--   --> case.sql:17:5
 --    |
--- 15 | USE nowhere;
+-- 17 | USE nowhere;
 --    |     ^^^^^^^
 --    = help: known are: default_database
 --
 -- error[PEN-2001]: there is no table or view default_catalog.default_database.nothing
---   --> case.sql:16:12
+--   --> case.sql:18:12
 --    |
--- 16 | DROP TABLE nothing;
+-- 18 | DROP TABLE nothing;
 --    |            ^^^^^^^
 --    = help: known are: auctions, bids, halves, sink
 --
 -- error[PEN-3001]: default_catalog.default_database.bids is a table
---   --> case.sql:17:18
+--   --> case.sql:19:18
 --    |
--- 17 | SHOW CREATE VIEW bids;
+-- 19 | SHOW CREATE VIEW bids;
 --    |                  ^^^^
 --    = help: SHOW CREATE TABLE bids
 --
--- 20 errors; nothing was started
+-- 25 errors; nothing was started
