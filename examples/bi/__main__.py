@@ -18,6 +18,7 @@ from types import FrameType
 
 from pyhive import hive
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from examples.bi.dashboard import Answer, Dashboard, TornError
@@ -90,13 +91,14 @@ def run(folder: Path, shop: Shop) -> int:
         shutil.rmtree(folder / "kafka", ignore_errors=True)
     for answer in answers:
         show(answer)
-    say("broker and server are stopped; the Delta tables stay")
+    say(f"broker and server are stopped; the Delta tables stay in {folder}")
     return 0
 
 
 def show(answer: Answer) -> None:
     """One query's rows."""
-    table = Table(title=f"{answer.title} ({answer.seconds:.1f} s)", title_justify="left")
+    CONSOLE.print(f"\n[bold]{escape(answer.title)}[/bold] ({answer.seconds:.1f} s)", soft_wrap=True)
+    table = Table()
     for column in answer.columns:
         table.add_column(column)
     for row in answer.rows:

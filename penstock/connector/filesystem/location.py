@@ -109,7 +109,7 @@ class Folder:
             if info.type == self._types.NotFound:
                 raise UnknownObjectError(
                     f"there is no folder or file {self._location.shown}",
-                    hint="make the folder first, and check the option 'path': it is relative to the project",
+                    hint="check the path, which is relative to the project; a folder has to be there before it is read",
                 )
             return list(self._below(self._root, ""))
 

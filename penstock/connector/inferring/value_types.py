@@ -29,6 +29,10 @@ _INT_MAX = 1_000_000
 
 _LONG_MAX = (1 << 63) - 1
 _MOST_DIGITS = 38
+_DOUBLES_EXPONENT = 10**7
+"""From here on Double.toString of Java writes an exponent, others later: a smaller `5E+2` is BigDecimal's 500.00.
+
+Flink's format json writes DECIMAL so (stripTrailingZeros), and Penstock's as well."""
 _MONEY = re.compile(
     r"amount|price|cost|total|fee|tax|balance|revenue|salary|payment|discount", re.IGNORECASE
 )
@@ -157,7 +161,11 @@ def _fractional(values: Sequence[int | Decimal], name: str) -> Decided:
     whole = max(len(shape.digits) + e for shape, e in zip(shapes, exponents, strict=True))
     precision = max(10, max(whole, 1) + 2 + scale)
     is_exact = scale == 2 or (0 < scale <= 4 and _MONEY.search(name) is not None)
-    if is_exact and max(exponents) <= 0 and precision <= _MOST_DIGITS:
+    in_full = all(
+        exponent <= 0 or abs(number) < _DOUBLES_EXPONENT
+        for number, exponent in zip(numbers, exponents, strict=True)
+    )
+    if is_exact and in_full and precision <= _MOST_DIGITS:
         digits = "digit" if scale == 1 else "digits"
         return Decided(
             type=t.DecimalType(precision=precision, scale=scale),

@@ -51,7 +51,7 @@ def log(
         elif changes:
             print_lines([line for change in changes for line in (*_lines(change), "")][:-1])
         else:
-            say("no change is recorded: what an older Penstock made has no history")
+            say("no change is recorded yet; what an older Penstock made has no history")
 
 
 def _changes(store: SqlCatalog, table: str | None, limit: int) -> list[Change]:

@@ -91,7 +91,9 @@ def run_tests(  # noqa: PLR0917  typer passes options by name
         if not cases:
             raise ConfigError(
                 "there is no case to run" + (f" with {only!r}" if only else ""),
-                hint="test files are called *_test.yaml or test_*.yaml; docs/testing.md says what is in them",
+                hint="its words have to stand in the name of the file or of the case"
+                if only and files
+                else "test files are called *_test.yaml or test_*.yaml; docs/testing.md says what is in them",
             )
         results = _run(
             cases, project, read_pairs("--conf", conf), shape, lenient=update, verbose=is_verbose

@@ -157,7 +157,11 @@ def test_json_output_holds_the_sql_and_its_parts(penstock, project):
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (["nowhere"], "there is no folder or file", "check the option 'path'"),
+        (
+            ["nowhere"],
+            "there is no folder or file",
+            "check the path, which is relative to the project",
+        ),
         (["kafka://orders"], "it is not said where topic 'orders' is", "--bootstrap-servers"),
         (["x.json", "--format", "jsonn"], "there is no format 'jsonn'", "did you mean 'json'"),
         (["kafka://h:1/t", "--format", "csv"], "not read from topics", "raw keeps records"),

@@ -91,6 +91,7 @@ def test_words_that_no_case_has_leave_nothing_to_run(penstock) -> None:
 
     assert result.exit_code == 2
     assert "with 'other'" in result.stderr
+    assert "stand in the name of the file or of the case" in result.stderr
 
 
 def results_of(project: Path) -> list[tuple[TestFile, CaseResult]]:
