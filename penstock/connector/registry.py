@@ -69,6 +69,12 @@ def connector_of(table: Table, *, project: Path) -> Connector:
     """Load the connector of a table. Raises OptionError when it names none or one that does not exist."""
     name = table.option_map.get("connector")
     if name is None:
+        near = next((key for key in table.option_map if did_you_mean(key, ("connector",))), None)
+        if near is not None:
+            raise OptionError(
+                f"table {table.identifier} has an option {near!r} and no 'connector'",
+                hint="did you mean 'connector'?",
+            )
         raise OptionError(
             f"table {table.identifier} has no 'connector' option",
             hint=f"add WITH ('connector' = ...); available are: {', '.join(connector_names())}",

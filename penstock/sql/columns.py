@@ -6,7 +6,7 @@ it gives up on a query nothing is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -52,6 +52,9 @@ def check_columns(stand_in: exp.Expr, checking: Checking) -> Output | None:
             annotator.annotate_scope(scope)
         annotator.annotate(qualified, annotate_scope=False)
     except LOST:
+        return None
+    if fields := list(_unknown_fields(qualified, checking)):
+        checking.errors += fields
         return None
     _bring_types_back(qualified, stand_in, checking)
     return _output(qualified, checking)
@@ -129,8 +132,10 @@ def _source_columns(source: exp.Expr | Scope, checking: Checking) -> list[str] |
     if not isinstance(source, Scope):
         return None
     expression = source.expression
+    if isinstance(expression, exp.Unnest) and expression.alias_column_names:
+        return list(expression.alias_column_names)
     if not isinstance(expression, exp.Query):
-        return None  # UNNEST, LATERAL, VALUES: not followed
+        return None  # LATERAL, VALUES, an UNNEST that names nothing: not followed
     names = expression.named_selects
     return None if "*" in names or not all(names) else list(names)
 
@@ -145,6 +150,8 @@ def _unknown_column(
     if table and table not in known:
         wrong, names = column.args["table"], list(known)
         message = f"there is no table or column '{table}' here"
+    elif column.args.get("db"):
+        return None  # row.field.field, where the first field has the name of a table
     elif table:
         names, message = known[table], f"'{table}' has no column '{name}'"
     elif name in _aliases(scope.expression):
@@ -164,6 +171,21 @@ def _unknown_column(
     near = did_you_mean(wrong.name, names) or (f"did you mean {keyword}?" if keyword else None)
     hint = near or f"there are: {', '.join(names)}"
     return UnknownObjectError(message, hint=hint, span=span)
+
+
+def _unknown_fields(qualified: exp.Expr, checking: Checking) -> Iterator[InputError]:
+    """row.field of a row whose type is known, and has no such field."""
+    for access in all_nodes(qualified):
+        kind = access.this.type if isinstance(access, exp.Dot) else None
+        if kind is None or not kind.is_type(exp.DType.STRUCT) or not kind.expressions:
+            continue
+        field, names = access.expression, [part.name for part in kind.expressions]
+        span = checking.span(field)
+        if not isinstance(field, exp.Identifier) or field.name in names or span is None:
+            continue
+        hint = did_you_mean(field.name, names) or f"there are: {', '.join(names)}"
+        row = f"'{access.this.name}'" if access.this.name else "this row"
+        yield UnknownObjectError(f"{row} has no field '{field.name}'", hint=hint, span=span)
 
 
 def _aliases(select: exp.Expr) -> set[str]:

@@ -88,6 +88,12 @@ def _after_details(
 ) -> Sequence[Token]:
     """Pass over the details that EXPLAIN is asked for, which `details` gets; refuse those that there are not."""
     known = {detail.value for detail in Detail}
+    if (
+        tokens
+        and did_you_mean(tokens[0].text.upper(), known)
+        and tokens[0].text.upper() not in known
+    ):
+        raise _no_detail(text, tokens[0], known)
     while tokens and (word := tokens[0].text.upper()) in known:
         if (detail := Detail(word)) in REFUSED:
             span = text.source.span(tokens[0].start, tokens[0].end)

@@ -7,6 +7,7 @@ Spark's; so nothing is said of a name that resembles none of Flink's.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -14,10 +15,18 @@ from sqlglot.dialects.spark import Spark
 from penstock.catalog.errors import InputError, UnknownObjectError
 from penstock.sql.checking import Checking
 from penstock.sql.dialect.functions import FUNCTIONS
+from penstock.sql.dialect.query import NODES
+from penstock.sql.dialect.special_calls import SYNTAX
 from penstock.sql.misspelling import nearest_word
 from penstock.sql.walking import find_nodes
 
 __all__ = ["misspelt_functions"]
+
+LONG = 5
+"""Letters from which on a name that has no row is compared: a MIX is not a slip for MIN."""
+
+NAMES = (*FUNCTIONS, *(name for name in (*NODES, *SYNTAX) if len(name) >= LONG))
+"""What a call may have been meant for."""
 
 PLANNED = ("DESCRIPTOR", "TABLE")
 """What is written like a call and is none."""
@@ -32,11 +41,12 @@ def misspelt_functions(stand_in: exp.Expr, checking: Checking) -> Iterator[Input
             continue
         if name in Spark.Parser.FUNCTIONS or isinstance(call.parent, exp.Table | exp.Lateral):
             continue
-        near = nearest_word(name, tuple(FUNCTIONS))
+        near = nearest_word(name, NAMES)
         # MD5_HEX and SHA3 are somebody's own sooner than a slip
         if near and not near.startswith(name.rstrip("0123456789")) and not name.startswith(near):
             if name.lower() in _registered(checking):  # asks the catalog: for few names only
                 continue
+            span = replace(span, length=min(span.length, len(name)))  # of the name alone
             yield UnknownObjectError(
                 f"there is no function {name}", hint=f"did you mean {near}?", span=span
             )

@@ -19,11 +19,13 @@ from penstock.catalog.names import Namespace
 from penstock.catalog.schema import ComputedColumn, MetadataColumn, PhysicalColumn, Schema
 from penstock.catalog.table import Table, View
 from penstock.sql.bind import check_hints, forget_types
+from penstock.sql.checking import Output
 from penstock.sql.dialect.access import table_options
 from penstock.sql.insert_partition import add_columns, fixed_partition, partition_errors
-from penstock.sql.lookup import check_query, find_object, identifier_of
+from penstock.sql.lookup import check_output, find_object, identifier_of
 from penstock.sql.positions import attach
 from penstock.sql.script import StatementText
+from penstock.sql.sink_types import type_errors
 from penstock.sql.statements import InsertInto
 
 __all__ = ["lower_insert"]
@@ -52,18 +54,21 @@ def lower_insert(tree: exp.Expr, text: StatementText, namespace: Namespace) -> I
             errors.append(_materialized_error(target, name, text))
         errors += _column_list_errors(listed, target.schema, text)
         errors += partition_errors(tree, target, listed, text)
-    output: tuple[str, ...] | None = None
+    typed: Output | None = None
     try:
-        output = check_query(query, namespace)
+        typed = check_output(query, namespace)
     except InputErrors as found:
         errors += found.errors
+    output = None if typed is None else tuple(name for name, _ in typed)
     columns = tuple(column.name for column in listed)
     fixed = fixed_partition(tree)
     if not errors and isinstance(target, Table):
         if fixed:
             columns = columns or tuple(n for n in _writable(target.schema) if n not in fixed)
         takes = columns or _writable(target.schema)
-        errors += _count_errors(query, output, takes, identifier, text)
+        errors += _count_errors(query, output, takes, identifier, text) or type_errors(
+            query, typed, takes, target, text
+        )
     if errors:
         raise InputErrors(errors)
     if fixed:

@@ -10,9 +10,10 @@ from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
 from penstock.sql.bind import bind_query
+from penstock.sql.checking import Output
 from penstock.sql.script import StatementText
 
-__all__ = ["check_query", "find_object", "identifier_of", "place_table"]
+__all__ = ["check_output", "check_query", "find_object", "identifier_of", "place_table"]
 
 
 def identifier_of(table: exp.Expr, text: StatementText, namespace: Namespace) -> Identifier:
@@ -38,7 +39,13 @@ def place_table(table: Table, node: exp.Expr, text: StatementText, namespace: Na
 
 def check_query(query: exp.Expr, namespace: Namespace) -> tuple[str, ...] | None:
     """The names of a query's columns, None if they are unsure. Raises InputErrors."""
+    output = check_output(query, namespace)
+    return None if output is None else tuple(name for name, _ in output)
+
+
+def check_output(query: exp.Expr, namespace: Namespace) -> Output | None:
+    """A query's columns with their types where they are known, None if they are unsure. Raises InputErrors."""
     bound = bind_query(query, namespace)
     if bound.errors:
         raise InputErrors(bound.errors)
-    return None if bound.output is None else tuple(name for name, _ in bound.output)
+    return bound.output

@@ -8,6 +8,7 @@ the function that a token stands in. Some slips parse: FROM t LEFTT JOIN u is an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -42,6 +43,9 @@ OTHERS = (
 IN_FRONT = (*CLAUSES, "OVER", "WATERMARK", "PRIMARY", "CONSTRAINT", "FILTER", "INTERVAL")
 """What a word in front of the error's token may have been meant for."""
 
+BEFORE_BY = ("ORDER", "GROUP")
+"""What a word in front of BY was most likely meant for."""
+
 SHORT = ("AS", "BY", "IN", "IS", "ON", "OR")
 """Words of two letters, where only their swapping is taken for a slip."""
 
@@ -60,11 +64,10 @@ def suspect(
 
     `previous` is the token in front, `tokens` are those of the statement.
     """
-    if token is not None and (near := nearest_keyword(token, [*CLAUSES, *OTHERS])):
-        return token, near
-    if previous is not None and (near := nearest_keyword(previous, IN_FRONT)):
-        return previous, near
     place = next((i for i, one in enumerate(tokens) if one is token), None)
+    for one, keywords in ((token, (*CLAUSES, *OTHERS)), (previous, IN_FRONT)):
+        if one is not None and (near := _nearest_here(one, keywords, tokens)):
+            return one, near
     if token is None or place is None:
         return None
     if token.text.upper() in JOIN_TYPES:
@@ -75,6 +78,14 @@ def suspect(
     if function is not None and (near := nearest_keyword(function, WINDOWS)):
         return function, near
     return None
+
+
+def _nearest_here(token: Token, keywords: Sequence[str], tokens: Sequence[Token]) -> str | None:
+    """The keyword that a word resembles where it stands: ODER BY is ORDER BY, and not OVER BY."""
+    behind = next((b for a, b in pairwise(tokens) if a is token), None)
+    if behind is not None and behind.text.upper() == "BY":
+        keywords = BEFORE_BY if nearest_keyword(token, BEFORE_BY) else keywords
+    return nearest_keyword(token, keywords)
 
 
 def mistaken_join(tokens: Sequence[Token]) -> tuple[Token, str] | None:

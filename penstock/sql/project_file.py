@@ -85,7 +85,8 @@ class Section:
     def error(self, message: str, word: str, *, hint: str | None = None) -> ConfigError:
         """Make an error whose caret stands under a word of this section."""
         pattern = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
-        best: tuple[int, Span] | None = None
+        best: tuple[tuple[bool, int], Span] | None = None
+        depth = len(self.names)
         header: tuple[str, ...] = ()
         for number, line in enumerate(self.lines, start=1):
             found = _HEADER.match(line)
@@ -94,7 +95,10 @@ class Section:
             place = pattern.search(line.split("#", 1)[0])
             # a section may be spelled by its header, by dotted keys or as an inline table
             shared = header[: len(self.names)] == self.names[: len(header)]
-            if place is not None and shared and (best is None or len(header) > best[0]):
+            # [targets.dev.x] has an x, and so has the file itself by [x]: the latter is what is meant there
+            exact = header[depth : depth + 1] == (word,) if found else header == self.names
+            rank = (exact, min(len(header), depth))
+            if place is not None and shared and (best is None or rank > best[0]):
                 span = Span(
                     file=str(self.file),
                     line=number,
@@ -102,7 +106,7 @@ class Section:
                     length=len(word),
                     line_text=line,
                 )
-                best = (min(len(header), len(self.names)), span)
+                best = (rank, span)
         if best is None:
             return ConfigError(f"{self.file}: {message}", hint=hint)
         return ConfigError(message, hint=hint, span=best[1])

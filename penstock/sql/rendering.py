@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -179,8 +180,10 @@ def _explain(
         hint = near or "variables are read with {{ var('name') }} or {{ var('name', default) }}"
     elif isinstance(error, SecurityError):
         message = f"the template may not do this: {message}"
-    where = line or (file, 1)
-    return TemplateError(message, hint=hint, span=_line_span(text, file, *where) if line else None)
+    span = None if line is None else _line_span(text, file, *line)
+    if span is not None:
+        span = _narrowed(span, message)
+    return TemplateError(message, hint=hint, span=span)
 
 
 def _line_of(trace: TracebackType | None, files: list[str]) -> tuple[str, int] | None:
@@ -205,3 +208,14 @@ def _line_span(text: str, file: str, where: str, line: int) -> Span:
     stripped = shown.strip()
     column = shown.index(stripped) + 1 if stripped else 1
     return Span(file=where, line=line, column=column, length=max(1, len(stripped)), line_text=shown)
+
+
+def _narrowed(span: Span, message: str) -> Span:
+    """The place of the name that a message quotes, if the line has it once; else the line as it was."""
+    for name in re.findall(r"'([^']+)'", message):
+        places = [
+            m.start() for m in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", span.line_text)
+        ]
+        if len(places) == 1:
+            return replace(span, column=places[0] + 1, length=len(name))
+    return span

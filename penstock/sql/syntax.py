@@ -26,6 +26,9 @@ HEADS = (
     "CALL", "ADD", "REMOVE", "LOAD", "UNLOAD", "STOP", "REPLACE",
 )  # fmt: skip
 QUERY_STARTS = ("SELECT", "WITH", "VALUES", "(", "TABLE")
+SHELL_WORDS = ("HELP", "CLEAR", "QUIT", "EXIT")
+"""What Flink's SQL client and the shell take beside statements."""
+
 PASSED_OVER = ("TEMPORARY", "SYSTEM")
 
 
@@ -49,10 +52,11 @@ def _refuse_unsupported(text: StatementText) -> None:
     first = text.tokens[0]
     if words[0] not in (*HEADS, *QUERY_STARTS, "DESC"):
         near = nearest_keyword(first, HEADS)
+        hint = f"did you mean {near}?" if near else f"statements begin with {', '.join(HEADS)}"
+        if words[0] in SHELL_WORDS:
+            hint = "that is typed into `penstock shell`; leave it out of files"
         raise SqlSyntaxError(
-            f"no statement begins with '{first.text}'",
-            hint=f"did you mean {near}?" if near else f"statements begin with {', '.join(HEADS)}",
-            span=_token_span(text, first),
+            f"no statement begins with '{first.text}'", hint=hint, span=_token_span(text, first)
         )
 
 
@@ -99,6 +103,7 @@ def _syntax_error(error: FlinkParseError, text: StatementText) -> InputError:
         if token is not error.token:
             message, span = f"unexpected '{token.text}'", _token_span(text, token)
     elif hint is not None and error.token is not None:
-        near = nearest_keyword(error.token, (*CLAUSES, *OTHERS))
+        told = hint.startswith("did you mean")
+        near = None if told else nearest_keyword(error.token, (*CLAUSES, *OTHERS))
         hint = f"did you mean {near}? {hint}" if near else hint
     return SqlSyntaxError(message, hint=hint, span=span)

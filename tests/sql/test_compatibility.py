@@ -20,6 +20,7 @@ from penstock.sql.compatibility.tables import TABLES
 from penstock.sql.dialect import Flink
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.sink_changes import SinkTable
+from penstock.sql.run.connector_check import check_connector
 from penstock.sql.statements import Select
 from tests.sql.sql_objects import new_namespace, parse_script
 
@@ -37,7 +38,7 @@ def namespace() -> Namespace:
 def statement(row: Row) -> str:
     """The example as a statement that says something by itself."""
     match row.kind:
-        case Kind.STATEMENT | Kind.QUERY | Kind.HINT:
+        case Kind.STATEMENT | Kind.QUERY | Kind.HINT | Kind.FORMAT:
             return row.example
         case Kind.EXPRESSION | Kind.FUNCTION:
             return f"SELECT {row.example} AS v"
@@ -49,6 +50,8 @@ def check(row: Row) -> None:
     """Take an example through all that is checked before anything runs. Raises InputError."""
     script = f"{row.given}\n{statement(row)}"
     for one in parse_script(script, "row.sql", namespace()):
+        if row.kind == Kind.FORMAT:
+            check_connector(one, ROOT)
         if isinstance(one, Select):
             bounded = row.note.startswith(BOUNDED)
             analyse(one.query, namespace(), ROOT, appends=not bounded, sink=ANYWHERE)

@@ -207,6 +207,16 @@ def test_a_mistake_is_shown_in_its_own_section(tmp_path):
     assert raised.value.span.line == 4
 
 
+def test_a_mistake_in_the_file_itself_is_not_shown_in_a_section(tmp_path):
+    """Nor at the last of several places."""
+    text = "[targets.dev.vars]\na = 1\n[vars]\na = 1\n[variables]\nvars = 'x'\n"
+
+    with pytest.raises(ConfigError) as raised:
+        project_with(tmp_path, text)
+
+    assert raised.value.span.line == 3
+
+
 def test_a_target_needs_a_project_file(tmp_path):
     """Else a slip in the folder would run against the wrong system."""
     with pytest.raises(ConfigError, match="no target 'prod'"):

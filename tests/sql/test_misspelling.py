@@ -41,6 +41,8 @@ def test_names_strings_and_keywords_are_not_misspelt(word: str) -> None:
     ("sql", "word", "keyword"),
     [
         ("SELECT a FROM t ORDER YB a", "YB", "BY"),
+        ("SELECT a FROM t WHERE a > 1 ODER BY a", "ODER", "ORDER"),
+        ("SELECT a FROM t GRUP BY a", "GRUP", "GROUP"),
         ("SELECT CAST(a SA INT) FROM t", "SA", "AS"),
         ("SELECT a FROM t LEFT JION u ON x", "JION", "JOIN"),
         ("SELECT a FROM t LEFTT JOIN u ON x", "LEFTT", "LEFT"),
@@ -69,3 +71,13 @@ def test_an_alias_that_is_given_with_as_is_no_slip() -> None:
     (text,) = split("SELECT a FROM t AS LEFTT JOIN u ON x", "a.sql")
 
     assert parse_tree(text) is not None
+
+
+def test_a_misspelt_type_is_not_taken_for_a_keyword_too() -> None:
+    """One suggestion: the nearer one."""
+    (text,) = split("CREATE TABLE t (a INTT)", "q.sql")
+
+    with pytest.raises(InputError) as caught:
+        parse_tree(text)
+
+    assert caught.value.hint == "did you mean INT?"

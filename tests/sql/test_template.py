@@ -199,6 +199,25 @@ def test_an_error_names_the_line_of_the_template(
     assert (error.span.file, error.span.line) == ("jobs/a.sql", line)
 
 
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("SELECT {{ var('topc') }} FROM t", "topc"),
+        ("SELECT {{ foo }} FROM t", "foo"),
+        ("  {% include 'none.sql' %}", "none.sql"),
+        ("SELECT {{ var('a') }}, {{ var('a') }}", "SELECT {{ var('a') }}, {{ var('a') }}"),
+    ],
+)
+def test_the_caret_stands_under_the_name_that_is_wrong(text: str, word: str) -> None:
+    """Under the whole line where the name stands there twice."""
+    with pytest.raises(TemplateError) as caught:
+        rendered(text)
+    span = caught.value.span
+
+    assert span is not None
+    assert span.line_text[span.column - 1 : span.column - 1 + span.length] == word
+
+
 def test_an_error_in_an_include_names_that_file(tmp_path: Path) -> None:
     """Its line, not the one that includes it."""
     (tmp_path / "inc.sql").write_text("x\ny\n{{ nothing }}")

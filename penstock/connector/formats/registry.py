@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
-from penstock.catalog.errors import OptionError, did_you_mean
+from penstock.catalog.errors import OptionError, UnsupportedError, did_you_mean
 from penstock.connector.formats.contract import Format
 
 __all__ = ["find_format", "format_names"]
@@ -18,6 +18,16 @@ _BUILT_IN = (
     ("ogg-json", "penstock.connector.formats.ogg_json:OggJsonFormat"),
     ("raw", "penstock.connector.formats.raw:RawFormat"),
 )
+_NOT_HERE = {
+    "avro": "write the records as json",
+    "avro-confluent": "write the records as json",
+    "debezium-avro-confluent": "set the JSON converter in the Debezium connector, and 'format' = 'debezium-json'",
+    "protobuf": "write the records as json, or read them whole by 'format' = 'raw' and a column of BYTES",
+    "csv": "read lines by 'format' = 'raw', and take them apart by SPLIT_INDEX; files are written as csv",
+    "orc": "'connector' = 'filesystem' writes files of it; a Delta table is read",
+    "parquet": "'connector' = 'filesystem' writes files of it; a Delta table is read",
+}
+"""Formats of Flink that records are not read or written in, and what can be done instead."""
 
 
 def format_names() -> tuple[str, ...]:
@@ -26,12 +36,17 @@ def format_names() -> tuple[str, ...]:
 
 
 def find_format(name: str, *, option: str = "format") -> Format:
-    """Load the format `name`, which the option `option` gave. Raises OptionError."""
+    """Load the format `name`, which the option `option` gave. Raises OptionError, UnsupportedError."""
     for known, target in _BUILT_IN:
         if known == name:
             module, _, attribute = target.partition(":")
             return cast("Format", getattr(import_module(module), attribute)())
     names = format_names()
+    if name in _NOT_HERE:
+        raise UnsupportedError(
+            f"the format {name!r} (option '{option}') is not supported here; available are: {', '.join(names)}",
+            hint=_NOT_HERE[name],
+        )
     raise OptionError(
         f"there is no format {name!r} (option '{option}'); available are: {', '.join(names)}",
         hint=did_you_mean(name, names),

@@ -27,6 +27,7 @@ TITLES = {
     Kind.EXPRESSION: "Literals and expressions",
     Kind.FUNCTION: "Functions",
     Kind.TYPE: "Types",
+    Kind.FORMAT: "Formats",
 }
 MEANINGS = {
     Status.NATIVE: "Spark has it, with the same meaning",

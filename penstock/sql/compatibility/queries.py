@@ -9,6 +9,7 @@ __all__ = ["HINTS", "QUERIES"]
 UPDATING = "on a stream it keeps its results up to date: the sink has to take updates"
 BOUNDED = "for tables that have an end"
 MAINTAINED = "state is kept beside the checkpoint; the sink has to take updates"
+KEPT = "on a stream its results are kept up to date, with state beside the checkpoint: the sink has to take updates"
 CLOSED = "rows come when the watermark closes the window, and never change"
 
 
@@ -43,20 +44,23 @@ BLOCKS: tuple[Row, ...] = (
          "on a stream of inserts it gives inserts, which every sink takes; each row that came is kept"),
     _row("ORDER BY", "SELECT id, name FROM people ORDER BY name DESC NULLS LAST, id", Status.NATIVE,
          f"{BOUNDED}; NULL is the smallest value, as in Flink"),
-    _row("LIMIT", "SELECT id FROM people LIMIT 5", Status.NATIVE, BOUNDED),
+    _row("ORDER BY of a stream", "SELECT auction, price FROM bids ORDER BY ts", Status.REFUSE,
+         "ORDER BY of a stream is not supported"),
+    _row("LIMIT", "SELECT id FROM people LIMIT 5", Status.NATIVE,
+         "of a stream the first rows that come, and none after them"),
     _row("LIMIT ALL", "SELECT id FROM people LIMIT ALL", Status.NATIVE),
     _row("OFFSET", "SELECT id FROM people ORDER BY id LIMIT 5 OFFSET 2", Status.NATIVE, BOUNDED),
     _row("FETCH", "SELECT id FROM people ORDER BY id OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY", Status.NATIVE, BOUNDED),
     _row("UNION ALL", "SELECT auction FROM bids UNION ALL SELECT id FROM auctions", Status.NATIVE),
-    _row("UNION", "SELECT id FROM people UNION SELECT 1", Status.NATIVE, BOUNDED),
-    _row("INTERSECT", "SELECT id FROM people INTERSECT SELECT 1", Status.NATIVE, BOUNDED),
-    _row("INTERSECT ALL", "SELECT id FROM people INTERSECT ALL SELECT 1", Status.NATIVE, BOUNDED),
-    _row("EXCEPT", "SELECT id FROM people EXCEPT SELECT 1", Status.NATIVE, BOUNDED),
-    _row("EXCEPT ALL", "SELECT id FROM people EXCEPT ALL SELECT 1", Status.NATIVE, BOUNDED),
+    _row("UNION", "SELECT id FROM people UNION SELECT 1", Status.OWN, KEPT),
+    _row("INTERSECT", "SELECT id FROM people INTERSECT SELECT 1", Status.OWN, KEPT),
+    _row("INTERSECT ALL", "SELECT id FROM people INTERSECT ALL SELECT 1", Status.OWN, KEPT),
+    _row("EXCEPT", "SELECT id FROM people EXCEPT SELECT 1", Status.OWN, KEPT),
+    _row("EXCEPT ALL", "SELECT id FROM people EXCEPT ALL SELECT 1", Status.OWN, KEPT),
     _row("IN (list)", "SELECT auction FROM bids WHERE channel IN ('a', 'b')", Status.NATIVE),
-    _row("IN (query)", "SELECT name FROM people WHERE id IN (SELECT 1)", Status.NATIVE, BOUNDED),
+    _row("IN (query)", "SELECT name FROM people WHERE id IN (SELECT 1)", Status.OWN, KEPT),
     _row("EXISTS", "SELECT name FROM people AS p WHERE EXISTS (SELECT 1 FROM people AS q WHERE q.id = p.id)",
-         Status.NATIVE, BOUNDED),
+         Status.OWN, KEPT),
     _row("QUALIFY",
          "SELECT id, name FROM people QUALIFY ROW_NUMBER() OVER (PARTITION BY name ORDER BY id) = 1",
          Status.NATIVE, BOUNDED),
@@ -65,12 +69,12 @@ BLOCKS: tuple[Row, ...] = (
 GROUPS: tuple[Row, ...] = (
     _row("GROUP BY", "SELECT auction, COUNT(*) AS bids, MAX(price) AS best FROM bids GROUP BY auction",
          Status.OWN, UPDATING),
-    _row("aggregate without GROUP BY", "SELECT COUNT(*) AS n FROM people", Status.NATIVE, BOUNDED),
+    _row("aggregate without GROUP BY", "SELECT COUNT(*) AS n FROM people", Status.OWN, UPDATING),
     _row("HAVING", "SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction HAVING COUNT(*) > 2",
          Status.OWN, UPDATING),
     _row("FILTER", "SELECT auction, COUNT(*) FILTER (WHERE price > 9) AS n FROM bids GROUP BY auction",
          Status.OWN, UPDATING),
-    _row("DISTINCT aggregate", "SELECT COUNT(DISTINCT name) AS names FROM people", Status.NATIVE, BOUNDED),
+    _row("DISTINCT aggregate", "SELECT COUNT(DISTINCT name) AS names FROM people", Status.OWN, UPDATING),
     _row("GROUPING SETS", "SELECT name, since, COUNT(*) AS n FROM people GROUP BY GROUPING SETS ((name), (since), ())",
          Status.NATIVE, BOUNDED),
     _row("ROLLUP", "SELECT name, since, COUNT(*) AS n FROM people GROUP BY ROLLUP (name, since)",
@@ -88,6 +92,9 @@ GROUPS: tuple[Row, ...] = (
          "price DESC) AS rn FROM bids) WHERE rn <= 3", Status.OWN, UPDATING),
     _row("deduplication, first row",
          "SELECT auction, price FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts) AS "
+         "rn FROM bids) WHERE rn = 1", Status.OWN, UPDATING),
+    _row("deduplication, first row that comes",
+         "SELECT auction, price FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY pt) AS "
          "rn FROM bids) WHERE rn = 1", Status.OWN, UPDATING),
     _row("deduplication, last row",
          "SELECT auction, price FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts DESC) "
@@ -111,12 +118,29 @@ WINDOWS: tuple[Row, ...] = (
          "GROUP BY window_start, window_end", Status.TRANSLATE, CLOSED),
     _row("HOP", "SELECT window_end, COUNT(*) AS n FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, "
          "INTERVAL '10' MINUTE)) GROUP BY window_start, window_end", Status.TRANSLATE, CLOSED),
+    _row("HOP with an offset",
+         "SELECT window_end, COUNT(*) AS n FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, "
+         "INTERVAL '10' MINUTE, INTERVAL '2' MINUTE)) GROUP BY window_start, window_end", Status.TRANSLATE, CLOSED),
+    _row("HOP by names",
+         "SELECT window_end, COUNT(*) AS n FROM TABLE(HOP(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), "
+         "SLIDE => INTERVAL '5' MINUTES, SIZE => INTERVAL '10' MINUTES)) GROUP BY window_start, window_end",
+         Status.TRANSLATE, CLOSED),
     _row("CUMULATE",
          "SELECT window_end, COUNT(*) AS n FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, "
          "INTERVAL '10' MINUTE)) GROUP BY window_start, window_end", Status.OWN, CLOSED),
+    _row("CUMULATE with an offset",
+         "SELECT window_end, COUNT(*) AS n FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, "
+         "INTERVAL '10' MINUTE, INTERVAL '1' MINUTE)) GROUP BY window_start, window_end", Status.OWN, CLOSED),
+    _row("CUMULATE by names",
+         "SELECT window_end, COUNT(*) AS n FROM TABLE(CUMULATE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), "
+         "STEP => INTERVAL '2' MINUTES, SIZE => INTERVAL '10' MINUTES)) GROUP BY window_start, window_end",
+         Status.OWN, CLOSED),
     _row("SESSION",
          "SELECT auction, window_end, COUNT(*) AS n FROM TABLE(SESSION(TABLE bids PARTITION BY auction, "
          "DESCRIPTOR(ts), INTERVAL '5' MINUTE)) GROUP BY auction, window_start, window_end", Status.TRANSLATE, CLOSED),
+    _row("SESSION by names",
+         "SELECT window_end, COUNT(*) AS n FROM TABLE(SESSION(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), "
+         "GAP => INTERVAL '5' MINUTES)) GROUP BY window_start, window_end", Status.TRANSLATE, CLOSED),
     _row("window over a window",
          "SELECT w.window_start, SUM(n) AS total FROM TABLE(TUMBLE((SELECT window_time, COUNT(*) AS n FROM "
          "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end, "
@@ -131,6 +155,10 @@ WINDOWS: tuple[Row, ...] = (
          "SELECT auction, price, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end "
          "ORDER BY price DESC) AS rn FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) "
          "WHERE rn <= 3", Status.OWN, CLOSED),
+    _row("window deduplication",
+         "SELECT auction, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, auction "
+         "ORDER BY ts DESC) AS rn FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) "
+         "WHERE rn = 1", Status.OWN, CLOSED),
     _row("legacy group window",
          "SELECT TUMBLE_START(ts, INTERVAL '1' HOUR) AS s, COUNT(*) AS n FROM bids GROUP BY "
          "TUMBLE(ts, INTERVAL '1' HOUR)", Status.REFUSE, "write a windowing table function"),
@@ -140,11 +168,11 @@ JOINS: tuple[Row, ...] = (
     _row("INNER JOIN", "SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id",
          Status.NATIVE, "of two streams: rows are kept for ever, unless the times are bounded (interval join)"),
     _row("LEFT JOIN", "SELECT p.name, q.since FROM people AS p LEFT OUTER JOIN people AS q ON p.id = q.id",
-         Status.NATIVE, BOUNDED),
+         Status.OWN, KEPT),
     _row("RIGHT JOIN", "SELECT p.name, q.since FROM people AS p RIGHT JOIN people AS q ON p.id = q.id",
-         Status.NATIVE, BOUNDED),
+         Status.OWN, KEPT),
     _row("FULL JOIN", "SELECT p.name, q.since FROM people AS p FULL JOIN people AS q ON p.id = q.id",
-         Status.NATIVE, BOUNDED),
+         Status.OWN, KEPT),
     _row("CROSS JOIN", "SELECT p.name, v.x FROM people AS p CROSS JOIN (VALUES (1), (2)) AS v (x)", Status.NATIVE,
          BOUNDED),
     _row("NATURAL JOIN", "SELECT id FROM people NATURAL JOIN (SELECT 1 AS id) AS one", Status.NATIVE, BOUNDED),
@@ -170,6 +198,9 @@ JOINS: tuple[Row, ...] = (
          "anew in each batch"),
     _row("UNNEST an array", "SELECT b.auction, t.tag FROM bids AS b CROSS JOIN UNNEST(b.tags) AS t (tag)",
          Status.TRANSLATE),
+    _row("LEFT JOIN UNNEST",
+         "SELECT b.auction, t.tag FROM bids AS b LEFT JOIN UNNEST(b.tags) AS t (tag) ON TRUE", Status.TRANSLATE,
+         "a row whose array is empty or NULL stays, with NULL"),
     _row("UNNEST a map", "SELECT b.auction, m.k, m.v FROM bids AS b CROSS JOIN UNNEST(b.attributes) AS m (k, v)",
          Status.TRANSLATE),
     _row("UNNEST WITH ORDINALITY",

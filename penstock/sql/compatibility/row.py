@@ -21,6 +21,8 @@ class Kind(StrEnum):
     """An expression without columns: the tests SELECT it."""
     FUNCTION = "function"
     """A call of a built-in function, without columns: the tests SELECT it."""
+    FORMAT = "format"
+    """A CREATE TABLE whose records are in a format, which its connector checks too."""
     TYPE = "type"
     """A data type: the tests declare a column of it and CAST a NULL to it."""
 

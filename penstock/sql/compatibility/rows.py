@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.sql.compatibility.definitions import DEFINITIONS
 from penstock.sql.compatibility.expressions import EXPRESSIONS
+from penstock.sql.compatibility.formats import FORMATS
 from penstock.sql.compatibility.functions import FUNCTION_ROWS
 from penstock.sql.compatibility.queries import HINTS, QUERIES
 from penstock.sql.compatibility.row import Row
@@ -20,5 +21,6 @@ ROWS: tuple[Row, ...] = (
     *EXPRESSIONS,
     *FUNCTION_ROWS,
     *TYPES,
+    *FORMATS,
 )
 """Every row of every family, in the order of the page."""

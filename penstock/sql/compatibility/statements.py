@@ -39,6 +39,28 @@ def _refused(name: str, example: str, note: str, given: str = "") -> Row:
     return _row(Status.REFUSE, name, example, note, given)
 
 
+CONFLICT = "INSERT INTO totals SELECT auction, price FROM bids ON CONFLICT DO {}"
+REFUSED_CHANGES = (
+    "SET ('k' = 'v')",
+    "RESET ('k')",
+    "SET FRESHNESS = INTERVAL '1' MINUTE",
+    "SET REFRESH_MODE = CONTINUOUS",
+    "ADD (a INT)",
+    "MODIFY WATERMARK FOR ts AS ts",
+    "DROP (name)",
+    "RENAME TO weekly",
+)
+"""What ALTER MATERIALIZED TABLE has and Penstock has not."""
+
+
+def _refused_change(change: str) -> Row:
+    words = change.split(" ", 2)
+    name = " ".join(words[:2]) if words[1] in ("FRESHNESS", "REFRESH_MODE") else words[0]
+    title = f"ALTER MATERIALIZED TABLE ... {name}"
+    note = f"{title} is not supported"
+    return _refused(title, f"ALTER MATERIALIZED TABLE daily {change}", note, DAILY)
+
+
 ROWS_CHANGED: tuple[Row, ...] = (
     _spark("INSERT INTO", "INSERT INTO copies SELECT auction, price FROM bids"),
     _spark(
@@ -74,10 +96,13 @@ ROWS_CHANGED: tuple[Row, ...] = (
         PARTED,
     ),
     _spark("EXECUTE INSERT", "EXECUTE INSERT INTO copies SELECT auction, price FROM bids"),
-    _refused(
-        "INSERT ... ON CONFLICT",
-        "INSERT INTO totals SELECT auction, price FROM bids ON CONFLICT DO DEDUPLICATE",
-        "a table with a PRIMARY KEY keeps the newest row of each key",
+    *(
+        _refused(
+            f"INSERT ... ON CONFLICT DO {action}",
+            CONFLICT.format(action),
+            "a table with a PRIMARY KEY keeps the newest row of each key",
+        )
+        for action in ("NOTHING", "ERROR", "DEDUPLICATE")
     ),
     _own(
         "EXECUTE STATEMENT SET",
@@ -178,6 +203,12 @@ MATERIALIZED: tuple[Row, ...] = (
         "means FULL",
     ),
     _own(
+        "CREATE MATERIALIZED TABLE ... DISTRIBUTED BY",
+        "CREATE MATERIALIZED TABLE spread DISTRIBUTED BY (id) INTO 4 BUCKETS "
+        "WITH ('connector' = 'delta', 'path' = 'spread') AS SELECT id, name FROM people",
+        "kept and shown, as of other tables",
+    ),
+    _own(
         "CREATE OR ALTER MATERIALIZED TABLE",
         "CREATE OR ALTER MATERIALIZED TABLE live WITH ('connector' = 'delta', 'path' = 'live') "
         "AS SELECT auction, price FROM bids",
@@ -227,12 +258,7 @@ MATERIALIZED: tuple[Row, ...] = (
         "FULL only, with the same columns",
         DAILY,
     ),
-    _refused(
-        "ALTER MATERIALIZED TABLE ... SET",
-        "ALTER MATERIALIZED TABLE daily SET ('k' = 'v')",
-        "ALTER MATERIALIZED TABLE ... SET is not supported",
-        DAILY,
-    ),
+    *(_refused_change(change) for change in REFUSED_CHANGES),
     _own("DROP MATERIALIZED TABLE", "DROP MATERIALIZED TABLE IF EXISTS daily", "", DAILY),
 )
 
@@ -343,6 +369,8 @@ SESSION: tuple[Row, ...] = (
     _refused("DROP MODEL", "DROP MODEL IF EXISTS m", "DROP MODEL"),
     _refused("DESCRIBE MODEL", "DESCRIBE MODEL m", "DESCRIBE MODEL"),
     _refused("CREATE CONNECTION", "CREATE CONNECTION c WITH ('type' = 'x')", "CREATE CONNECTION"),
+    _refused("ALTER CONNECTION", "ALTER CONNECTION c SET ('type' = 'x')", "ALTER CONNECTION"),
+    _refused("DROP CONNECTION", "DROP CONNECTION IF EXISTS c", "DROP CONNECTION"),
     _refused(
         "COMPILE PLAN",
         "COMPILE PLAN 'p.json' FOR INSERT INTO copies SELECT auction, price FROM bids",

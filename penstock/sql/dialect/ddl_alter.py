@@ -25,7 +25,13 @@ class AlterParser(CreateParser):
     def _parse_alter_table(self) -> exp.Alter:
         exists = bool(self._parse_exists())
         table = self._require_object("table name")
+        actions = self._parse_table_actions()
+        return exp.Alter(this=table, kind="TABLE", exists=exists, actions=actions)
+
+    def _parse_table_actions(self) -> list[exp.Expr]:
+        """What is to change; several are partitions that are added."""
         first = self._curr
+        actions: list[exp.Expr]
         match self._match_word(*TABLE_ACTIONS):
             case "ADD" if self._is_partition_next():
                 actions = self._parse_added_partitions()
@@ -43,7 +49,14 @@ class AlterParser(CreateParser):
             case _:
                 self.raise_error(f"Expected {', '.join(TABLE_ACTIONS)}")
         mark(actions[0], first, self._prev)
-        return exp.Alter(this=table, kind="TABLE", exists=exists, actions=actions)
+        return actions
+
+    def _parse_table_action(self) -> exp.Expr:
+        """One change, as a materialized table may have it: partitions of those come from its query."""
+        action, *more = self._parse_table_actions()
+        if more or isinstance(action, exp.AddPartition):
+            self.refuse("ADD PARTITION of a materialized table", token=self._prev)
+        return action
 
     def _parse_alter_view(self) -> exp.Alter:
         view = self._require_object("a view")

@@ -31,7 +31,10 @@ LANGUAGES = ("JAVA", "SCALA", "PYTHON")
 RESOURCES = ("JAR", "ARTIFACT")
 REFRESH_MODES = ("FULL", "CONTINUOUS")
 REFUSED_OBJECTS = (("TEMPORARY", "MODEL"), ("MODEL",), ("TEMPORARY", "CONNECTION"), ("CONNECTION",))
-ACTIONS = (("SUSPEND",), ("RESUME",), ("REFRESH",), ("SET",), ("RESET",))
+WORDS = ("SUSPEND", "RESUME", "REFRESH", "SET", "RESET")
+ACTIONS = (("SET", "FRESHNESS"), ("SET", "REFRESH_MODE"), *((word,) for word in WORDS))
+TABLE_ACTIONS = ("ADD", "MODIFY", "DROP", "RENAME")
+"""What ALTER MATERIALIZED TABLE has in common with ALTER TABLE."""
 
 
 class FunctionParser(SecretParser):
@@ -142,23 +145,25 @@ class FunctionParser(SecretParser):
         if self._match_text_seq("COMMENT"):
             node.set("comment", self._require_string())
         if self._match_text_seq("DISTRIBUTED"):
-            self.refuse("DISTRIBUTED of a materialized table", token=self._prev)
+            node.set("distribution", self._parse_distribution())
         if self._match(TokenType.PARTITION_BY):
             node.set("partitions", self._parse_name_list())
         if self._match(TokenType.WITH):
             node.set("options", self._parse_options())
         if self._match_text_seq("FRESHNESS"):
-            if not self._match(TokenType.EQ):
-                self.raise_error("Expected =")
+            self._require_equals()
             node.set("freshness", self._parse_freshness())
         if self._match_text_seq("REFRESH_MODE"):
-            if not self._match(TokenType.EQ):
-                self.raise_error("Expected =")
+            self._require_equals()
             node.set("mode", self._parse_refresh_mode())
         if not self._match(TokenType.ALIAS):
             self.raise_error("Expected AS")
         node.set("expression", self._require_query())
         return node
+
+    def _require_equals(self) -> None:
+        if not self._match(TokenType.EQ):
+            self.raise_error("Expected =")
 
     def _parse_freshness(self) -> exp.Expr:
         if self._curr.token_type != TokenType.INTERVAL:
@@ -178,15 +183,25 @@ class FunctionParser(SecretParser):
             node.set("action", "AS")
             node.set("expression", self._require_query())
             return node
+        if self._curr and self._curr.text.upper() in TABLE_ACTIONS:
+            node.set("action", self._curr.text.upper())
+            node.set("expression", self._parse_table_action())
+            return node
         action = self._match_one_of(ACTIONS)
         if action is None:
             self.raise_error(
-                f"Expected AS, {', '.join(words[0] for words in ACTIONS)}",
+                f"Expected AS, {', '.join((*WORDS, *TABLE_ACTIONS))}",
                 hint="drop the materialized table and create it again for other changes",
             )
         node.set("action", action)
         if action == "REFRESH" and self._match(TokenType.PARTITION):
             node.set("partition", self._parse_partition_spec())
+        elif action == "SET FRESHNESS":
+            self._require_equals()
+            node.set("expression", self._parse_freshness())
+        elif action == "SET REFRESH_MODE":
+            self._require_equals()
+            node.set("expression", self._parse_refresh_mode())
         elif action == "SET" or (action == "RESUME" and self._match(TokenType.WITH)):
             node.set("options", self._parse_options())
         elif action == "RESET":
@@ -197,4 +212,12 @@ class FunctionParser(SecretParser):
 
     def _parse_table_element(self) -> exp.Expr:
         """One element of a table's declaration, which the parser of tables reads."""
+        raise NotImplementedError
+
+    def _parse_distribution(self) -> exp.Expr:
+        """What follows DISTRIBUTED, which the parser of tables reads."""
+        raise NotImplementedError
+
+    def _parse_table_action(self) -> exp.Expr:
+        """ADD, MODIFY, DROP or RENAME with what follows, which the parser of ALTER TABLE reads."""
         raise NotImplementedError

@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlglot.generator import Generator
 
 from penstock.sql.dialect.ddl_nodes import AlterElements, Distribution, ReplaceTable
+from penstock.sql.dialect.nodes import AlterMaterializedTable
 
 __all__ = ["DefinitionGenerator"]
 
@@ -132,7 +133,7 @@ class DefinitionGenerator(Generator):
     def drop_sql(self, expression: exp.Drop) -> str:
         """DROP of an object, or of a part of a table within ALTER TABLE."""
         kind: str = expression.args["kind"]
-        if isinstance(expression.parent, exp.Alter):
+        if isinstance(expression.parent, exp.Alter | AlterMaterializedTable):
             names = self.expressions(expression, flat=True)
             return f"DROP ({names})" if kind == "COLUMN" else f"DROP {kind} {names}".rstrip()
         parts = ["DROP", "TEMPORARY" if expression.args.get("temporary") else "", kind]

@@ -98,7 +98,8 @@ class DropFunction(exp.Expression):
 class CreateMaterializedTable(exp.Expression):
     """CREATE MATERIALIZED TABLE: `this` is a Schema where columns or a key are declared, else a Table.
 
-    `partitions` are names, `options` Properties, `freshness` an Interval, `mode` a Var.
+    `distribution` is a Distribution, `partitions` are names, `options` Properties, `freshness` is an Interval, `mode` a
+    Var.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -106,6 +107,7 @@ class CreateMaterializedTable(exp.Expression):
         "expression": True,
         "alter": False,
         "comment": False,
+        "distribution": False,
         "partitions": False,
         "options": False,
         "freshness": False,
@@ -114,9 +116,10 @@ class CreateMaterializedTable(exp.Expression):
 
 
 class AlterMaterializedTable(exp.Expression):
-    """ALTER MATERIALIZED TABLE name action: SUSPEND, RESUME, REFRESH, AS, SET, RESET.
+    """ALTER MATERIALIZED TABLE name action: SUSPEND, RESUME, REFRESH, AS, SET, RESET, ADD, MODIFY, DROP, RENAME.
 
-    `options` are those of RESUME WITH and of SET, or the keys of RESET; `expression` is the query of AS.
+    `options` are those of RESUME WITH and of SET, or the keys of RESET; `expression` is the query of AS, the value of
+    SET FRESHNESS and SET REFRESH_MODE, or what ALTER TABLE has behind ADD, MODIFY, DROP and RENAME.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {

@@ -127,7 +127,7 @@ class SparkTypeWriter(SparkGenerator):
         raise NodeError(
             "FOR SYSTEM_TIME AS OF has no form in Spark SQL",
             expression,
-            "Penstock joins tables and views so, in its own way, and no queries of WITH",
+            "what can be joined so is a table or a view: CREATE VIEW of the query, and join that",
         )
 
     def matchrecognize_sql(self, expression: exp.MatchRecognize) -> str:

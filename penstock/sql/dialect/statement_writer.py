@@ -9,9 +9,12 @@ from sqlglot import exp
 from sqlglot.generator import Generator
 
 from penstock.sql.dialect import nodes
+from penstock.sql.dialect.ddl_nodes import AlterElements
 
 __all__ = ["StatementWriter"]
 
+TABLE_ACTIONS = (AlterElements, exp.AlterRename, exp.Drop, exp.RenameColumn)
+"""Actions of ALTER TABLE that ALTER MATERIALIZED TABLE has too."""
 
 NODES: tuple[type[exp.Expr], ...] = tuple(getattr(nodes, name) for name in nodes.__all__)
 """Every node of ours that is a statement, or a part of one: each has its method here."""
@@ -159,6 +162,7 @@ class StatementWriter(Generator):
                 "MATERIALIZED TABLE",
                 self.sql(expression, "this"),
                 f"COMMENT {comment}" if comment else "",
+                self.sql(expression, "distribution"),
                 f"PARTITIONED BY ({partitions})" if partitions else "",
                 self._options(expression),
                 f"FRESHNESS = {freshness}" if freshness else "",
@@ -169,9 +173,12 @@ class StatementWriter(Generator):
 
     def altermaterializedtable_sql(self, expression: nodes.AlterMaterializedTable) -> str:
         """ALTER MATERIALIZED TABLE name action."""
-        action = expression.text("action")
-        pairs = self._pairs(expression)
-        if action in ("SET", "RESET"):
+        action, pairs = expression.text("action"), self._pairs(expression)
+        if isinstance(expression.expression, TABLE_ACTIONS):
+            action = ""  # it writes its own word
+        elif action.startswith("SET "):
+            action = f"{action} ="
+        elif action in ("SET", "RESET"):
             pairs = f"({pairs})"
         elif pairs:
             pairs = f"WITH ({pairs})"

@@ -6,13 +6,16 @@ on by its freshness (CONTINUOUS), or one that writes the table anew as often (FU
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
+from penstock.catalog.distribution import Distribution
 from penstock.catalog.errors import (
     DefinitionError,
     InputError,
+    InputErrors,
     ObjectExistsError,
     UnknownObjectError,
     UnsupportedError,
@@ -28,7 +31,9 @@ from penstock.sql.change_statements import (
     DropMaterializedTable,
     MaterializedChange,
 )
+from penstock.sql.definitions import read_distribution
 from penstock.sql.dialect.access import named_tables, parse_query, to_text
+from penstock.sql.dialect.ddl_nodes import Distribution as DistributionNode
 from penstock.sql.dialect.intervals import interval_value
 from penstock.sql.lookup import find_object, identifier_of, place_table
 from penstock.sql.lowering.query_columns import item_of, query_columns
@@ -36,10 +41,19 @@ from penstock.sql.lowering.shown import partition_values
 from penstock.sql.positions import attach
 from penstock.sql.script import StatementText
 from penstock.sql.statements import InsertInto
+from penstock.sql.table_draft import TableDraft
 
 __all__ = ["lower_alter_materialized", "lower_create_materialized", "lower_drop_materialized"]
 
 AGAIN = "DROP MATERIALIZED TABLE it and create it again"
+OTHERWISE = {
+    "SET": "with other options",
+    "RESET": "with other options",
+    "SET FRESHNESS": "with another FRESHNESS",
+    "SET REFRESH_MODE": "with another REFRESH_MODE",
+    "RENAME": "by another name",
+}
+"""How a table is created again in place of an ALTER; its columns, key and watermark hang on its query."""
 
 
 def lower_create_materialized(
@@ -52,6 +66,7 @@ def lower_create_materialized(
     query = attach(tree.expression.pop(), text.source)
     columns = _columns(query, text, namespace)
     key = _key(schema_node, [c.name for c in columns], text) if schema_node is not None else None
+    distribution = _distribution(tree.args.get("distribution"), columns)
     stored = _with_full_names(query, namespace)
     try:
         table = Table(
@@ -62,6 +77,7 @@ def lower_create_materialized(
                 for option in tree.args.get("options") or []
             ),
             partition_keys=tuple(n.name for n in tree.args.get("partitions") or []),
+            distribution=distribution,
             comment=tree.args["comment"].name if tree.args.get("comment") is not None else None,
             materialization=_materialization(tree, stored, text),
         )
@@ -84,11 +100,11 @@ def lower_alter_materialized(
     """The value of ALTER MATERIALIZED TABLE. Raises InputError."""
     table, materialization = _found(tree.this, text, namespace)
     action = tree.text("action")
-    if action in ("SET", "RESET"):
+    if action not in tuple(MaterializedChange):
         raise UnsupportedError(
             f"ALTER MATERIALIZED TABLE ... {action} is not supported",
-            hint=f"{AGAIN} with other options; its data stays where it is",
-            span=text.span,
+            hint=f"{AGAIN} {OTHERWISE.get(action, 'with another query')}; its data stays where it is",
+            span=text.span if tree.expression is None else text.locate(tree.expression),
         )
     for option in tree.args.get("options") or []:
         raise UnsupportedError(
@@ -203,6 +219,19 @@ def _columns(
             )
         columns.append(PhysicalColumn(name=name, type=kind))
     return tuple(columns)
+
+
+def _distribution(
+    node: DistributionNode | None, columns: Sequence[PhysicalColumn]
+) -> Distribution | None:
+    """The value of DISTRIBUTED. Raises InputErrors for a column that the query has not."""
+    if node is None:
+        return None
+    draft = TableDraft(where=node, places={column.name: node for column in columns})
+    found = read_distribution(node, draft)
+    if draft.errors:
+        raise InputErrors(draft.errors)
+    return found
 
 
 def _key(schema: exp.Schema, names: list[str], text: StatementText) -> PrimaryKey | None:

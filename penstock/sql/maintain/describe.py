@@ -22,7 +22,7 @@ __all__ = ["bound_of", "describe_input", "describe_maintained", "is_settled", "s
 
 def describe_maintained(maintained: Maintained, *, state_ttl_ms: int) -> tuple[str, ...]:
     """Give the lines that EXPLAIN and `penstock plan` show. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
-    lines = ["updating: maintained in micro-batches, with state in the checkpoint"]
+    lines = ["maintained in micro-batches, with state in the checkpoint"]
     lines += [
         f"  {feed.name}: Spark streams {', '.join(feed.columns)} ({feed.changes})"
         for feed in maintained.feeds

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.errors import InputError, UnsupportedError
 from penstock.catalog.information_schema import is_information
 from penstock.catalog.names import Namespace
 from penstock.catalog.schema import ComputedColumn
@@ -206,8 +206,16 @@ def _source(leaf: Leaf, namespace: Namespace, project: Path) -> SplitSource | En
     if is_information(leaf.table.identifier):
         return InformationSource(table=leaf.table, namespace=namespace, project=project)
     connector = connector_of(leaf.table, project=project)
-    connector.check(leaf.table)
-    return connector.source(leaf.table)
+    try:
+        connector.check(leaf.table)
+        return connector.source(leaf.table)
+    except InputError as error:
+        node = leaf.nodes[0]
+        if not node.args.get(
+            "hints"
+        ):  # where there are some, the option that is wrong may stand there
+            error.span = error.span or span_of(node)
+        raise
 
 
 def _not_followed(leaf: Leaf) -> UnsupportedError:

@@ -162,6 +162,7 @@ class _Walk:
         relations, joined = self._from(select)
         source = joined.flow
         refuse_over(select)
+        _refuse_sorting(select)
         group, distinct = select.args.get("group"), select.args.get("distinct")
         if group is not None or own_aggregates(select):
             if not source.is_changing and _is_windowed(group.expressions if group else []):
@@ -253,6 +254,21 @@ def refuse_over(select: exp.Select) -> None:
                 hint="what is: ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n in a query in FROM, and "
                 "WHERE n <= 10 in the query around it",
                 span=span_of(window),
+            )
+
+
+def _refuse_sorting(select: exp.Select) -> None:
+    """Refuse what would have to wait for the end of a stream."""
+    if not any(LEAF in table.meta for table in find_nodes(select, exp.Table)):
+        return
+    for name, words in (("order", "ORDER BY"), ("offset", "OFFSET")):
+        node = select.args.get(name)
+        if node is not None:
+            raise UnsupportedError(
+                f"{words} of a stream is not supported",
+                hint="sort where the rows are read; ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and "
+                "WHERE n <= 10 in the query around it keep the best",
+                span=span_of(node) or span_of(select),
             )
 
 

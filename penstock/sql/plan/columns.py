@@ -14,11 +14,14 @@ __all__ = ["delivered_columns", "mentioned_names"]
 def mentioned_names(query: exp.Expr) -> frozenset[str] | None:
     """Give every name that `query` mentions and that may be a column; None when a star asks for all.
 
+    So does NATURAL JOIN, by names that it does not write.
     COUNT(*) asks for none. Names are taken from the whole query, so the answer may be too large, never too small.
     """
     nodes = all_nodes(query)
-    for star in nodes:
-        if isinstance(star, exp.Star) and not isinstance(star.parent, exp.Count):
+    for node in nodes:
+        if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+            return None
+        if isinstance(node, exp.Join) and node.method == "NATURAL":
             return None
     return frozenset(node.name for node in nodes if isinstance(node, exp.Identifier))
 

@@ -90,7 +90,7 @@ def _materialized_tables(asked: ShowList, scene: Scene) -> Listing:
 
 def _columns(asked: ShowList, scene: Scene) -> Listing:
     assert asked.table is not None, "the parser asks for a table"
-    whole = describe(scene.namespace.lookup(asked.table))
+    whole = describe(scene.namespace.lookup(asked.table), scene.namespace)
     rows = [row for row in whole.rows if asked.like is None or asked.like.keeps(row[0] or "")]
     return Listing(columns=whole.columns, rows=tuple(rows))
 

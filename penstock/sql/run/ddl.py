@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.catalog.errors import UnsupportedError
@@ -10,7 +11,9 @@ from penstock.catalog.names import Namespace
 from penstock.catalog.places import find_catalog
 from penstock.catalog.schema import Column, ComputedColumn, MetadataColumn, Schema
 from penstock.catalog.table import Table, View
+from penstock.sql.bind import columns_of_object
 from penstock.sql.catalog_changes import change_catalog, is_definition
+from penstock.sql.dialect.access import to_text
 from penstock.sql.show import show_create, show_create_catalog
 from penstock.sql.statements import (
     Definition,
@@ -68,21 +71,27 @@ def listing(statement: Statement, namespace: Namespace, settings: dict[str, str]
         case ShowOptions():
             return Listing(columns=("key", "value"), rows=tuple(sorted(settings.items())))
         case Describe():
-            return describe(namespace.lookup(statement.identifier))
+            return describe(namespace.lookup(statement.identifier), namespace)
     raise UnsupportedError(f"{type(statement).__name__} has no answer to show")
 
 
-def describe(found: Table | View) -> Listing:
-    """Describe a table as Flink does: name, type, null, key, extras, watermark, comment."""
-    if isinstance(found, View):
-        return Listing(
-            columns=("name",), rows=tuple((name,) for name in found.columns) or ((found.query,),)
-        )
+def describe(found: Table | View, namespace: Namespace) -> Listing:
+    """Describe a table or view as Flink does: name, type, null, key, extras, watermark, comment."""
     columns = ("name", "type", "null", "key", "extras", "watermark", "comment")
+    if isinstance(found, View):
+        return Listing(columns=columns, rows=tuple(_described_view(found, namespace)))
     return Listing(
         columns=columns,
         rows=tuple(_describe(column, found.schema) for column in found.schema.columns),
     )
+
+
+def _described_view(view: View, namespace: Namespace) -> Iterator[tuple[str | None, ...]]:
+    """Give the columns of a view with the types that its query has; one that cannot be told is left empty."""
+    known = columns_of_object(view, namespace) or dict.fromkeys(view.columns)
+    comments = view.column_comments or (None,) * len(known)
+    for (name, kind), comment in zip(known.items(), comments, strict=True):
+        yield name, None if kind is None else to_text(kind), "TRUE", None, None, None, comment
 
 
 def _describe(column: Column, schema: Schema) -> tuple[str | None, ...]:
@@ -96,6 +105,8 @@ def _describe(column: Column, schema: Schema) -> tuple[str | None, ...]:
         kind = kind.removesuffix(" NOT NULL")
     if watermark is not None:
         kind = f"{kind or ''} *ROWTIME*".strip()
+    elif _is_proctime(column):
+        kind, nullable = f"{kind or ''} *PROCTIME*".strip(), False
     extras = None
     match column:
         case ComputedColumn():
@@ -114,6 +125,11 @@ def _describe(column: Column, schema: Schema) -> tuple[str | None, ...]:
         watermark.expression if watermark is not None else None,
         column.comment,
     )
+
+
+def _is_proctime(column: Column) -> bool:
+    """Tell whether a column is the time at which a row is processed."""
+    return isinstance(column, ComputedColumn) and column.expression.upper() == "PROCTIME()"
 
 
 def _names(asked: ShowTables, namespace: Namespace) -> Listing:

@@ -84,7 +84,8 @@ def operator_lines(query: AnalysedQuery, *, state_ttl_ms: int) -> list[str]:
     """Say what is done with the rows, and what is kept for it. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
     mechanism = mechanism_lines(query, state_ttl_ms=state_ttl_ms)
     if mechanism:
-        return ["operators, whose results change:", *_indented(mechanism)]
+        title = "operators, whose results change:" if query.flow.is_changing else "operators:"
+        return [title, *_indented(mechanism)]
     kept = shape_of(query.query, (), "").state
     if kept:
         return ["operators, with state in the checkpoint:", *_indented(kept)]

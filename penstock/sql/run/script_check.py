@@ -110,8 +110,10 @@ def check_scripts(
     scripts: list[CheckedScript] = []
     with _nothing_collected():
         for file in files:
-            texts = _statements(file, variables, env, folders, faults)
+            texts, error = _statements(file, variables, env, folders, faults)
             scripts.append(_check_file(file, texts, draft, faults, follows=follows))
+            if error is not None:
+                faults.add(error)  # it is behind all that could be read
     faults.raise_all()
     return tuple(scripts)
 
@@ -155,18 +157,14 @@ def _statements(
     env: Mapping[str, str],
     folders: TemplateFolders,
     faults: Faults,
-) -> tuple[StatementText, ...]:
-    """Render and split a file; what stands in front of a fault is checked too."""
+) -> tuple[tuple[StatementText, ...], InputError | None]:
+    """Render and split a file; give what stands in front of a fault, to be checked too, and the fault."""
     rendered = faults.gather(
         partial(render_template, file.text, file.name, variables, env, folders), default=None
     )
     if rendered is None:
-        return ()
-    source = Source(file=file.name, text=rendered.text, line_map=rendered.line_map)
-    texts, error = split_all(source)
-    if error is not None:
-        faults.add(error)
-    return texts
+        return (), None
+    return split_all(Source(file=file.name, text=rendered.text, line_map=rendered.line_map))
 
 
 def _check(

@@ -69,7 +69,7 @@ def test_every_option_of_the_scan_is_understood() -> None:
     [
         ({"path": None, "format": None}, "missing: format, path"),
         ({"path": " "}, "'path' is empty"),
-        ({"format": "avro"}, "no format 'avro'"),
+        ({"format": "jsonn"}, "no format 'jsonn'"),
         ({"source.monitor-interval": "0 s"}, "must be more than nothing"),
         ({"scan.parallelism": "0"}, "must be at least 1"),
         ({"source.max-bytes-per-batch": "0"}, "must be at least 1"),

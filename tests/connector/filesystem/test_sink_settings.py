@@ -108,7 +108,7 @@ def test_what_is_not_done_is_refused_when_it_is_written_and_not_when_it_is_read(
             },
             "would be read",
         ),
-        ({"format": "avro"}, "no format 'avro'"),
+        ({"format": "jsonn"}, "no format 'jsonn'"),
         ({"format": "csv", "csv.field-delimiter": "||"}, "not one character"),
         ({"format": "parquet", "parquet.compression": "RAR"}, "is not one of"),
         ({"format": "parquet", "csv.null-literal": "x"}, "unsupported option"),

@@ -6,7 +6,10 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from penstock.sql.bind import type_expression
+from penstock.sql.dialect.access import parse_query
 from penstock.sql.dialect.write import write_spark
 from penstock.sql.expressions import parse_expression
 
@@ -174,3 +177,21 @@ def test_aggregates_give_flinks_answer(spark: SparkSession) -> None:
     assert row[1] == 3
     assert sorted(row[2].split(",")) == ["x", "x", "y", "z"]
     assert row[3:] == ([2, None], 4)
+
+
+def test_left_join_unnest_keeps_the_rows_that_have_nothing(spark: SparkSession) -> None:
+    """Of an empty array and of NULL, as in Flink; CROSS JOIN gives nothing for them."""
+    rows = "FROM VALUES (1, ARRAY('x', 'y')), (2, ARRAY()), (3, NULL) AS t(id, tags)"
+    spark.sql(f"SELECT id, CAST(tags AS ARRAY<STRING>) AS tags {rows}").createOrReplaceTempView(
+        "tagged"
+    )
+    found = []
+    for join in ("LEFT JOIN UNNEST(t.tags) AS u (x) ON TRUE", "CROSS JOIN UNNEST(t.tags) AS u (x)"):
+        query = parse_query(f"SELECT t.id, u.x FROM tagged AS t {join} WHERE t.id > 0")
+        unnest = query.find(exp.Unnest)
+        assert unnest is not None
+        unnest.expressions[0].type = exp.DataType.build("ARRAY<STRING>", dialect="flink")
+        found.append({tuple(row) for row in spark.sql(write_spark(query)).collect()})
+
+    assert found[0] == {(1, "x"), (1, "y"), (2, None), (3, None)}
+    assert found[1] == {(1, "x"), (1, "y")}

@@ -230,6 +230,17 @@ def test_freshness_and_mode_imply_each_other(
     assert statement.insert.overwrite == (mode is RefreshMode.FULL)
 
 
+def test_a_materialized_table_may_be_distributed(namespace: Namespace) -> None:
+    """It is kept and shown, as of other tables; a column that the query has not is an error."""
+    sql = "CREATE MATERIALIZED TABLE m DISTRIBUTED BY ({}) INTO 4 BUCKETS WITH ('connector' = 'delta') AS SELECT id FROM sink"
+    statement = one(sql.format("id"), namespace)
+    ((place, told),) = problems(sql.format("idd"), namespace)
+
+    assert isinstance(statement, CreateMaterializedTable)
+    assert "DISTRIBUTED BY (`id`) INTO 4 BUCKETS" in show_create(statement.table)
+    assert (place, told) == ("idd", "DISTRIBUTED BY: there is no column 'idd'")
+
+
 def test_suspend_resume_and_refresh(namespace: Namespace) -> None:
     """SUSPEND has nothing to run; a refreshed partition is the part of the query that belongs into it."""
     suspended = one("ALTER MATERIALIZED TABLE live SUSPEND", namespace)

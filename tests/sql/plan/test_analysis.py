@@ -97,7 +97,7 @@ def test_an_updating_query_with_a_time_to_live_is_maintained(tmp_path: Path) -> 
     assert query.maintained is not None
     assert (query.output, query.changes) == (OutputMode.APPEND, ChangelogMode.ALL)
     assert mechanism_lines(query, state_ttl_ms=3_600_000) == (
-        "updating: maintained in micro-batches, with state in the checkpoint",
+        "maintained in micro-batches, with state in the checkpoint",
         "  feed_0: Spark streams k (insert-only)",
         "  group_0: aggregation over feed_0, of the keys that a batch touches",
         "    key: k",
@@ -148,3 +148,28 @@ def test_what_a_checkpoint_is_for_names_the_stages(tmp_path: Path) -> None:
     assert text_of(one) != text_of(two)
     assert state_of(one)[0] == "FEED feed_0 (k, id)"
     assert state_of(other) == state_of(one), "a filter of rows that stay may change"
+
+
+@pytest.mark.parametrize(
+    ("clause", "named"), [("ORDER BY ts", "ORDER BY"), ("LIMIT 3 OFFSET 2", "of a stream")]
+)
+def test_what_waits_for_the_end_of_a_stream_is_refused(
+    clause: str, named: str, tmp_path: Path
+) -> None:
+    """LIMIT alone does not wait."""
+    insert = "INSERT INTO appended SELECT k, id FROM events"
+
+    with pytest.raises(UnsupportedError, match=named) as caught:
+        analyse(f"{insert} {clause}", tmp_path)
+
+    assert caught.value.span is not None
+    assert analyse(f"{insert} LIMIT 3", tmp_path).query.maintained is None
+
+
+def test_a_natural_join_reads_the_columns_that_it_joins_by(tmp_path: Path) -> None:
+    """They are named nowhere."""
+    insert = "INSERT INTO appended (k) SELECT e.k FROM events AS e NATURAL JOIN names AS n"
+    query = analyse(insert, tmp_path).query
+
+    assert query.leaves[0].columns == ("id", "k", "ts")
+    assert query.leaves[1].columns == ("region", "name")

@@ -103,6 +103,29 @@ def test_a_list_has_flinks_title(sql: str, title: str, names: list[str]) -> None
     assert [row[0] for row in rows] == names
 
 
+def test_the_columns_of_a_view_have_the_types_of_its_query() -> None:
+    """Its own names, and nothing that only a table has."""
+    columns, rows = asked("SHOW COLUMNS FROM halves", scene())
+
+    assert len(columns) == 7
+    assert [row[:3] for row in rows] == [("a", "BIGINT", "TRUE"), ("h", "BIGINT", "TRUE")]
+
+
+def test_columns_of_time_are_marked() -> None:
+    """As in Flink: the one that the watermark follows, and the time of processing."""
+    where = scene()
+    run(
+        "CREATE TABLE timed (ts TIMESTAMP(3), pt AS PROCTIME(), WATERMARK FOR ts AS ts)",
+        where.namespace,
+    )
+    _, rows = asked("SHOW COLUMNS FROM timed", where)
+
+    assert [row[1:3] for row in rows] == [
+        ("TIMESTAMP(3) *ROWTIME*", "TRUE"),
+        ("TIMESTAMP_LTZ(3) *PROCTIME*", "FALSE"),
+    ]
+
+
 def test_columns_are_shown_as_they_are_described() -> None:
     """Those that LIKE keeps."""
     columns, rows = asked("SHOW COLUMNS FROM sink LIKE '_'", scene())

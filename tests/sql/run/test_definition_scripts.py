@@ -52,7 +52,7 @@ def test_all_errors_of_a_file_are_told_once() -> None:
         "SELECT x FROM nowhere;\nFOO;\nSELECT 'x"
     )
 
-    assert sorted(place for place, _ in told(sql)) == ["'", "BIGNIT", "FOO", "nowhere"]
+    assert [place for place, _ in told(sql)] == ["BIGNIT", "nowhere", "FOO", "'"]
 
 
 def test_a_file_defines_on_paper_first() -> None:
@@ -107,3 +107,21 @@ def test_what_a_broken_create_would_have_made_is_not_missed() -> None:
     assert [message for _, message in places] == [
         "there is no table or view default_catalog.default_database.u"
     ]
+
+
+def test_a_table_without_a_connector_may_have_misspelt_it() -> None:
+    """The caret stands under the key that is near to it."""
+    ((place, message),) = told("CREATE TABLE t (a INT) WITH ('conector' = 'blackhole')")
+
+    assert place == "'conector'"
+    assert "no 'connector'" in message
+
+
+def test_a_table_that_cannot_be_read_so_is_named_where_it_is_read() -> None:
+    """Its options are right for writing: nothing in its definition is wrong."""
+    kafka = KAFKA.replace("earliest-offset", "group-offsets")
+    found = told(
+        f"CREATE TABLE t (a INT) {kafka};\nINSERT INTO t SELECT 1;\nINSERT INTO t SELECT a FROM t AS u"
+    )
+
+    assert [place for place, _ in found] == ["t AS u"]

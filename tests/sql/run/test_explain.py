@@ -151,6 +151,7 @@ def test_a_temporal_join_is_told_with_the_watermark_that_bounds_it() -> None:
     assert "temporal_0, temporal join: [I], key: none" in text
     assert "bound: the watermark of its table; one version" in text
     assert "nothing bounds" not in text
+    assert "operators:\n    maintained in micro-batches" in text
 
 
 def test_advice_names_what_grows_and_what_is_read_for_nothing() -> None:

@@ -7,6 +7,8 @@ SELCT price FROM bids;
 CREATE TABEL t (a INT);
 CREATE TABLE t (a BIGNIT);
 SELECT price FROM bids ORDR BY price;
+QUIT;
+EXPLAIN CHANGELOGMODE SELECT 1;
 -- ----- expected
 -- error[PEN-1001]: unexpected 'FORM'
 --  --> case.sql:2:14
@@ -64,4 +66,18 @@ SELECT price FROM bids ORDR BY price;
 --   |                        ^^^^
 --   = help: did you mean ORDER?
 --
--- 8 errors; nothing was started
+-- error[PEN-1001]: no statement begins with 'QUIT'
+--   --> case.sql:10:1
+--    |
+-- 10 | QUIT;
+--    | ^^^^
+--    = help: that is typed into `penstock shell`; leave it out of files
+--
+-- error[PEN-1001]: 'CHANGELOGMODE' is no detail of EXPLAIN
+--   --> case.sql:11:9
+--    |
+-- 11 | EXPLAIN CHANGELOGMODE SELECT 1;
+--    |         ^^^^^^^^^^^^^
+--    = help: did you mean 'CHANGELOG_MODE'?
+--
+-- 10 errors; nothing was started
