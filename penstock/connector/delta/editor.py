@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.errors import StateMismatchError
+from penstock.catalog.identifier import quoted
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.table import exists, stored_schema
@@ -17,7 +18,6 @@ from penstock.connector.delta.target import Target
 from penstock.connector.delta.upkeep import Upkeep
 from penstock.connector.spark.configured import configured
 from penstock.connector.spark.last_changes import IS_DELETE, last_changes
-from penstock.connector.spark.target_rows import spark_name
 
 __all__ = ["DeltaEditor"]
 
@@ -54,7 +54,7 @@ class DeltaEditor:
 
     def partitions(self, spark: SparkSession) -> Sequence[Mapping[str, str | None]]:
         """List the partitions that there are: those with rows."""
-        keys = [spark_name(name) for name in self.target.table.partition_keys]
+        keys = [quoted(name) for name in self.target.table.partition_keys]
         with explained(self.target.shown):
             rows = self._table(spark).toDF().select(*keys).distinct().collect()
         names = self.target.table.partition_keys
@@ -70,7 +70,7 @@ class DeltaEditor:
         self, spark: SparkSession, alias: str, values: Mapping[str, str], condition: str | None
     ) -> int:
         """Set columns of the rows that fulfil `condition`. Gives the number of rows."""
-        changes = ", ".join(f"{spark_name(name)} = {sql}" for name, sql in values.items())
+        changes = ", ".join(f"{quoted(name)} = {sql}" for name, sql in values.items())
         statement = f"UPDATE {self._named(alias)} SET {changes}"  # noqa: S608 - names are quoted, values are ours
         return self._counted(spark, statement, condition)
 
@@ -87,7 +87,7 @@ class DeltaEditor:
         return int(rows[0]["num_affected_rows"])
 
     def _named(self, alias: str) -> str:
-        return f"delta.{spark_name(self.target.location)} AS {spark_name(alias)}"
+        return f"delta.{quoted(self.target.location)} AS {quoted(alias)}"
 
     def _table(self, spark: SparkSession) -> DeltaTable:
         if not exists(self.target, spark):
@@ -107,6 +107,5 @@ class DeltaEditor:
             for name, value in partition.items()
         }
         return " AND ".join(
-            f"{spark_name(name)} = CAST('{value}' AS {kinds[name]})"
-            for name, value in literals.items()
+            f"{quoted(name)} = CAST('{value}' AS {kinds[name]})" for name, value in literals.items()
         )

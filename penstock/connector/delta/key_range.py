@@ -15,8 +15,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 
+from penstock.catalog.identifier import quoted
 from penstock.connector.spark.last_changes import IS_DELETE
-from penstock.connector.spark.target_rows import spark_name
 
 __all__ = ["BatchKeys", "key_literal", "measure"]
 
@@ -56,7 +56,7 @@ def measure(changes: DataFrame, keys: Sequence[str], partitions: Sequence[str]) 
     for name in keys:
         shown = _shown(name, types[name])
         values = F.collect_set(shown) if name.lower() in listed else F.lit(None)
-        wanted += [F.count_if(F.col(spark_name(name)).isNull()), F.min(shown), F.max(shown), values]
+        wanted += [F.count_if(F.col(quoted(name)).isNull()), F.min(shown), F.max(shown), values]
     found: Sequence[Any] = changes.agg(
         *(column.alias(f"c{index}") for index, column in enumerate(wanted))
     ).collect()[0]
@@ -102,7 +102,7 @@ def key_literal(kind: s.DataType, value: Any) -> str | None:
 
 def _shown(name: str, kind: s.DataType) -> Column:
     """A key column in the form that `key_literal` takes; text of dates and times sorts as they do."""
-    column = F.col(spark_name(name))
+    column = F.col(quoted(name))
     match kind:
         case s.ByteType() | s.ShortType() | s.IntegerType() | s.LongType() | s.StringType():
             return column
@@ -114,7 +114,7 @@ def _shown(name: str, kind: s.DataType) -> Column:
 
 
 def _bounds(name: str, kind: s.DataType, low: Any, high: Any, values: Any) -> str | None:
-    column = f"t.{spark_name(name)}"
+    column = f"t.{quoted(name)}"
     if values and len(values) <= MAX_PARTITIONS:
         literals = [key_literal(kind, value) for value in sorted(values)]
         listed = [literal for literal in literals if literal is not None]

@@ -26,14 +26,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as s
 
 from penstock.catalog.errors import SinkError
-from penstock.catalog.identifier import quote
+from penstock.catalog.identifier import quote, quoted
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.key_range import BatchKeys, measure
 from penstock.connector.delta.table import stored_schema
 from penstock.connector.delta.target import Target
 from penstock.connector.spark.configured import configured
 from penstock.connector.spark.last_changes import IS_DELETE, last_changes
-from penstock.connector.spark.target_rows import spark_name
 
 __all__ = ["Merge"]
 
@@ -111,7 +110,7 @@ class Merge:
     def _merge(
         self, spark: SparkSession, changes: DataFrame, found: BatchKeys, columns: Sequence[str]
     ) -> None:
-        same_key = [f"t.{spark_name(key)} = s.{spark_name(key)}" for key in self.keys]
+        same_key = [f"t.{quoted(key)} = s.{quoted(key)}" for key in self.keys]
         condition = " AND ".join([*same_key, *found.within])
         rest = [name for name in columns if name not in self.keys]
         # a new handle each time: it reads the newest version of the table
@@ -129,7 +128,7 @@ class Merge:
 
 
 def _assignments(columns: Sequence[str]) -> dict[str, str | Column]:
-    return {spark_name(name): f"s.{spark_name(name)}" for name in columns}
+    return {quoted(name): f"s.{quoted(name)}" for name in columns}
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 
 from penstock.catalog.errors import ConfigError, SinkError
+from penstock.catalog.identifier import quoted
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Guarantee, SinkSettings
 from penstock.connector.filesystem.sink_ledger import (
@@ -35,7 +36,7 @@ from penstock.connector.filesystem.sink_target import FileTarget
 from penstock.connector.spark import hadoop_files
 from penstock.connector.spark.last_batch import LastBatch, is_written
 from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query, pass_over
-from penstock.connector.spark.target_rows import check_complete, spark_name, target_rows
+from penstock.connector.spark.target_rows import check_complete, target_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -195,7 +196,7 @@ class FilesystemSink:
 
     def _shaped(self, rows: DataFrame) -> DataFrame:
         """Give rows to as many tasks as asked for, those of a folder to one."""
-        keys = [spark_name(key) for key in self.target.partition_keys]
+        keys = [quoted(key) for key in self.target.partition_keys]
         tasks = self.target.options.parallelism
         if self.target.options.shuffle_by_partition and keys:
             return rows.repartition(tasks, *keys) if tasks else rows.repartition(*keys)

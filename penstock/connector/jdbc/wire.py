@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyarrow import csv
 
 from penstock.catalog import types as t
+from penstock.catalog.identifier import quoted
 from penstock.catalog.schema import PhysicalColumn
 from penstock.connector.jdbc.address import Backend
-from penstock.connector.spark.target_rows import spark_name
 
 __all__ = ["WIRE_SCHEMA", "encoder", "tuples", "wire_expression"]
 
@@ -39,7 +39,7 @@ _SQLITES = (
 
 def wire_expression(column: PhysicalColumn, backend: Backend) -> str:
     """Give the Spark expression of a column as the database takes it."""
-    name = spark_name(column.name)
+    name = quoted(column.name)
     match backend:
         case Backend.POSTGRESQL:
             return f"{_for_postgresql(column.type, name)} AS {name}"

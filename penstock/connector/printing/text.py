@@ -7,21 +7,21 @@ NULL is `null`, ARRAY `[a, b]`, MAP and MULTISET `{k=v}`, ROW `+I[..]`, times as
 from __future__ import annotations
 
 from penstock.catalog import types as t
+from penstock.catalog.identifier import quoted
 from penstock.catalog.schema import Schema
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.connector.spark.target_rows import spark_name
 
 __all__ = ["row_text"]
 
 
 def row_text(schema: Schema, kind: RowKind | None) -> str:
     """Give the Spark expression of a row's line. `kind` is that of all rows; None: ROW_KIND says it."""
-    fields = [_text(column.type, spark_name(column.name), 0) for column in schema.physical]
+    fields = [_text(column.type, quoted(column.name), 0) for column in schema.physical]
     if kind is not None:
         first = _literal(f"{kind.short}[")
     else:
         cases = " ".join(f"WHEN {each.value} THEN '{each.short}['" for each in RowKind)
-        first = f"CASE {spark_name(ROW_KIND)} {cases} END"
+        first = f"CASE {quoted(ROW_KIND)} {cases} END"
     return f"concat({first}, concat_ws(', ', {', '.join(fields)}), ']')"
 
 
@@ -48,7 +48,7 @@ def _spelled(logical: t.LogicalType, value: str, depth: int) -> str:
         case t.MultisetType():
             return _map(value, logical.element, t.IntType(), depth)
         case t.RowType():
-            fields = [_text(f.type, f"{value}.{spark_name(f.name)}", depth) for f in logical.fields]
+            fields = [_text(f.type, f"{value}.{quoted(f.name)}", depth) for f in logical.fields]
             whole = f"concat('+I[', concat_ws(', ', {', '.join(fields)}), ']')"
             return f"CASE WHEN {value} IS NOT NULL THEN {whole} END"
     return f"CAST({value} AS STRING)"

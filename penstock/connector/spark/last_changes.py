@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType
 
+from penstock.catalog.identifier import quoted
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.connector.spark.target_rows import spark_name
 
 __all__ = ["IS_DELETE", "last_changes"]
 
@@ -38,13 +38,13 @@ def last_changes(
         # grows within a partition; has to be taken before the shuffle below
         F.monotonically_increasing_id().alias(_ORDER),
     )
-    newest_first = Window.partitionBy(*(spark_name(key) for key in keys)).orderBy(F.desc(_ORDER))
+    newest_first = Window.partitionBy(*(quoted(key) for key in keys)).orderBy(F.desc(_ORDER))
     ranked = change.withColumn(_RANK, F.row_number().over(newest_first))
     return ranked.where(F.col(_RANK) == 1).drop(_RANK, _ORDER)
 
 
 def _column(name: str, kind: DataType, *, given: bool) -> Column:
-    return (F.col(spark_name(name)) if given else F.lit(None).cast(kind)).alias(name)
+    return (F.col(quoted(name)) if given else F.lit(None).cast(kind)).alias(name)
 
 
 def _is_delete(given: set[str]) -> Column:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import DefinitionError
-from penstock.catalog.identifier import quote
+from penstock.catalog.identifier import quote, quoted
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.spark.types import spark_type
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.catalog.schema import PhysicalColumn, Schema
 
-__all__ = ["check_complete", "spark_name", "target_expressions", "target_rows"]
+__all__ = ["check_complete", "target_expressions", "target_rows"]
 
 
 def target_rows(frame: DataFrame, schema: Schema) -> DataFrame:
@@ -34,7 +34,7 @@ def target_expressions(columns: Collection[PhysicalColumn], given: Collection[st
     """Give the Spark expressions of `target_rows` for a frame with the columns `given`."""
     changes = ROW_KIND in given
     expressions = [_expression(column, given, changes=changes) for column in columns]
-    return [*expressions, spark_name(ROW_KIND)] if changes else expressions
+    return [*expressions, quoted(ROW_KIND)] if changes else expressions
 
 
 def check_complete(schema: Schema, given: Collection[str], *, owner: str) -> None:
@@ -47,20 +47,15 @@ def check_complete(schema: Schema, given: Collection[str], *, owner: str) -> Non
             )
 
 
-def spark_name(name: str) -> str:
-    """Quote a column's name for Spark."""
-    return f"`{name.replace('`', '``')}`"
-
-
 def _expression(column: PhysicalColumn, given: Collection[str], *, changes: bool) -> str:
-    name = spark_name(column.name)
+    name = quoted(column.name)
     if column.name not in given:
         return f"CAST(NULL AS {spark_type(column.type).simpleString()}) AS {name}"
     if column.type.nullable:
         return name
     missing = f"{name} IS NULL"
     if changes:
-        missing += f" AND {spark_name(ROW_KIND)} <> {RowKind.DELETE.value}"
+        missing += f" AND {quoted(ROW_KIND)} <> {RowKind.DELETE.value}"
     text = f"column {column.name} is NOT NULL, and the query gives NULL"
     literal = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"CASE WHEN {missing} THEN raise_error('{literal}') ELSE {name} END AS {name}"

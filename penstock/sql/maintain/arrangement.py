@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 
-from penstock.connector.spark.target_rows import spark_name
+from penstock.catalog.identifier import quoted
 from penstock.sql.maintain.state_folders import Folders, StateFolders
 
 __all__ = ["COUNT", "SMALL_ROWS", "TIME", "Arrangement", "Keep", "Layout", "columns_of"]
@@ -163,4 +163,4 @@ class Arrangement:
 
 def columns_of(names: Sequence[str]) -> list[Column]:
     """Give columns by their names as they are, dots included."""
-    return [F.col(spark_name(name)) for name in names]
+    return [F.col(quoted(name)) for name in names]

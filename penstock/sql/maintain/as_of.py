@@ -13,8 +13,8 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.catalog.identifier import quoted
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.connector.spark.target_rows import spark_name
 from penstock.sql.maintain.arrangement import COUNT, TIME, Arrangement, Keep, columns_of
 from penstock.sql.maintain.changes import Changes, Moment
 from penstock.sql.maintain.schemas import empty
@@ -66,7 +66,7 @@ def still_needed(stage: Temporal, name: str, arrangement: Arrangement, moment: M
             return stored
         bound = instant(before_ms, schema[time].dataType)
         if name == stage.rows:
-            return stored.where(F.col(spark_name(time)) > bound)
+            return stored.where(F.col(quoted(time)) > bound)
         # keys that expired are gone already
         versions = with_validity(stored, stage, layout, now_ms=moment.now_ms, time_to_live_ms=0)
         return needed_from(versions, stage, layout, bound)
@@ -88,7 +88,7 @@ def _due(stage: Temporal, coming: Changes, waiting: Arrangement, moment: Moment)
     """Find the rows that are due, of the batch and of those before, and write those that are to wait."""
     schema = moment.schemas[stage.rows]
     span, kind = moment.span(stage.waits_for), schema[stage.time].dataType
-    time = F.col(spark_name(stage.time))
+    time = F.col(quoted(stage.time))
     never = F.lit(False)
     passed = never if span.now_ms is None else time <= instant(span.now_ms, kind)
     was_passed = never if span.before_ms is None else time <= instant(span.before_ms, kind)

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 
-from penstock.connector.spark.target_rows import spark_name
+from penstock.catalog.identifier import quoted
 from penstock.sql.maintain.arrangement import COUNT, SMALL_ROWS, TIME, Layout, columns_of
 
 __all__ = [
@@ -33,7 +33,7 @@ def keys_of(changes: Sequence[tuple[DataFrame, Sequence[str]]]) -> DataFrame:
 
 def of_keys(rows: DataFrame, key: Sequence[str], keys: DataFrame, *, at_most: int) -> DataFrame:
     """Give the rows whose key is among `keys`, of which there are `at_most` so many; NULL is a key as others are."""
-    same = [F.col(spark_name(name)).eqNullSafe(F.col(_key(n))) for n, name in enumerate(key)]
+    same = [F.col(quoted(name)).eqNullSafe(F.col(_key(n))) for n, name in enumerate(key)]
     few = F.broadcast(keys) if at_most <= SMALL_ROWS else keys
     return rows.join(few, reduce(and_, same), "left_semi")
 

@@ -6,9 +6,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 
+from penstock.catalog.identifier import quoted
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.source.state import instant_text
-from penstock.connector.spark.target_rows import spark_name
 from penstock.sql.maintain.arrangement import COUNT, TIME, Layout, columns_of
 from penstock.sql.maintain.difference import added
 from penstock.sql.maintain.stages import VALID_FROM, VALID_TO, Temporal
@@ -43,7 +43,7 @@ def arriving(changes: DataFrame, stage: Temporal, batch_id: int, now_ms: int) ->
     """
     # the order has to be taken before any shuffle
     ordered = changes.withColumn(ORDER, F.monotonically_increasing_id())
-    timed = F.col(spark_name(stage.version_time)).isNotNull()
+    timed = F.col(quoted(stage.version_time)).isNotNull()
     kept = (added() & timed) | (F.col(ROW_KIND) == int(RowKind.DELETE))
     return ordered.where(kept).select(
         *columns_of(changes.columns),
@@ -67,7 +67,7 @@ def with_validity(
     if time_to_live_ms:
         rows = rows.withColumn(TIME, layout.last_change())
         rows = rows.where(F.col(TIME) > now_ms - time_to_live_ms)
-    time = F.col(spark_name(stage.version_time))
+    time = F.col(quoted(stage.version_time))
     before = Window.partitionBy(*key).orderBy(BATCH, ORDER)
     earlier = before.rowsBetween(Window.unboundedPreceding, -1)
     rows = rows.withColumn(VALID_FROM, F.coalesce(time, F.max(time).over(earlier)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.catalog.errors import ObjectExistsError
-from penstock.catalog.identifier import Identifier
-from penstock.sql.run.published_text import Place, spark_name
+from penstock.catalog.identifier import Identifier, quoted
+from penstock.sql.run.published_text import Place
 from penstock.sql.run.spark_entries import SparkEntries
 
 __all__ = ["PublishedNames"]
@@ -44,7 +44,7 @@ class PublishedNames:
         database = self._home if home else identifier.database
         place = Place(database=database, name=identifier.name)
         if database == "global_temp" or (not home and database.lower() == self._home.lower()):
-            raise ObjectExistsError(f"Spark's database {spark_name(database)} is for other tables")
+            raise ObjectExistsError(f"Spark's database {quoted(database)} is for other tables")
         if not home and self._entries.create_database(database):
             self._made.add(database)
         if identifier.name.lower() in self._names_in(database):

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.identifier import Identifier
+from penstock.catalog.identifier import Identifier, quoted
 from penstock.catalog.information_schema import is_information
 from penstock.catalog.names import Namespace
 from penstock.catalog.schema import ComputedColumn
@@ -43,7 +43,6 @@ from penstock.sql.run.published_text import (
     empty_text,
     scanned_text,
     selected_text,
-    spark_name,
     view_text,
 )
 
@@ -148,7 +147,7 @@ def behind(
         return _empty(found)
     if not found.schema.computed:
         return DeltaTable(location=source.target.location)
-    relation = f"delta.{spark_name(source.target.location)}"
+    relation = f"delta.{quoted(source.target.location)}"
     return Rows(text=selected_text(found, relation))
 
 
@@ -214,13 +213,13 @@ def _files(table: Table, project: Path, spark: SparkSession) -> Rows:
     if not path.getFileSystem(conf).exists(path):
         return _empty(table)
     partitions = ", ".join(
-        f"CAST({spark_name(c.name)} AS {spark_type(c.type).simpleString()}) AS {spark_name(c.name)}"
+        f"CAST({quoted(c.name)} AS {spark_type(c.type).simpleString()}) AS {quoted(c.name)}"
         for c in table.schema.physical
         if c.name in table.partition_keys
     )
-    relation = f"{kind}.{spark_name(target.root)}"
+    relation = f"{kind}.{quoted(target.root)}"
     if partitions:
-        dropped = ", ".join(spark_name(name) for name in table.partition_keys)
+        dropped = ", ".join(quoted(name) for name in table.partition_keys)
         relation = f"(SELECT * EXCEPT ({dropped}), {partitions} FROM {relation})"  # noqa: S608  quoted
     return Rows(text=selected_text(table, relation))
 

@@ -1,4 +1,4 @@
-# ruff: noqa: S608  this module writes SQL; names are quoted by `spark_name`
+# ruff: noqa: S608  this module writes SQL; names are quoted by `quoted`
 """Tables and views of the catalog as SQL for Spark's own catalog: what stands behind a name that `spark.sql` finds.
 
 Pure text: nothing here asks Spark. `publishing.py` makes catalog entries of it.
@@ -25,7 +25,7 @@ from penstock.sql.dialect.window_text import to_spark_text
 from penstock.sql.expressions import to_spark
 from penstock.sql.plan.relations import find_relations
 
-__all__ = ["Place", "empty_text", "scanned_text", "selected_text", "spark_name", "view_text"]
+__all__ = ["Place", "empty_text", "scanned_text", "selected_text", "view_text"]
 
 _AT, _NTH = "__at", "__nth"
 
@@ -38,12 +38,7 @@ class Place:
     name: str
 
     def __str__(self) -> str:
-        return f"{spark_name(self.database)}.{spark_name(self.name)}"
-
-
-def spark_name(name: str) -> str:
-    """Write a name as Spark SQL, always in backticks: words that one language reserves, the other may not."""
-    return quoted(name)
+        return f"{quoted(self.database)}.{quoted(self.name)}"
 
 
 def selected_text(table: Table, relation: str) -> str:
@@ -59,7 +54,7 @@ def scanned_text(
     Raises UnsupportedError for changes without a key: which row a delete takes away is not told by its place.
     """
     if counts_skipped:
-        relation = f"(SELECT * FROM {relation} WHERE {spark_name(SKIPPED)} IS NULL)"
+        relation = f"(SELECT * FROM {relation} WHERE {quoted(SKIPPED)} IS NULL)"
     if changes is ChangelogMode.INSERT_ONLY:
         return selected_text(table, relation)
     key = table.schema.primary_key
@@ -69,8 +64,8 @@ def scanned_text(
             hint="declare PRIMARY KEY (...) NOT ENFORCED, or read it with session.table",
         )
     # a key is in one partition, whose ranges and records Spark numbers in their order
-    keys = ", ".join(spark_name(name) for name in key.columns)
-    kind = spark_name(ROW_KIND)
+    keys = ", ".join(quoted(name) for name in key.columns)
+    kind = quoted(ROW_KIND)
     numbered = f"(SELECT *, monotonically_increasing_id() AS {_AT} FROM {relation})"
     newest = (
         f"(SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {_AT} DESC) AS {_NTH} FROM {numbered} "
@@ -82,7 +77,7 @@ def scanned_text(
 
 def empty_text(columns: Sequence[tuple[str, str]]) -> str:
     """Select nothing, of the columns (name, Spark type): a table that nobody has written to yet."""
-    items = ", ".join(f"CAST(NULL AS {kind}) AS {spark_name(name)}" for name, kind in columns)
+    items = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in columns)
     return f"SELECT {items} WHERE false"
 
 
@@ -105,8 +100,8 @@ def view_text(view: View, namespace: Namespace, places: Mapping[Identifier, Plac
     text = to_spark_text(query, to_spark_query)
     if not view.columns:
         return text
-    names = ", ".join(spark_name(name) for name in view.columns)
-    return f"SELECT * FROM ({text}) AS {spark_name(view.identifier.name)} ({names})"
+    names = ", ".join(quoted(name) for name in view.columns)
+    return f"SELECT * FROM ({text}) AS {quoted(view.identifier.name)} ({names})"
 
 
 def _items(schema: Schema) -> list[str]:
@@ -114,9 +109,9 @@ def _items(schema: Schema) -> list[str]:
     items = []
     for name in schema.names:
         if name not in computed:
-            items.append(spark_name(name))
+            items.append(quoted(name))
             continue
-        items.append(f"{to_spark(computed[name], schema)} AS {spark_name(name)}")
+        items.append(f"{to_spark(computed[name], schema)} AS {quoted(name)}")
     return items
 
 

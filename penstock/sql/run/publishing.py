@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.catalog.errors import PenstockError, UnknownObjectError, UnsupportedError
-from penstock.catalog.identifier import Identifier
+from penstock.catalog.identifier import Identifier, quoted
 from penstock.catalog.information_schema import INFORMATION_SCHEMA
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
@@ -39,7 +39,7 @@ from penstock.sql.run.published_object import (
     behind,
     fields_of,
 )
-from penstock.sql.run.published_text import Place, spark_name
+from penstock.sql.run.published_text import Place
 from penstock.sql.run.spark_entries import SparkEntries
 
 __all__ = ["LeftOut", "Published"]
@@ -238,7 +238,7 @@ class Published:
                 return _Entry(definition=found, place=place)
             case Scanned() | Framed() if not self._durable:
                 relation = self._relation(meant)
-                text = meant.text(f"global_temp.{spark_name(relation)}")
+                text = meant.text(f"global_temp.{quoted(relation)}")
                 self._entries.put_view(
                     place,
                     text,

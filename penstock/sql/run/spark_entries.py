@@ -14,7 +14,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from penstock.sql.run.published_text import Place, spark_name
+from penstock.catalog.identifier import quoted
+from penstock.sql.run.published_text import Place
 
 __all__ = ["MARK", "SparkEntries", "is_durable"]
 
@@ -76,14 +77,14 @@ class SparkEntries:
         if self._catalog.databaseExists(name):
             return False
         self._spark.sql(
-            f"CREATE DATABASE {spark_name(name)} WITH DBPROPERTIES ('{MARK}' = '{self.owner}')"
+            f"CREATE DATABASE {quoted(name)} WITH DBPROPERTIES ('{MARK}' = '{self.owner}')"
         )
         return True
 
     def drop_database(self, name: str) -> None:
         """Remove a database, unless somebody else has put something into it."""
         if not self.names(name):
-            self._spark.sql(f"DROP DATABASE IF EXISTS {spark_name(name)}")
+            self._spark.sql(f"DROP DATABASE IF EXISTS {quoted(name)}")
 
     def put_delta(
         self,

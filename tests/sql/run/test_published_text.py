@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.identifier import quoted
 from penstock.catalog.names import Namespace
 from penstock.catalog.store import SqlCatalog
 from penstock.catalog.table import Table, View
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.lower import parse_statement
 from penstock.sql.run.ddl import define
-from penstock.sql.run.published_text import Place, empty_text, scanned_text, spark_name, view_text
+from penstock.sql.run.published_text import Place, empty_text, scanned_text, view_text
 from penstock.sql.script import split
 
 ORDERS = """
@@ -108,5 +109,5 @@ def test_what_spark_has_no_words_for_is_refused() -> None:
 
 def test_names_are_quoted_whatever_they_are() -> None:
     """A backtick in a name does not end it."""
-    assert spark_name("a`b") == "`a``b`"
+    assert quoted("a`b") == "`a``b`"
     assert empty_text([("a`b", "int")]) == "SELECT CAST(NULL AS int) AS `a``b` WHERE false"

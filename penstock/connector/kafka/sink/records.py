@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.catalog.identifier import quoted
 from penstock.catalog.schema import MetadataColumn
 from penstock.catalog.types import ArrayType, RowType
 from penstock.connector.changelog import ROW_KIND, RowKind
@@ -14,7 +15,7 @@ from penstock.connector.kafka.fields import Field, FormatChoice
 from penstock.connector.kafka.source import KafkaSource
 from penstock.connector.kafka.subscriber import TopicList
 from penstock.connector.spark.encoding import WrittenField, bytes_expression, sql_text
-from penstock.connector.spark.target_rows import spark_name, target_expressions
+from penstock.connector.spark.target_rows import target_expressions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,7 @@ def single_topic(table: KafkaSource) -> str | None:
 def records_of(frame: DataFrame, table: KafkaSource, *, owner: str) -> DataFrame:
     """Give the records of `frame`, whose columns are named and typed as the table's."""
     given = set(frame.columns)
-    metadata = [spark_name(c.name) for c in table.schema.metadata if c.name in given]
+    metadata = [quoted(c.name) for c in table.schema.metadata if c.name in given]
     rows = frame.selectExpr(*target_expressions(table.schema.physical, given), *metadata)
     return rows.selectExpr(*record_expressions(table, given, owner=owner))
 
@@ -45,7 +46,7 @@ def records_of(frame: DataFrame, table: KafkaSource, *, owner: str) -> DataFrame
 def record_expressions(table: KafkaSource, given: set[str], *, owner: str) -> list[str]:
     """Give the Spark SQL of a record's columns, of which the table's columns `given` are the input."""
     changes = ROW_KIND in given
-    kind = spark_name(ROW_KIND) if changes else None
+    kind = quoted(ROW_KIND) if changes else None
     key = "CAST(NULL AS BINARY)"
     if table.formats.key is not None:
         key = _bytes(table, table.projection.key, table.formats.key, owner)
@@ -59,14 +60,14 @@ def record_expressions(table: KafkaSource, given: set[str], *, owner: str) -> li
     if "timestamp" in written:
         expressions.append(_timestamp(written["timestamp"]))
     if "headers" in written:
-        name = spark_name(written["headers"].name)
+        name = quoted(written["headers"].name)
         expressions.append(f"map_entries({name}) AS headers")
     if "header-list" in written:
         expressions.append(_header_list(written["header-list"]))
     if "topic" in declared:
         expressions.append(_topic(table, written.get("topic")))
     # elsewhere the value tells it
-    return [*expressions, spark_name(ROW_KIND)] if changes and table.upserts else expressions
+    return [*expressions, quoted(ROW_KIND)] if changes and table.upserts else expressions
 
 
 def _bytes(
@@ -76,9 +77,7 @@ def _bytes(
     owner: str,
     kind: str | None = None,
 ) -> str:
-    written = [
-        WrittenField(name=f.name, type=f.type, expression=spark_name(f.column)) for f in fields
-    ]
+    written = [WrittenField(name=f.name, type=f.type, expression=quoted(f.column)) for f in fields]
     return bytes_expression(
         choice.format,
         written,
@@ -92,15 +91,15 @@ def _bytes(
 def _header_list(column: MetadataColumn) -> str:
     assert isinstance(column.type, ArrayType), "checked with the table"
     assert isinstance(column.type.element, RowType), "checked with the table"
-    name, value = (f"h.{spark_name(field.name)}" for field in column.type.element.fields)
+    name, value = (f"h.{quoted(field.name)}" for field in column.type.element.fields)
     text = sql_text(f"column {column.name}: a header has no name")
     named = f"named_struct('key', coalesce({name}, raise_error({text})), 'value', {value})"
-    return f"transform({spark_name(column.name)}, h -> {named}) AS headers"
+    return f"transform({quoted(column.name)}, h -> {named}) AS headers"
 
 
 def _timestamp(column: MetadataColumn) -> str:
     """Give epoch ms; NULL leaves it to the client. The client takes 0 for that, too, so it cannot be written."""
-    ms = f"unix_millis({spark_name(column.name)})"
+    ms = f"unix_millis({quoted(column.name)})"
     text = sql_text(
         f"column {column.name}: the timestamp of a record has to be after 1970-01-01T00:00:00Z"
     )
@@ -110,7 +109,7 @@ def _timestamp(column: MetadataColumn) -> str:
 def _topic(table: KafkaSource, column: MetadataColumn | None) -> str:
     """Check the topic of each row against the table's list or pattern (Flink's getTargetTopic)."""
     topics, only = table.settings.subscription, single_topic(table)
-    name = "NULL" if column is None else spark_name(column.name)
+    name = "NULL" if column is None else quoted(column.name)
     if only is not None:
         name = f"coalesce({name}, {sql_text(only)})"
     if isinstance(topics, TopicList):
