@@ -91,6 +91,9 @@ def _lag(source: Mapping[str, Any]) -> int:
     state, latest = _state(source), _offset(source.get("latestOffset"))
     if state is None or latest is None:
         return 0
-    return sum(
-        max(0, int(end) - state.positions.get(split, int(end))) for split, end in latest.items()
-    )
+    behind = 0
+    for split in state.splits:
+        end = int(latest.get(split.split_id, split.end))
+        # records beyond a split's stop are none of the table's
+        behind += max(0, (end if split.stop is None else min(end, split.stop)) - split.end)
+    return behind

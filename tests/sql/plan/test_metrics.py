@@ -60,6 +60,12 @@ def test_watermark_lag_and_commit_time() -> None:
     assert (batch.watermark_ms, batch.lag_records, batch.committed_at_ms) == (50_000, 3, 100_500)
 
 
+def test_records_beyond_the_end_of_a_bounded_table_are_not_waited_for() -> None:
+    first, second = STATE.splits
+    bounded = replace(STATE, splits=(replace(first, stop=6), replace(second, stop=5)))
+    assert read_batch_metrics(event(bounded), rows_out_metric=None).lag_records == 1
+
+
 def test_no_watermark_until_every_table_has_one() -> None:
     two = event()
     without = replace(STATE, watermark_ms=None, watermark_before_ms=None)
