@@ -53,7 +53,7 @@ from penstock.sql.run.refreshing import (
 from penstock.sql.run.scene import Scene
 from penstock.sql.run.session_settings import check_settings, restart_strategy
 from penstock.sql.run.spark_connect import refuse_connect
-from penstock.sql.run.spark_session import DEFAULT_MASTER, check_spark, start_spark
+from penstock.sql.run.spark_session import DEFAULT_MASTER, FOR_PEOPLE, check_spark, start_spark
 from penstock.sql.run.statement_set import plan_set
 from penstock.sql.script import split
 from penstock.sql.statements import (
@@ -81,7 +81,8 @@ def connect(
     publishing = read_publishing(publish)
     project = find_project(Path.cwd())
     if spark is None:
-        spark = start_spark(project.master or DEFAULT_MASTER, {**project.spark_conf, **conf})
+        settings = {**FOR_PEOPLE, **project.spark_conf, **conf}
+        spark = start_spark(project.master or DEFAULT_MASTER, settings)
     else:
         check_spark(spark)
         for key, value in conf.items():

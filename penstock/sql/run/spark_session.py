@@ -16,10 +16,13 @@ from penstock.catalog.errors import ConfigError
 from penstock.connector.delta.jars import delta_jars
 from penstock.connector.java import find_java
 
-__all__ = ["DEFAULT_MASTER", "is_running", "start_spark"]
+__all__ = ["DEFAULT_MASTER", "FOR_PEOPLE", "is_running", "start_spark"]
 
 # local[*] never tries a task again, local[*,4] does
 DEFAULT_MASTER = "local[*,4]"
+FOR_PEOPLE: Mapping[str, str] = {"spark.log.level": "ERROR"}
+"""Settings of a Spark that talks into somebody's notebook: its warnings are of its own inside."""
+
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
