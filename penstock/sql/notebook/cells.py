@@ -39,7 +39,8 @@ def _text(value: Any) -> str:
         case bytes() | bytearray():
             return f"0x{bytes(value).hex()}"
         case datetime():
-            return value.isoformat(" ")
+            exact = value.microsecond % 1000 == 0 and value.microsecond > 0
+            return value.isoformat(" ", "milliseconds" if exact else "auto")
         case date() | time():
             return value.isoformat()
         case dict() | list() | tuple():

@@ -36,7 +36,7 @@ _STYLE = """<style>
 .penstock .new .op{color:#2a9d57}.penstock .old .op{color:#c7791a}.penstock .gone .op{color:#d64545}
 .penstock .gone td:not(.op){text-decoration:line-through;opacity:.7}
 .penstock .note{opacity:.75;margin:.3em 0}
-.penstock pre.error{color:#d64545;background:none;white-space:pre-wrap;margin:0}
+.penstock pre.error{color:#d64545;background:none;white-space:pre-wrap;margin:0;font-family:monospace}
 .penstock-chart{display:inline-block;margin:.2em 1.5em .2em 0}
 .penstock-chart figcaption{font-size:12px}
 .penstock-chart figcaption small{opacity:.65;margin-left:.7em}
@@ -82,6 +82,8 @@ def count_note(view: TableView) -> str:
     count = f"{len(view.rows):,} row{'' if len(view.rows) == 1 else 's'}"
     if not view.more:
         return count
+    if view.newest:
+        return f"newest {count}; there were more"
     return f"first {count}; there are more" + (" (--limit shows more)" if view.limit else "")
 
 

@@ -11,12 +11,10 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from penstock.connector.contract import OutputMode
-from penstock.connector.spark.configured import configured
-from penstock.connector.spark.streaming_check import streaming_conf
 from penstock.sql.notebook.views import Head, LiveView, Sample, TableView
 from penstock.sql.plan.metrics import read_batch_metrics
 from penstock.sql.run.failure import translate
-from penstock.sql.run.live_select import Changes, result_key
+from penstock.sql.run.live_select import Changes, result_key, start_taking
 from penstock.sql.run.totals import Totals, rows_per_second
 
 if TYPE_CHECKING:
@@ -34,9 +32,6 @@ POLL_MS = 100
 REDRAW_MS = 500
 SAMPLES = 120
 """Moments in the charts: of two a second, the last minute."""
-
-ROWS_PER_BATCH = 1000
-"""Rows of a batch that are fetched; more would only scroll by."""
 
 _NUMBERS = {"byte", "short", "integer", "long", "float", "double", "decimal"}
 Row = tuple[Any, ...]
@@ -82,7 +77,7 @@ class _State:
         rows = list(self.rows)
         more = self.rows_seen > len(rows)
         return LiveView(
-            table=TableView(heads=self.heads, rows=rows, more=more, limit=None),
+            table=TableView(heads=self.heads, rows=rows, more=more, newest=True),
             rows_seen=self.rows_seen,
             rows_in=self.totals.rows_in,
             batches=self.totals.batches,
@@ -107,19 +102,16 @@ def follow(selected: Selected, options: CellOptions, screen: Screen, clock: Cloc
     state = _State(heads=heads, rows=deque(maxlen=options.limit))
     batches: Queue[list[Row]] = Queue(maxsize=4)
 
-    def take(batch: DataFrame, _: int) -> None:
-        found = [tuple(row) for row in batch.limit(ROWS_PER_BATCH).collect()]
+    def take(found: list[Row]) -> None:
         if changes is not None:
             found = [change for row in found for change in changes.of(row)]
         if found:
             batches.put(found)
 
     with TemporaryDirectory(prefix="penstock-") as folder:
-        writer = frame.writeStream.outputMode("update" if updates else "append")
-        if options.available_now:
-            writer = writer.trigger(availableNow=True)
-        with configured(frame.sparkSession, streaming_conf(frame, selected.query.output)):
-            query = writer.option("checkpointLocation", folder).foreachBatch(take).start()
+        query = start_taking(
+            frame, selected.query.output, folder, take, available_now=options.available_now
+        )
         began_ms = clock.now_ms()
         place = screen(state.view(0.0, None))
         try:

@@ -22,12 +22,16 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableView:
-    """Rows under their heads. `more`: there are more rows than these; `limit` is the option that cut them."""
+    """Rows under their heads. `more`: there are more rows than these; `limit` is the option that cut them.
+
+    `newest`: what is left out came before, and not behind.
+    """
 
     heads: tuple[Head, ...]
     rows: Sequence[tuple[Any, ...]]
     more: bool = False
     limit: int | None = None
+    newest: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

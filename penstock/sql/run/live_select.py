@@ -14,16 +14,19 @@ from sqlglot import exp
 from penstock.connector.changelog import RowKind
 from penstock.connector.contract import OutputMode
 from penstock.connector.spark.configured import configured
+from penstock.connector.spark.failure import readable_by_spark
+from penstock.connector.spark.interruption import told_shortly
 from penstock.connector.spark.streaming_check import streaming_conf
 from penstock.sql.run.failure import translate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.sql.plan.analysed_query import AnalysedQuery
     from penstock.sql.run.clock import Clock
 
-__all__ = ["Changes", "follow", "result_key"]
+__all__ = ["Changes", "follow", "result_key", "start_taking"]
 
 OP = "op"
 POLL_MS = 100
@@ -78,6 +81,28 @@ class Changes:
         return [(RowKind.UPDATE_BEFORE.short, *before), (RowKind.UPDATE_AFTER.short, *row)]
 
 
+def start_taking(
+    frame: DataFrame,
+    output: OutputMode,
+    folder: str,
+    take: Callable[[list[Row]], None],
+    *,
+    available_now: bool = False,
+) -> StreamingQuery:
+    """Start a query whose checkpoint is a temporary folder; `take` gets the first rows of each batch, on its thread."""
+
+    def call(batch: DataFrame, _: int) -> None:
+        with readable_by_spark(), told_shortly():
+            take([tuple(row) for row in batch.limit(ROWS_PER_BATCH).collect()])
+
+    updates = output is OutputMode.UPDATE
+    writer = frame.writeStream.outputMode("update" if updates else "append")
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    with configured(frame.sparkSession, streaming_conf(frame, output)):
+        return writer.option("checkpointLocation", folder).foreachBatch(call).start()
+
+
 def follow(
     frame: DataFrame,
     analysed: AnalysedQuery,
@@ -97,8 +122,7 @@ def follow(
     shown = columns if has_kinds else (OP, *columns)
     batches: Queue[list[Row]] = Queue(maxsize=4)
 
-    def take(batch: DataFrame, _: int) -> None:
-        rows = [tuple(row) for row in batch.limit(ROWS_PER_BATCH).collect()]
+    def take(rows: list[Row]) -> None:
         if rows:
             batches.put(rows)
 
@@ -111,9 +135,7 @@ def follow(
 
     never = Event()
     with TemporaryDirectory(prefix="penstock-") as folder:
-        writer = frame.writeStream.outputMode("update" if updates else "append")
-        with configured(frame.sparkSession, streaming_conf(frame, analysed.output)):
-            query = writer.option("checkpointLocation", folder).foreachBatch(take).start()
+        query = start_taking(frame, analysed.output, folder, take)
         try:
             while not stopped():
                 active = query.isActive

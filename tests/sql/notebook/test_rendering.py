@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from html.parser import HTMLParser
@@ -101,7 +102,8 @@ def parsed(html: str) -> Balance:
         (True, "true"),
         (Decimal("1E-7"), "0.0000001"),
         (12345678901234567, "12345678901234567"),
-        (datetime(2024, 5, 1, 10, 0, 0, 5000), "2024-05-01 10:00:00.005000"),
+        (datetime(2024, 5, 1, 10, 0, 0, 5000), "2024-05-01 10:00:00.005"),
+        (datetime(2024, 5, 1, 10, 0, 0, 5), "2024-05-01 10:00:00.000005"),
         (b"\x00\xff", "0x00ff"),
         ({"a": [1, None]}, '{"a": [1, null]}'),
         ("two\nlines\x1b[31m", r"two\nlines\x1b[31m"),
@@ -144,6 +146,13 @@ def test_a_table_shows_types_nulls_and_that_there_is_more() -> None:
     assert '<td>NULL</td><td class="n">1</td>' in html
     assert '<td><span class="null">NULL</span></td><td class="n">22</td>' in html
     assert "first 2 rows; there are more (--limit shows more)" in html
+
+
+def test_of_a_followed_query_the_newest_rows_are_shown() -> None:
+    """What is left out came before."""
+    view = replace(table(("a", 1), ("b", 2), more=True), newest=True, limit=None)
+
+    assert "newest 2 rows; there were more" in as_html(view)
 
 
 def test_changes_are_told_apart_by_their_kind() -> None:
