@@ -170,6 +170,11 @@ class TableFunctionGenerator(MatchGenerator):
         if name == "MODEL" and all(isinstance(e, exp.Identifier) for e in expression.expressions):
             return f"MODEL {'.'.join(self.sql(part) for part in expression.expressions)}"
         if not any(map(self._is_table_argument, expression.expressions)):
+            if isinstance(expression.this, exp.Identifier) and expression.this.quoted:
+                # what is in backticks keeps its letters
+                return self.func(
+                    self.sql(expression, "this"), *expression.expressions, normalize=False
+                )
             return super().anonymous_sql(expression)
         text = ""
         for argument in expression.expressions:

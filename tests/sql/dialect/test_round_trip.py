@@ -127,3 +127,10 @@ def test_nodes_know_their_place() -> None:
     assert call is not None
     assert sql[pair.meta["start"] : pair.meta["end"] + 1] == "'k'='v'"
     assert sql[call.meta["start"] : call.meta["end"] + 1] == "f"
+
+
+def test_a_functions_name_in_backticks_keeps_its_letters() -> None:
+    """A plain one is written in capitals, as Flink's documents do."""
+    sql = "SELECT `my F`(x), G(x) FROM t"
+
+    assert sqlglot.parse_one(sql, read="flink").sql("flink") == sql
