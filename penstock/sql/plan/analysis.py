@@ -31,7 +31,12 @@ from penstock.sql.expressions import parse_expression
 from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.changelog import LEAF, ChangePlan, plan_changes
-from penstock.sql.plan.columns import delivered_columns
+from penstock.sql.plan.columns import (
+    delivered_columns,
+    narrowed_input,
+    wanted_columns,
+    with_key,
+)
 from penstock.sql.plan.fields import Paths, field_paths, merged, row_paths
 from penstock.sql.plan.flow import Flow, TableInput
 from penstock.sql.plan.lookup_joins import take_lookups
@@ -40,7 +45,7 @@ from penstock.sql.plan.rowtime import rowtime_of
 from penstock.sql.plan.sink_changes import SinkTable, check_sink
 from penstock.sql.plan.stateful import is_stateful
 from penstock.sql.plan.temporal_joins import has_temporal
-from penstock.sql.plan.temporal_leaves import check_rowtimes, numbered_anew, wanted_names
+from penstock.sql.plan.temporal_leaves import check_rowtimes, numbered_anew, unnamed_columns
 from penstock.sql.positions import span_of
 
 __all__ = ["LEAF", "WINDOWED", "analyse"]
@@ -80,7 +85,8 @@ def analyse(
     )
     temporal = has_temporal(relations.query)
     windows = window_tables(relations.query)
-    wanted = wanted_names(relations.query, windows, inputs if temporal else ())
+    unnamed = unnamed_columns(windows, inputs if temporal else ())
+    wanted = wanted_columns(relations.query, inputs, unnamed)
     for window in windows:
         window.input.meta[WINDOWED] = True
     read = _Read(
@@ -88,7 +94,7 @@ def analyse(
         leaves=relations.leaves,
         sources=tuple(sources),
         wanted=wanted,
-        paths={} if wanted is None else field_paths([relations.query]),
+        paths={} if all(names is None for names in wanted) else field_paths([relations.query]),
         inputs=inputs,
         lookups=lookups,
     )
@@ -101,7 +107,7 @@ def analyse(
     if all(isinstance(source, ReadOnce) for source in sources) or not (appends or not inserts):
         return read.analysed(ChangePlan(query=relations.query, flow=Flow(columns=None)))
     try:
-        plan = plan_changes(relations.query, read.inputs)
+        plan = plan_changes(relations.query, tuple(map(narrowed_input, inputs, wanted)))
         if plan.flow.mechanism is None or state_ttl_ms == 0:
             if appends:
                 check_sink(plan.flow, target)
@@ -119,13 +125,16 @@ def analyse(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """A query without views, and its tables; `wanted` are the names that it mentions, `paths` what follows them."""
+    """A query without views, and its tables, of which it reads the columns `wanted` (None: all).
+
+    `paths` are the names that it mentions, with what follows them.
+    """
 
     query: exp.Expr
     leaves: tuple[Leaf, ...]
     sources: tuple[SplitSource | EngineSource, ...]
     inputs: tuple[TableInput, ...]
-    wanted: frozenset[str] | None
+    wanted: tuple[frozenset[str] | None, ...]
     paths: Mapping[str, Paths]
     lookups: frozenset[int]
 
@@ -137,12 +146,16 @@ class _Read:
         leaves = tuple(
             replace(
                 _with_fields(
-                    _analyse_leaf(leaf, source, self.wanted, stateful=stateful), source, self.paths
+                    _analyse_leaf(leaf, source, wanted, stateful=stateful),
+                    source,
+                    {} if wanted is None else self.paths,
                 ),
                 looked_up=index in plan.looked_up | self.lookups or isinstance(source, ReadOnce),
                 marked=waits,
             )
-            for index, (leaf, source) in enumerate(zip(self.leaves, self.sources, strict=True))
+            for index, (leaf, source, wanted) in enumerate(
+                zip(self.leaves, self.sources, self.wanted, strict=True)
+            )
         )
         return AnalysedQuery(query=plan.query, leaves=leaves, flow=plan.flow)
 
@@ -156,14 +169,8 @@ class _Read:
             )
         from penstock.sql.maintain.planning import plan_maintained  # few queries are maintained
 
-        wanted = self.wanted
-        if wanted is not None:
-            upserts = [t for t in self.inputs if t.changes is ChangelogMode.UPSERT]
-            wanted |= {name for table in upserts for name in table.key or ()}
-        tables = [
-            replace(t, columns=tuple(c for c in t.columns if wanted is None or c in wanted))
-            for t in self.inputs
-        ]
+        wanted = tuple(map(with_key, self.inputs, self.wanted))
+        tables = tuple(map(narrowed_input, self.inputs, wanted))
         for leaf, source in zip(self.leaves, self.sources, strict=True):
             if isinstance(source, ReadOnce):
                 raise _not_followed(leaf)
@@ -171,10 +178,12 @@ class _Read:
         timed = plan.waiting | plan.timed
         leaves = tuple(
             replace(
-                _analyse_leaf(leaf, source, wanted, stateful=index in timed),
+                _analyse_leaf(leaf, source, names, stateful=index in timed),
                 marked=index in plan.waiting,
             )
-            for index, (leaf, source) in enumerate(zip(self.leaves, self.sources, strict=True))
+            for index, (leaf, source, names) in enumerate(
+                zip(self.leaves, self.sources, wanted, strict=True)
+            )
         )
         named = [str(leaf.table.identifier) for leaf in leaves]
         check_rowtimes(plan.maintained, [leaf.rowtime for leaf in leaves], named)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.identifier import quoted
 from penstock.connector.contract import EngineSource, Projecting, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import GroupMember, Scan
@@ -29,6 +30,7 @@ from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.analysis import LEAF, WINDOWED
 from penstock.sql.plan.engine import TIME_ZONE
 from penstock.sql.plan.groups import group_members
+from penstock.sql.plan.inlining import inline_ctes
 from penstock.sql.plan.lookup_keys import AskedByKey, lookups_in, way_of, write_lookup
 
 __all__ = ["FrameBuilder"]
@@ -83,6 +85,8 @@ class FrameBuilder:
                 streaming=streaming if leaf.by_splits else engine_streaming,
                 staging=self._staging(index, leaf) if streaming else None,
             )
+        if window_tables(query):
+            query = inline_ctes(query)  # a function reads a query of its own, which knows no WITH
         query = rewrite_session_windows(query)
         # inner functions come after the outer ones in the tree, and have to be there first
         for index, window in enumerate(reversed(window_tables(query))):
@@ -123,7 +127,9 @@ class FrameBuilder:
             alias = node.alias or node.name
             # a windowing function directly on the table counts late rows, which takes the hidden column
             name = f"{view}_late" if late_bound and node.meta.get(WINDOWED) else view
-            node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+            columns = node.args["alias"].columns if node.args.get("alias") is not None else []
+            identifier = exp.to_identifier(alias, quoted=True)
+            node.set("alias", exp.TableAlias(this=identifier, columns=columns))
             node.set("this", exp.to_identifier(name))
             node.set("db", None)
             node.set("catalog", None)
@@ -149,7 +155,8 @@ class FrameBuilder:
             streaming = streaming and not leaf.looked_up
             if isinstance(source, Projecting):
                 source = source.reading(leaf.columns)
-            return _engine_frame(self.spark, source, computed, streaming=streaming), False  # type: ignore[arg-type]
+            frame = source.frame(self.spark, streaming=streaming)  # type: ignore[union-attr]
+            return _with_computed(frame, leaf.table.schema.names, computed), False
         scan = Scan(
             table=leaf.read_table,
             columns=leaf.columns,
@@ -194,15 +201,16 @@ class FrameBuilder:
         )
 
 
-def _engine_frame(
-    spark: SparkSession,
-    source: EngineSource,
-    computed: Mapping[str, str],
-    *,
-    streaming: bool,
+def _with_computed(
+    frame: DataFrame, names: Sequence[str], computed: Mapping[str, str]
 ) -> DataFrame:
-    frame = source.frame(spark, streaming=streaming)
-    return frame.selectExpr("*", *(f"{text} AS `{name}`" for name, text in computed.items()))
+    """Add computed columns at their places in the table, whose columns are `names`: a star goes by these."""
+    if not computed:
+        return frame
+    values = {name: quoted(name) for name in frame.columns}
+    values |= {name: f"{text} AS {quoted(name)}" for name, text in computed.items()}
+    order = [*(name for name in names if name in values), *(n for n in values if n not in names)]
+    return frame.selectExpr(*(values[name] for name in order))
 
 
 def _function(window: WindowTable) -> WindowFunction:

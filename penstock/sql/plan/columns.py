@@ -2,28 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from sqlglot import exp
 
 from penstock.catalog.schema import ComputedColumn, Schema
+from penstock.connector.changelog import ChangelogMode
 from penstock.sql.expressions import columns_of
+from penstock.sql.plan.flow import TableInput
+from penstock.sql.plan.stars import is_unnamed, whole_leaves
 from penstock.sql.walking import all_nodes
 
-__all__ = ["delivered_columns", "mentioned_names"]
+__all__ = ["delivered_columns", "narrowed_input", "wanted_columns", "with_key"]
 
 
-def mentioned_names(query: exp.Expr) -> frozenset[str] | None:
-    """Give every name that `query` mentions and that may be a column; None when a star asks for all.
+def wanted_columns(
+    query: exp.Expr, tables: Sequence[TableInput], unnamed: frozenset[str] = frozenset()
+) -> tuple[frozenset[str] | None, ...]:
+    """Give, for each of the tables of `query`, every name that may be a column of it that is read; None for all.
 
-    So does NATURAL JOIN, by names that it does not write.
-    COUNT(*) asks for none. Names are taken from the whole query, so the answer may be too large, never too small.
+    `query` has no views, and its table nodes are labelled with their index in `tables`. `unnamed` are columns that are
+    read though the query names them nowhere. Names are taken from the whole query, so the answer may be too large,
+    never too small.
     """
     nodes = all_nodes(query)
-    for node in nodes:
-        if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
-            return None
-        if isinstance(node, exp.Join) and node.method == "NATURAL":
-            return None
-    return frozenset(node.name for node in nodes if isinstance(node, exp.Identifier))
+    names = unnamed | {node.name for node in nodes if isinstance(node, exp.Identifier)}
+    if not any(map(is_unnamed, nodes)):
+        return tuple(names for _ in tables)
+    whole = whole_leaves(query, nodes)
+    return tuple(
+        None if index in whole else _behind_stars(table, names)
+        for index, table in enumerate(tables)
+    )
+
+
+def _behind_stars(table: TableInput, names: frozenset[str]) -> frozenset[str]:
+    """Give the columns of a table that stars may stand for.
+
+    With the key of its changes, which a star passes on; one at least, as a star cannot stand for nothing; and in any
+    case of letters, as Spark resolves what it was not found out statically to be.
+    """
+    folded = {name.casefold() for name in names}
+    found = frozenset(name for name in table.columns if name.casefold() in folded)
+    if table.changes is not ChangelogMode.INSERT_ONLY:
+        found |= set(table.key or ())
+    return found or frozenset(table.columns[:1])
+
+
+def with_key(table: TableInput, wanted: frozenset[str] | None) -> frozenset[str] | None:
+    """Add the key of upserts, by which the row is found that one replaces."""
+    if wanted is None or table.changes is not ChangelogMode.UPSERT:
+        return wanted
+    return wanted | set(table.key or ())
+
+
+def narrowed_input(table: TableInput, wanted: frozenset[str] | None) -> TableInput:
+    """Give a table with the columns that are read of it, which are those that stars over it stand for."""
+    if wanted is None:
+        return table
+    return replace(table, columns=tuple(name for name in table.columns if name in wanted))
 
 
 def delivered_columns(

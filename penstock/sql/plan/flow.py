@@ -14,7 +14,7 @@ __all__ = ["Flow", "TableInput", "delete", "is_one_of", "kind_literal", "kind_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableInput:
-    """A table that a query reads: all its columns, what its rows are, its PRIMARY KEY (None: it has none).
+    """A table that a query reads: the columns that it reads, what its rows are, its PRIMARY KEY (None: it has none).
 
     `static`: Spark reads it by itself, so that a query may also look into it once a batch instead of following it.
     `proctimes` are its columns that say when a row came (PROCTIME()). `rowtime` is the column that its WATERMARK is

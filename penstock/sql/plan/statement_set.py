@@ -105,7 +105,11 @@ def reading(query: AnalysedQuery, view: str) -> exp.Expr:
     for node in list(tree.find_all(exp.Table)):
         if node.meta.get(LEAF) is None:
             continue
-        alias = exp.TableAlias(this=exp.to_identifier(node.alias or node.name, quoted=True))
+        given = node.args.get("alias")
+        alias = exp.TableAlias(
+            this=exp.to_identifier(node.alias or node.name, quoted=True),
+            columns=[] if given is None else given.columns,
+        )
         node.replace(exp.Table(this=exp.to_identifier(view), alias=alias))
     return tree
 

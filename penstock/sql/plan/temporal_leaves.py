@@ -5,31 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlglot import exp
-
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.rowtime import Rowtime
 from penstock.sql.dialect import WindowTable
 from penstock.sql.maintain.stages import Maintained, Temporal
-from penstock.sql.plan.columns import mentioned_names
 from penstock.sql.plan.flow import TableInput
 
-__all__ = ["check_rowtimes", "numbered_anew", "wanted_names"]
+__all__ = ["check_rowtimes", "numbered_anew", "unnamed_columns"]
 
 
-def wanted_names(
-    query: exp.Expr, windows: Sequence[WindowTable], versioned: Sequence[TableInput]
-) -> frozenset[str] | None:
-    """Give every name that may be a column that the query reads; None where a star asks for all.
+def unnamed_columns(
+    windows: Sequence[WindowTable], versioned: Sequence[TableInput]
+) -> frozenset[str]:
+    """Give the columns that a query reads, named or not.
 
-    Windows read their time column, temporal joins key and rowtime of `versioned` tables, named or not.
+    Windows read their time column, temporal joins key and rowtime of `versioned` tables.
     """
-    wanted = mentioned_names(query)
-    if wanted is None:
-        return None
     times = {table.rowtime for table in versioned if table.rowtime is not None}
     keys = frozenset[str]().union(*(table.key or () for table in versioned))
-    return wanted | {window.time_column for window in windows} | times | keys
+    return keys | times | {window.time_column for window in windows}
 
 
 def check_rowtimes(

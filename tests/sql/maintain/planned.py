@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.catalog.table import Table
 from penstock.connector.changelog import ChangelogMode
@@ -11,7 +11,7 @@ from penstock.sql.dialect import to_spark_query
 from penstock.sql.maintain.planning import MaintainedPlan, plan_maintained
 from penstock.sql.maintain.stages import Normalize, Recompute, Stateless
 from penstock.sql.plan.changelog import LEAF
-from penstock.sql.plan.columns import mentioned_names
+from penstock.sql.plan.columns import narrowed_input, wanted_columns
 from penstock.sql.plan.flow import TableInput
 from penstock.sql.plan.relations import find_relations
 from penstock.sql.statements import Select
@@ -38,28 +38,26 @@ def plan(sql: str) -> Planned:
     assert isinstance(statement, Select)
     relations = find_relations(statement.query, NAMESPACE)
     annotate(relations.query, NAMESPACE)
-    wanted = mentioned_names(relations.query)
     for index, leaf in enumerate(relations.leaves):
         for node in leaf.nodes:
             node.meta[LEAF] = index
-    inputs = [_input(leaf.table, wanted) for leaf in relations.leaves]
+    whole = [_input(leaf.table) for leaf in relations.leaves]
+    keys = frozenset[str]().union(*(table.key or () for table in whole))
+    wanted = wanted_columns(relations.query, whole, keys)
+    inputs = list(map(narrowed_input, whole, wanted))
     planned = plan_maintained(relations.query, inputs)
     return Planned(plan=planned, tables=tuple(t.name for t in inputs))
 
 
-def _input(table: Table, wanted: frozenset[str] | None) -> TableInput:
+def _input(table: Table) -> TableInput:
     key = table.schema.primary_key
     name = table.identifier.name
-    found = TableInput(
+    return TableInput(
         name=name,
         columns=table.schema.names,
         changes=CHANGES.get(name, ChangelogMode.INSERT_ONLY),
         key=key.columns if key is not None else None,
     )
-    if wanted is None:
-        return found
-    kept = wanted | set(found.key or ())
-    return replace(found, columns=tuple(c for c in found.columns if c in kept))
 
 
 def _line(stage: Normalize | Stateless | Recompute) -> str:

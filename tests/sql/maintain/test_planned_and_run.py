@@ -30,7 +30,8 @@ TYPES = {
 NAMES = {
     table: tuple(part.split()[0] for part in types.split(", ")) for table, types in TYPES.items()
 }
-BEST = "(SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount DESC, id) AS n FROM cdc)"
+# the table has more columns, and what is read of it these three
+BEST = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount DESC, id) AS n FROM cdc)"
 RANKED = (
     "(SELECT id, region, DENSE_RANK() OVER (PARTITION BY region ORDER BY amount) AS n FROM latest)"
 )

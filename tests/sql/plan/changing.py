@@ -23,7 +23,8 @@ CREATE TABLE cdc (id BIGINT, region STRING, amount INT, price DOUBLE, ts TIMESTA
 CREATE TABLE latest (id BIGINT, region STRING, amount INT, PRIMARY KEY (id) NOT ENFORCED)
   WITH ('connector' = 'upsert-kafka');
 CREATE TABLE countries (code STRING, name STRING, PRIMARY KEY (code) NOT ENFORCED) WITH ('connector' = 'delta');
-CREATE TABLE notes (code STRING, note STRING) WITH ('connector' = 'delta')
+CREATE TABLE notes (code STRING, note STRING) WITH ('connector' = 'delta');
+CREATE FUNCTION parts AS 'texts.parts' LANGUAGE PYTHON
 """
 NAMESPACE = new_namespace(TABLES)
 CHANGES = {"cdc": ChangelogMode.ALL, "latest": ChangelogMode.UPSERT}

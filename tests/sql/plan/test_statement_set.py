@@ -88,3 +88,17 @@ def test_an_insert_is_evaluated_over_the_batch(namespace: Namespace) -> None:
     assert "`c`" in text
     assert "clicks" not in text
     assert len(read_of(query.leaves[0]).leaves) == 1
+
+
+def test_a_table_keeps_the_names_that_an_insert_gives_its_columns(namespace: Namespace) -> None:
+    """They go by position, so that all of it is read."""
+    queries = analysed(
+        namespace, "SELECT d FROM clicks AS t (a, b, c, d)", "SELECT id, url FROM clicks"
+    )
+    way = share(queries, Path())
+
+    assert isinstance(way, SharedRead)
+    assert (way.leaf.columns, set(way.leaf.computed)) == (("id", "url", "at"), {"twice"})
+    assert to_spark_query(reading(queries[0], "batch")) == (
+        "SELECT `d` FROM `batch` AS `t`(`a`, `b`, `c`, `d`)"
+    )

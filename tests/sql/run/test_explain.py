@@ -83,6 +83,21 @@ def test_a_lookup_shows_its_keys_and_its_cache() -> None:
     )
 
 
+def test_a_star_whose_reader_names_its_columns_asks_for_no_others() -> None:
+    """As in Flink's Top-N, and in a view of it."""
+    ranked = "SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY at DESC) AS n FROM clicks"
+    columns = [
+        explained(f"EXPLAIN SELECT {what} FROM ({ranked}) WHERE n = 1;").splitlines()[2].strip()
+        for what in ("id", "id, twice", "*")
+    ]
+
+    assert columns == [
+        "columns: id, at",
+        "columns: id, at, twice",
+        "columns: id, url, at, twice",
+    ]
+
+
 def test_a_window_shows_its_state_and_the_watermark_that_closes_it() -> None:
     """In the words of the query."""
     text = explained(
