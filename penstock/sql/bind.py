@@ -8,7 +8,6 @@ analysis comes later. Nothing here is decided by guessing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -27,13 +26,15 @@ from penstock.catalog.types import LogicalType
 from penstock.sql.checking import Checking, Columns, Output
 from penstock.sql.columns import check_columns, type_plain
 from penstock.sql.dialect.access import FLINK, named_tables, parse_query
+from penstock.sql.dialect.group_windows import GROUP_WINDOW, translate_group_windows
 from penstock.sql.dialect.problems import NodeError
-from penstock.sql.dialect.windows import WindowTable, window_tables
+from penstock.sql.dialect.windows import WINDOW_COLUMNS, WindowTable, window_tables
 from penstock.sql.dialect.write import write_spark
 from penstock.sql.function_names import misspelt_functions
 from penstock.sql.positions import span_of
+from penstock.sql.relation_names import give_alias, name_relations
+from penstock.sql.table_functions import names_columns, table_calls, table_function_errors
 from penstock.sql.view_cache import known_view
-from penstock.sql.walking import find_nodes
 
 __all__ = [
     "Bound",
@@ -109,21 +110,26 @@ BOUND = "penstock.bound"
 
 
 def _bind(query: exp.Expr, checking: Checking) -> Bound:
+    tables = name_relations(query)
     try:
+        if translate_group_windows(query):
+            tables = named_tables(query)
         windows = window_tables(query)
     except InputError as error:
         return Bound(errors=(error,))
-    tables = named_tables(query)
-    _drop_qualifiers(query, tables)
     stand_in = checking.copy(query)
     for table, copied in zip(tables, named_tables(stand_in), strict=True):
         _resolve(table, copied, checking)
+    if calls := table_calls(query):
+        assert checking.namespace is not None, "functions are looked up in a namespace"
+        checking.errors += table_function_errors(calls, checking.namespace)
+        checking.unsure |= not all(names_columns(relation) for relation, _ in calls)
     if windows:
         for window in reversed(window_tables(stand_in)):
             _replace_window(window)
     output = None
     if not checking.errors:
-        checking.errors += [e for window in windows if (e := _time_error(window, checking))]
+        checking.errors += [e for window in windows if (e := _window_error(window, checking))]
         output = check_columns(stand_in, checking)
     if not checking.errors:
         _check_forms(stand_in, checking)
@@ -135,22 +141,9 @@ def _bind(query: exp.Expr, checking: Checking) -> Bound:
 # --- tables ---
 
 
-def _drop_qualifiers(query: exp.Expr, tables: Sequence[exp.Table]) -> None:
-    """database.table.column as table.column: each table has its name as alias (see _resolve)."""
-    names = {(table.catalog, table.db, table.name) for table in tables if table.db}
-    for column in find_nodes(query, exp.Column) if names else ():
-        if column.db and (column.catalog, column.db, column.table) in names:
-            column.set("db", None)
-            column.set("catalog", None)
-
-
 def _resolve(table: exp.Table, copied: exp.Table, checking: Checking) -> None:
     parts = tuple(part.name for part in table.parts)
-    argument = isinstance(table.parent, exp.Anonymous | exp.Kwarg)  # TABLE name: takes no alias
-    for node in (copied,) if argument else (table, copied):
-        if not node.alias:
-            alias = exp.Identifier(this=table.name, quoted=True)
-            node.set("alias", exp.TableAlias(this=alias))
+    give_alias(copied)
     columns: Columns | None = None
     assert checking.namespace is not None, "tables are looked up in a namespace"
     try:
@@ -224,7 +217,7 @@ def _replace_window(window: WindowTable) -> None:
     call = window.node.this
     used = [column for column in call.find_all(exp.Column) if _is_argument(column, window)]
     time = next(column for column in used if column.name == window.time_column)
-    names = ("window_start", "window_end", "window_time")
+    names = WINDOW_COLUMNS
     stamps = [
         exp.alias_(exp.cast(exp.null(), exp.DType.TIMESTAMPNTZ), name, quoted=True)
         for name in names[:2]
@@ -251,13 +244,22 @@ def _is_argument(column: exp.Column, window: WindowTable) -> bool:
     return True
 
 
-def _time_error(window: WindowTable, checking: Checking) -> InputError | None:
-    kind = checking.by_table.get(id(window.input), {}).get(window.time_column)
+def _window_error(window: WindowTable, checking: Checking) -> InputError | None:
+    columns = checking.by_table.get(id(window.input), {})
+    grouping = window.node.this.meta_get(GROUP_WINDOW)
+    hidden = next((name for name in WINDOW_COLUMNS if name in columns), None)
+    if grouping and hidden is not None:
+        return UnsupportedError(
+            f"{window.kind} in GROUP BY is not supported over a table that has a column {hidden}",
+            hint="leave it out, or give it another name, in a query in FROM",
+            span=window.span,
+        )
+    kind = columns.get(window.time_column)
     if kind is None or kind.is_type(exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ):
         return None
     return DefinitionError(
         f"{window.kind} needs a time column, and '{window.time_column}' is {kind.sql(FLINK)}",
-        hint="name the column of the table's WATERMARK in DESCRIPTOR(...)",
+        hint=f"name the column of the table's WATERMARK{'' if grouping else ' in DESCRIPTOR(...)'}",
         span=window.span,
     )
 

@@ -114,28 +114,32 @@ def _sources(scope: Scope, checking: Checking) -> dict[str, list[str]] | None:
     """Column names of each source of a scope and of those around it; None if any is not known."""
     known: dict[str, list[str]] = {}
     current: Scope | None = scope
+    beside = False  # a query in FROM, or in WITH, does not see what stands beside it
     while current is not None:
-        for name, source in current.sources.items():
+        for name, source in () if beside else current.sources.items():
             columns = _source_columns(source, checking)
             if columns is None:
                 return None
             known.setdefault(name, columns)
+        beside = current.is_derived_table or current.is_cte
         current = current.parent
     return known
 
 
 def _source_columns(source: exp.Expr | Scope, checking: Checking) -> list[str] | None:
     if isinstance(source, exp.Table):
+        if isinstance(source.this, exp.Func):
+            return list(source.alias_column_names) or None
         if source.name not in checking.relations:
             return None
         return list(source.alias_column_names or checking.relations[source.name])
     if not isinstance(source, Scope):
         return None
     expression = source.expression
-    if isinstance(expression, exp.Unnest) and expression.alias_column_names:
+    if isinstance(expression, exp.Unnest | exp.Lateral) and expression.alias_column_names:
         return list(expression.alias_column_names)
     if not isinstance(expression, exp.Query):
-        return None  # LATERAL, VALUES, an UNNEST that names nothing: not followed
+        return None  # VALUES, an UNNEST or LATERAL that names nothing: not followed
     names = expression.named_selects
     return None if "*" in names or not all(names) else list(names)
 

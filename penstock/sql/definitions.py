@@ -23,6 +23,7 @@ from penstock.sql.dialect.access import named_tables, to_text
 from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.ddl_nodes import Distribution as DistributionNode
 from penstock.sql.positions import attach, span_of
+from penstock.sql.relation_names import as_written
 from penstock.sql.table_draft import TableDraft
 from penstock.sql.view_cache import keep_view
 
@@ -208,19 +209,21 @@ def _named_in_full(
     query: exp.Expr, named: list[exp.Expr], place: exp.Expr, namespace: Namespace
 ) -> tuple[str, Output | None]:
     """As `view_query`, with the query's columns; its tables have their full names."""
+    written = as_written(query)
     bound = bind_query(query, namespace)
     errors = list(bound.errors)
     if bound.output is not None:
         errors += _view_column_errors(place, named, [name for name, _ in bound.output])
     if errors:
         raise InputErrors(errors)
-    for table in named_tables(query):
+    trees = (query,) if written is query else (query, written)
+    for table in (table for tree in trees for table in named_tables(tree)):
         full = namespace.resolve(tuple(part.name for part in table.parts))
         for part, text in zip(
             ("catalog", "db", "this"), (full.catalog, full.database, full.name), strict=True
         ):
             table.set(part, exp.Identifier(this=text, quoted=True))
-    return to_text(query), bound.output
+    return to_text(written), bound.output
 
 
 def _view_column_errors(

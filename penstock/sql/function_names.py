@@ -14,6 +14,7 @@ from sqlglot.dialects.spark import Spark
 
 from penstock.catalog.errors import InputError, UnknownObjectError
 from penstock.sql.checking import Checking
+from penstock.sql.dialect.called_tables import calling_relation
 from penstock.sql.dialect.functions import FUNCTIONS
 from penstock.sql.dialect.query import NODES
 from penstock.sql.dialect.special_calls import SYNTAX
@@ -39,8 +40,8 @@ def misspelt_functions(stand_in: exp.Expr, checking: Checking) -> Iterator[Input
         span = checking.span(call)
         if name in FUNCTIONS or name in PLANNED or span is None:
             continue
-        if name in Spark.Parser.FUNCTIONS or isinstance(call.parent, exp.Table | exp.Lateral):
-            continue
+        if name in Spark.Parser.FUNCTIONS or calling_relation(call) is not None:
+            continue  # of table functions, table_functions.py says what is not there
         near = nearest_word(name, NAMES)
         # MD5_HEX and SHA3 are somebody's own sooner than a slip
         if near and not near.startswith(name.rstrip("0123456789")) and not name.startswith(near):

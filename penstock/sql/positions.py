@@ -21,7 +21,17 @@ from penstock.catalog.redaction import is_secret
 from penstock.catalog.secret_mask import without_secrets
 from penstock.sql.walking import all_nodes
 
-__all__ = ["LineMap", "LineOrigin", "Source", "attach", "extent", "mark", "source_of", "span_of"]
+__all__ = [
+    "LineMap",
+    "LineOrigin",
+    "Source",
+    "attach",
+    "extent",
+    "mark",
+    "place_as",
+    "source_of",
+    "span_of",
+]
 
 Node = TypeVar("Node", bound=exp.Expr)
 
@@ -44,6 +54,7 @@ LineMap = Sequence[LineOrigin]
 """The origin of each line of a rendered text."""
 
 SOURCE = "penstock.source"
+PLACE = "penstock.place"
 _OPTION = re.compile(r"'((?:[^']|'')*+)'\s*=\s*'((?:[^']|'')*+)'")
 
 
@@ -96,8 +107,16 @@ def attach(node: Node, source: Source | None) -> Node:
     return node
 
 
+def place_as(node: Node, other: exp.Expr) -> Node:
+    """Note that `node`, made by code, stands for `other` of the text, whatever is below it."""
+    node.meta[PLACE] = extent(other)
+    return node
+
+
 def extent(node: exp.Expr) -> tuple[int, int] | None:
     """First and last offset of a node, or of what stands below it; None for a node made by code."""
+    if (place := node.meta_get(PLACE)) is not None:
+        return place  # type: ignore[no-any-return]
     found = [
         (n.meta["start"], n.meta["end"])
         for n in all_nodes(node)

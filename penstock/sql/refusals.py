@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
+from penstock.sql.dialect.builtin import is_built_in
+from penstock.sql.dialect.called_tables import table_call, takes_values
 from penstock.sql.dialect.table_functions import WINDOW_FUNCTIONS
 from penstock.sql.misspelling import WINDOWS, nearest_word
 from penstock.sql.positions import span_of
@@ -31,6 +33,9 @@ OF_VALUES = ("VARIANT", "NULL")
 """Types that a value may have and a column may not."""
 MODELS = ("ML_PREDICT", "ML_EVALUATE", "VECTOR_SEARCH")
 CHANGELOGS = ("TO_CHANGELOG", "FROM_CHANGELOG")
+
+INSTEAD = "UNNEST an array, or write a query in its place"
+BY_POSITION = "a table function in Python takes values, by their position"
 
 Refusal = tuple[str, str | None]
 """What is not supported, and what to write instead."""
@@ -69,29 +74,37 @@ def _with(node: exp.Expr) -> Refusal | None:
 
 def _table(node: exp.Expr) -> Refusal | None:
     """A table function that is none of the windowing functions."""
-    call = node.this
-    if not isinstance(call, exp.Anonymous) or call.name.upper() in WINDOW_FUNCTIONS:
-        return None
-    return _table_function(call)
+    call = table_call(node)
+    if (
+        call is None
+        and isinstance(node.this, exp.Func)
+        and not isinstance(node.this, exp.Anonymous)
+    ):
+        return f"the table function {node.this.sql_name()}", INSTEAD
+    return _table_function(call) if call is not None else None
 
 
 def _lateral(node: exp.Expr) -> Refusal | None:
-    call = node.this
-    if not isinstance(call, exp.Anonymous):
-        return None
-    if call.name.upper() == "TABLE" and isinstance(call.expressions[0], exp.Anonymous):
-        return _table_function(call.expressions[0])
-    return f"LATERAL {call.name.upper()}", None
+    call = table_call(node)
+    if call is not None:
+        return _table_function(call)
+    if isinstance(node.this, exp.Anonymous):
+        return f"LATERAL {node.this.name.upper()}", None
+    return None
 
 
-def _table_function(call: exp.Anonymous) -> Refusal:
+def _table_function(call: exp.Anonymous) -> Refusal | None:
+    """One that no user can have registered: whether another is there, the catalog knows (`table_functions.py`)."""
     name = call.name.upper()
     if name in MODELS:
         return name, "Penstock runs no models"
     if name in CHANGELOGS:
         return name, "read the topic with a changelog format, or write into one"
+    built_in = is_built_in(name) or name in WINDOW_FUNCTIONS
+    if not built_in and takes_values(call):
+        return None
     near = nearest_word(name, WINDOWS)
-    hint = f"did you mean {near}?" if near else "UNNEST an array, or write a query in its place"
+    hint = f"did you mean {near}?" if near else INSTEAD if built_in else BY_POSITION
     return f"the table function {name}", hint
 
 

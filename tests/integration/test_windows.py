@@ -174,12 +174,12 @@ def test_late_rows_are_counted_one_by_one(
 
 
 def test_windows_of_windows(spark: SparkSession, kafka: KafkaServer, project: Path) -> None:
-    """A window over the results of another, by its window_time."""
+    """A group window over the results of a windowing function, by its window_time."""
     records = [(p, float(s)) for p in range(2) for s in range(120)]
     query = """
-        INSERT INTO result SELECT part, window_start, window_end, SUM(n) FROM TABLE(
-          TUMBLE(TABLE per_ten, DESCRIPTOR(rowtime), INTERVAL '60' SECOND))
-        GROUP BY part, window_start, window_end"""
+        INSERT INTO result SELECT part, TUMBLE_START(rowtime, INTERVAL '60' SECOND),
+          TUMBLE_END(rowtime, INTERVAL '60' SECOND), SUM(n)
+        FROM per_ten GROUP BY part, TUMBLE(rowtime, INTERVAL '60' SECOND)"""
     view = """
         CREATE TEMPORARY VIEW per_ten AS
         SELECT part, window_time AS rowtime, COUNT(*) AS n

@@ -111,6 +111,22 @@ def test_what_is_right_is_not_complained_about(sql: str, namespace: Namespace) -
     assert bind(sql, namespace).errors == ()
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT q.prise FROM (SELECT prise FROM bids) AS q",
+        "WITH q AS (SELECT prise FROM bids) SELECT prise FROM q",
+        "SELECT q.prise FROM (SELECT prise FROM bids UNION ALL SELECT id FROM auctions) AS q",
+        "SELECT 1 FROM auctions WHERE EXISTS (SELECT 1 FROM (SELECT prise FROM bids WHERE bidder = id) AS q)",
+    ],
+)
+def test_a_query_in_from_does_not_see_itself(sql: str, namespace: Namespace) -> None:
+    """Its own columns are no columns of what it reads; those of a query around its own are."""
+    (error,) = bind(sql, namespace).errors
+
+    assert error.message == "there is no column 'prise'"
+
+
 def test_types_are_put_on_the_tree_that_was_given(namespace: Namespace) -> None:
     """So that a planner's copies of it are written with them."""
     tree = parse_query("SELECT price / 2 FROM bids")

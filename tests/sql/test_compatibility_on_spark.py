@@ -18,6 +18,7 @@ from penstock.sql.expressions import to_spark
 from penstock.sql.lower import parse_statement
 from penstock.sql.plan.analysed_query import AnalysedLeaf
 from penstock.sql.plan.planner import Planner
+from penstock.sql.run.functions import register_called
 from penstock.sql.script import split
 from penstock.sql.statements import Select
 from tests.sql.sql_objects import new_namespace
@@ -48,6 +49,16 @@ SCHEMAS = {
     "totals": "auction BIGINT, total DECIMAL(38, 2)",
     "reserves": "auction BIGINT, reserve DECIMAL(10, 2), ts TIMESTAMP_NTZ",
 }
+TEXTS = """
+from pyspark.sql.functions import udtf
+
+
+@udtf(returnType="word STRING")
+class words:
+    def eval(self, text):
+        for word in (text or "").split():
+            yield (word,)
+"""
 QUICK = {  # a hundred small plans: compiling each would take longer than running it
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -84,7 +95,9 @@ def planner(
     before = {key: spark.conf.get(key, None) for key in QUICK}
     for key, value in QUICK.items():
         spark.conf.set(key, value)
-    tables = define_tables(stream=BOUNDED.format, rest=BOUNDED.format)
+    (tmp_path / "texts.py").write_text(TEXTS, encoding="utf-8")
+    given = "".join({row.given for row in QUERIES})
+    tables = define_tables(stream=BOUNDED.format, rest=BOUNDED.format) + given
     yield Planner(namespace=new_namespace(tables), project=tmp_path)
     for key, old in before.items():
         spark.conf.unset(key) if old is None else spark.conf.set(key, old)
@@ -95,6 +108,7 @@ def plan(sql: str, planner: Planner, spark: SparkSession) -> DataFrame:
     (text,) = split(sql, "row.sql")
     statement = parse_statement(text, planner.namespace)
     assert isinstance(statement, Select)
+    register_called(statement.query, planner.namespace, spark, planner.project)
     return planner.select(statement, spark)
 
 
@@ -114,6 +128,56 @@ def test_every_query_runs(planner: Planner, spark: SparkSession) -> None:
     results = {row["name"] for row in found}
 
     assert len(results) > len(QUERIES) * 0.8
+
+
+GROUP_WINDOWS = {
+    "SELECT auction, TUMBLE_START({ts}, {m}) AS s, TUMBLE_ROWTIME({ts}, {m}) AS t, SUM(price) AS n {from_} "
+    "GROUP BY auction, TUMBLE({ts}, {m}) HAVING TUMBLE_END({ts}, {m}) > TIMESTAMP '2026-01-31 10:01:00'": (
+        "SELECT auction, window_start AS s, window_time AS t, SUM(price) AS n FROM TABLE(TUMBLE(TABLE bids, "
+        "DESCRIPTOR(ts), {m})) GROUP BY auction, window_start, window_end, window_time "
+        "HAVING window_end > TIMESTAMP '2026-01-31 10:01:00'"
+    ),
+    "SELECT auction, HOP_START({ts}, {m}, {h}) AS s, HOP_END({ts}, {m}, {h}) AS t, SUM(price) AS n {from_} "
+    "GROUP BY auction, HOP({ts}, {m}, {h})": (
+        "SELECT auction, window_start AS s, window_end AS t, SUM(price) AS n FROM TABLE(HOP(TABLE bids, "
+        "DESCRIPTOR(ts), {m}, {h})) GROUP BY auction, window_start, window_end"
+    ),
+    "SELECT auction, SESSION_START({ts}, {h}) AS s, SESSION_END({ts}, {h}) AS t, SUM(price) AS n {from_} "
+    "GROUP BY auction, SESSION({ts}, {h}) HAVING SESSION_END({ts}, {h}) > TIMESTAMP '2026-01-31 10:01:00' "
+    "ORDER BY SESSION_START({ts}, {h})": (
+        "SELECT auction, window_start AS s, window_end AS t, SUM(price) AS n FROM TABLE(SESSION(TABLE bids "
+        "PARTITION BY auction, DESCRIPTOR(ts), {h})) GROUP BY auction, window_start, window_end"
+    ),
+}
+SOURCES = (
+    ("ts", "FROM bids"),
+    ("b.ts", "FROM bids AS b JOIN people AS p ON b.bidder = p.id"),
+    ("c.t", "FROM c"),
+)
+
+
+def test_a_group_window_gives_the_rows_of_its_function(
+    planner: Planner, spark: SparkSession
+) -> None:
+    """Over a table, a join and a query of WITH; all in one job."""
+    lengths = {"m": "INTERVAL '1' MINUTE", "h": "INTERVAL '3' MINUTE"}
+    frames = []
+    for number, (group, function) in enumerate(GROUP_WINDOWS.items()):
+        texts = [function.format(**lengths)]
+        with_ = "WITH c AS (SELECT auction, price, ts AS t FROM bids) "
+        texts += [with_ + group.format(ts=ts, from_=from_, **lengths) for ts, from_ in SOURCES]
+        for place, text in enumerate(texts):
+            frame = plan(text, planner, spark)
+            frames.append(frame.selectExpr(f"{number} AS window", f"{place} AS place", "*"))
+    rows = reduce(lambda one, other: one.unionAll(other), frames).collect()
+    found = {
+        (window, place): sorted(row[2:] for row in rows if row[:2] == (window, place))
+        for window in range(len(GROUP_WINDOWS))
+        for place in range(len(SOURCES) + 1)
+    }
+
+    assert [len(found[window, 0]) for window in range(len(GROUP_WINDOWS))] == [1, 4, 1]
+    assert all(rows == found[window, 0] for (window, _), rows in found.items())
 
 
 def test_every_literal_operator_and_type_runs(planner: Planner, spark: SparkSession) -> None:

@@ -33,5 +33,7 @@ def test_a_value_may_have_a_type_that_a_column_may_not() -> None:
 
 
 def test_a_table_function_is_refused_at_its_name() -> None:
-    """Wherever FROM has it."""
-    assert place("SELECT * FROM a JOIN TABLE(f(1)) AS t ON TRUE") == "f(1"
+    """Wherever FROM has one that no user can have registered: of tables, or with the name of a function of Flink's."""
+    assert place("SELECT * FROM a JOIN TABLE(UPPER(1)) AS t ON TRUE") == "UPPER(1"
+    assert place("SELECT * FROM TABLE(COALESCE(1, 2)) AS t") == "COALESCE(1, 2"
+    assert place("SELECT * FROM a, LATERAL TABLE(f(TABLE b)) AS t") == "f(TABLE b"

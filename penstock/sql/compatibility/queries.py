@@ -13,8 +13,11 @@ KEPT = "on a stream its results are kept up to date, with state beside the check
 CLOSED = "rows come when the watermark closes the window, and never change"
 
 
-def _row(name: str, example: str, status: Status, note: str = "") -> Row:
-    return Row(Kind.QUERY, name, example, status, note)
+WORDS = "CREATE FUNCTION words AS 'texts.words' LANGUAGE PYTHON;"
+
+
+def _row(name: str, example: str, status: Status, note: str = "", given: str = "") -> Row:
+    return Row(Kind.QUERY, name, example, status, note, given)
 
 
 def _hint(name: str, example: str, status: Status, note: str = "") -> Row:
@@ -104,6 +107,36 @@ GROUPS: tuple[Row, ...] = (
          Status.OWN, MAINTAINED),
 )  # fmt: skip
 
+AS_FUNCTION = "as a windowing table function"
+GROUP_WINDOWS: tuple[Row, ...] = (
+    _row("group window TUMBLE",
+         "SELECT auction, TUMBLE_START(ts, INTERVAL '1' HOUR) AS s, TUMBLE_END(ts, INTERVAL '1' HOUR) AS e, COUNT(*) "
+         "AS n FROM bids GROUP BY auction, TUMBLE(ts, INTERVAL '1' HOUR)", Status.TRANSLATE, AS_FUNCTION),
+    _row("group window HOP",
+         "SELECT HOP_START(ts, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE) AS s, COUNT(*) AS n FROM bids "
+         "GROUP BY HOP(ts, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)", Status.TRANSLATE, AS_FUNCTION),
+    _row("group window SESSION",
+         "SELECT UPPER(channel) AS c, SESSION_END(ts, INTERVAL '1' MINUTE) AS e, COUNT(*) AS n FROM bids "
+         "GROUP BY UPPER(channel), SESSION(ts, INTERVAL '1' MINUTE)", Status.TRANSLATE, AS_FUNCTION),
+    _row("group window of group windows",
+         "SELECT TUMBLE_START(t, INTERVAL '1' HOUR) AS s, SUM(n) AS total FROM (SELECT TUMBLE_ROWTIME(ts, INTERVAL "
+         "'10' MINUTE) AS t, COUNT(*) AS n FROM bids GROUP BY TUMBLE(ts, INTERVAL '10' MINUTE)) "
+         "GROUP BY TUMBLE(t, INTERVAL '1' HOUR)", Status.TRANSLATE, AS_FUNCTION),
+    _row("group window with TUMBLE_PROCTIME",
+         "SELECT TUMBLE_PROCTIME(ts, INTERVAL '1' HOUR) AS p, COUNT(*) AS n FROM bids "
+         "GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)", Status.TRANSLATE, "the time of the micro-batch: PROCTIME()"),
+    _row("group window over a join",
+         "SELECT p.name, TUMBLE_END(b.ts, INTERVAL '1' HOUR) AS e, SUM(b.price) AS total FROM bids AS b "
+         "JOIN people AS p ON b.bidder = p.id GROUP BY p.name, TUMBLE(b.ts, INTERVAL '1' HOUR)", Status.TRANSLATE,
+         "the join becomes a query in FROM, which the function reads"),
+    _row("group window with an alignment",
+         "SELECT COUNT(*) AS n FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' HOUR, TIME '00:15:00')", Status.REFUSE,
+         "TUMBLE with an alignment is not supported in GROUP BY"),
+    _row("group window beside grouping sets",
+         "SELECT COUNT(*) AS n FROM bids GROUP BY ROLLUP (auction), TUMBLE(ts, INTERVAL '1' HOUR)", Status.REFUSE,
+         "TUMBLE beside grouping sets in GROUP BY is not supported"),
+)  # fmt: skip
+
 WINDOWS: tuple[Row, ...] = (
     _row("TUMBLE", "SELECT window_start, window_end, SUM(price) AS total FROM TABLE(TUMBLE(TABLE bids, "
          "DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end", Status.TRANSLATE, CLOSED),
@@ -159,9 +192,7 @@ WINDOWS: tuple[Row, ...] = (
          "SELECT auction, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, auction "
          "ORDER BY ts DESC) AS rn FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) "
          "WHERE rn = 1", Status.OWN, CLOSED),
-    _row("legacy group window",
-         "SELECT TUMBLE_START(ts, INTERVAL '1' HOUR) AS s, COUNT(*) AS n FROM bids GROUP BY "
-         "TUMBLE(ts, INTERVAL '1' HOUR)", Status.REFUSE, "write a windowing table function"),
+    *GROUP_WINDOWS,
 )  # fmt: skip
 
 JOINS: tuple[Row, ...] = (
@@ -208,12 +239,26 @@ JOINS: tuple[Row, ...] = (
          Status.REFUSE, "UNNEST WITH ORDINALITY is not supported"),
     _row("LATERAL (query)",
          "SELECT p.name, l.x FROM people AS p, LATERAL (SELECT p.id + 1 AS x) AS l", Status.NATIVE, BOUNDED),
-    _row("LATERAL TABLE(function)", "SELECT p.name, l.x FROM people AS p, LATERAL TABLE(f(p.name)) AS l (x)",
+    _row("LATERAL TABLE(function)", "SELECT p.name, w.word FROM people AS p, LATERAL TABLE(words(p.name)) AS w (word)",
+         Status.TRANSLATE, "a function in Python that is decorated with pyspark's @udtf, on streams too; without names "
+         "behind AS its columns are those that it declares", WORDS),
+    _row("LEFT JOIN LATERAL TABLE(function)",
+         "SELECT p.name, w.word FROM people AS p LEFT JOIN LATERAL TABLE(words(p.name)) AS w (word) ON TRUE",
+         Status.OWN, "ON TRUE, as in Flink; a row for which the function gives nothing stays, with NULL; not where "
+         "the function has analyze() or works on Arrow arrays", WORDS),
+    _row("JOIN LATERAL TABLE(function) ON a condition",
+         "SELECT p.name, w.word FROM people AS p JOIN LATERAL TABLE(words(p.name)) AS w (word) ON w.word <> p.name",
+         Status.REFUSE, "write ON TRUE, and the condition in WHERE", WORDS),
+    _row("LATERAL TABLE(function in Java)", "SELECT s.x FROM people AS p, LATERAL TABLE(score(p.name)) AS s (x)",
+         Status.REFUSE, "it is written in Java", "CREATE FUNCTION score AS 'com.example.Score' LANGUAGE JAVA;"),
+    _row("LATERAL TABLE(built-in function)", "SELECT s.x FROM people AS p, LATERAL TABLE(UPPER(p.name)) AS s (x)",
          Status.REFUSE, "UNNEST an array"),
     _row("LATERAL SNAPSHOT",
          "SELECT b.auction FROM bids AS b JOIN LATERAL SNAPSHOT(input => TABLE people, on_time => DESCRIPTOR(since)) "
          "AS s ON b.bidder = s.id", Status.REFUSE, "LATERAL SNAPSHOT is not supported"),
-    _row("table function", "SELECT x FROM TABLE(f(1, 'a')) AS t (x)", Status.REFUSE, "UNNEST an array"),
+    _row("table function", "SELECT word FROM TABLE(words('to be or')) AS w (word)", Status.TRANSLATE,
+         "a function in Python that is decorated with pyspark's @udtf; its arguments are values, by their position",
+         WORDS),
     _row("process table function",
          "SELECT * FROM f(input => TABLE bids PARTITION BY auction ORDER BY ts, on_time => DESCRIPTOR(ts), uid => 'a')",
          Status.REFUSE, "the table function F is not supported"),

@@ -147,8 +147,9 @@ FUNCTIONS: tuple[Row, ...] = (
     _spark(
         "CREATE FUNCTION ... LANGUAGE PYTHON",
         "CREATE FUNCTION discount AS 'pricing.discount' LANGUAGE PYTHON",
-        "a function with type hints, or decorated with pyspark's @udf, @arrow_udf, @pandas_udf or @udtf; called by "
-        "its name without catalog and database; a built-in function's name cannot be taken",
+        "a function with type hints, or decorated with pyspark's @udf, @arrow_udf or @pandas_udf, or a class decorated "
+        "with @udtf, which is called in LATERAL TABLE(...) and TABLE(...); called by its name without catalog and "
+        "database; a built-in function's name cannot be taken",
     ),
     _spark(
         "CREATE FUNCTION ... LANGUAGE JAVA",

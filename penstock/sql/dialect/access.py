@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.flink import Flink
+from penstock.sql.dialect.group_windows import translate_group_windows
 from penstock.sql.positions import attach
 
 __all__ = ["FLINK", "named_tables", "parse_query", "table_options", "to_text"]
@@ -17,9 +18,13 @@ FLINK = Flink()
 
 
 def parse_query(text: str) -> exp.Query:
-    """The tree of a query that is known to be right, such as a view's. Its nodes have no place."""
+    """The tree of a query that is known to be right, such as a view's. Its nodes have no place.
+
+    Its group windows are written as windowing functions.
+    """
     (tree,) = FLINK.parse(text)
     assert isinstance(tree, exp.Query | exp.Values), f"not a query: {text}"
+    translate_group_windows(tree)
     return attach(tree, None)  # type: ignore[return-value]  # VALUES stands where a query does
 
 

@@ -27,9 +27,12 @@ from sqlglot.optimizer.annotate_types import annotate_types
 
 from penstock.catalog.errors import InputError
 from penstock.sql.dialect.access import FLINK
+from penstock.sql.dialect.builtin import is_built_in
+from penstock.sql.dialect.called_tables import is_left, table_call, takes_values
 from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.flink import READ_BY_FLINK
 from penstock.sql.dialect.functions import FUNCTIONS
+from penstock.sql.dialect.group_windows import translate_group_windows
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.session_windows import rewrite_session_windows
 from penstock.sql.dialect.spark_types import kind_of
@@ -86,6 +89,8 @@ def _written(tree: exp.Expr, opts: dict[str, Any]) -> str:
     )
     try:
         _check(tree)
+        tree = copy_tree(tree)
+        translate_group_windows(tree)
         typed = _typed(tree, None)
         text = _text(typed, write)
         for kind in _kinds() if _opaque(tree) else ():
@@ -186,13 +191,31 @@ class AloneWriter(SparkWriter):
     """The planner's writer, without a planner: nothing is known of tables, and nobody reads their options."""
 
     def table_sql(self, expression: exp.Table, sep: str = " AS ") -> str:
-        """A table; a call in its place is one of a table function, which is Flink's own."""
+        """A table, or a call of a user's table function; those that take tables are Flink's own."""
         if expression.args.get("hints"):
             raise NodeError("OPTIONS of a table have no form in Spark SQL", expression, REMEDY)
         if isinstance(expression.this, exp.Func):
-            name = expression.this.name.upper()
-            raise NodeError(f"the table function {name} has no form in Spark SQL", expression)
+            self._check_called(expression)
         return super().table_sql(expression, sep)
+
+    def lateral_sql(self, expression: exp.Lateral) -> str:
+        """LATERAL; a user's table function in a LEFT JOIN is one that Penstock has to register."""
+        if table_call(expression) is not None:
+            self._check_called(expression)
+            if is_left(expression):
+                raise NodeError(
+                    "LEFT JOIN LATERAL TABLE(...) has no form in Spark SQL: rows would be lost",
+                    expression,
+                    REMEDY,
+                )
+        return super().lateral_sql(expression)
+
+    @staticmethod
+    def _check_called(relation: exp.Expr) -> None:
+        call = table_call(relation)
+        if call is None or not takes_values(call) or is_built_in(call.name):
+            name = (call or relation.this).name.upper()
+            raise NodeError(f"the table function {name} has no form in Spark SQL", relation)
 
     def bracket_sql(self, expression: exp.Bracket) -> str:
         """x[1] of what may be an array or a map: Spark has a function that takes both."""

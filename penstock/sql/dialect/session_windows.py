@@ -5,7 +5,12 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.sql.dialect.windows import WindowKind, WindowTable, window_tables
+from penstock.sql.dialect.windows import (
+    WINDOW_COLUMNS,
+    WindowKind,
+    WindowTable,
+    window_tables,
+)
 
 __all__ = ["rewrite_session_windows"]
 
@@ -33,13 +38,7 @@ def _rewrite(window: WindowTable) -> None:
     if (
         group is None
         or not names >= {"window_start", "window_end"}
-        or set(window.partition_by)
-        != names
-        - {
-            "window_start",
-            "window_end",
-            "window_time",
-        }
+        or set(window.partition_by) != names - set(WINDOW_COLUMNS)
     ):
         raise UnsupportedError(
             "SESSION windows are supported under GROUP BY of window_start, window_end and exactly the function's "
@@ -55,13 +54,27 @@ def _rewrite(window: WindowTable) -> None:
             exp.Literal.string(f"{window.gap_ms} milliseconds"),
         ],
     )
-    others = [key for key in keys if key.name not in ("window_start", "window_end", "window_time")]
+    others = [key for key in keys if key.name not in WINDOW_COLUMNS]
     group.set("expressions", [*others, session])
-    for part in select.expressions + ([select.args["having"]] if select.args.get("having") else []):
+    _name_selected(select)
+    for part in select.expressions:
         for column in list(part.find_all(exp.Column)):
-            if column.name in ("window_start", "window_end", "window_time"):
+            if column.name in WINDOW_COLUMNS:
                 _replace_column(column, session)
     window.node.replace(_aliased(window))
+
+
+def _name_selected(select: exp.Select) -> None:
+    """Write the columns of the window in HAVING and ORDER BY, which know no session_window, by their selected names."""
+    selected = {
+        item.unalias().name: item.alias_or_name
+        for item in select.expressions
+        if isinstance(item.unalias(), exp.Column)
+    }
+    for clause in (select.args.get("having"), select.args.get("order")):
+        for column in list(clause.find_all(exp.Column)) if clause is not None else ():
+            if column.name in WINDOW_COLUMNS and column.name in selected:
+                column.replace(exp.column(selected[column.name], quoted=True))
 
 
 def _replace_column(column: exp.Column, session: exp.Expr) -> None:

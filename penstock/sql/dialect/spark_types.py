@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.generator import Generator
 from sqlglot.generators.spark import SparkGenerator
 
+from penstock.sql.dialect.called_tables import is_left, keeping_name, table_call
 from penstock.sql.dialect.problems import NodeError
 
 __all__ = [
@@ -135,14 +136,31 @@ class SparkTypeWriter(SparkGenerator):
         raise NodeError("MATCH_RECOGNIZE is not supported", expression)
 
     def lateral_sql(self, expression: exp.Lateral) -> str:
-        """LATERAL (query) is Spark's too, LATERAL TABLE(function) is not; with `outer` the planner unfolds rows."""
+        """LATERAL (query), and a user's table function by its name; with `outer` the planner unfolds rows."""
         outer = expression.args.get("outer")
         if outer is not None:
             call = self.func("inline_outer" if outer else "inline", expression.this)
             return f"LATERAL {call} AS {self.sql(expression, 'alias')}"
         if isinstance(expression.this, exp.Subquery):
             return super().lateral_sql(expression)
-        raise NodeError("LATERAL TABLE(...) is not supported", expression)
+        called = table_call(expression)
+        if called is None:
+            raise NodeError("LATERAL TABLE(...) is not supported", expression)
+        name = keeping_name(called.name) if is_left(expression) else called.name
+        word = "" if isinstance(expression.parent, exp.From) else "LATERAL "
+        alias = self.sql(expression, "alias")
+        return f"{word}{self.func(name, *called.expressions)}" + (f" AS {alias}" if alias else "")
+
+    def join_sql(self, expression: exp.Join, join_op: str | None = None) -> str:
+        """A join; one with a table function is a CROSS JOIN, as the function itself does what LEFT asks for.
+
+        With ON, Spark would aggregate by the arguments and join the function's rows to that, which no stream can do.
+        """
+        function = expression.this
+        listed = not (expression.side or expression.kind or expression.args.get("on"))
+        if listed or not isinstance(function, exp.Lateral) or table_call(function) is None:
+            return super().join_sql(expression, join_op)
+        return self.seg(f"CROSS JOIN {self.sql(function)}")
 
     def with_sql(self, expression: exp.With) -> str:
         """WITH, not recursive."""

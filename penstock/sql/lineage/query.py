@@ -26,6 +26,7 @@ from penstock.sql.dialect import Flink
 from penstock.sql.dialect.access import named_tables, to_text
 from penstock.sql.dialect.windows import WindowTable, window_tables
 from penstock.sql.lineage.graph import ColumnFlow, ColumnSource
+from penstock.sql.table_functions import names_columns, table_calls
 
 __all__ = ["QueryLineage", "lineage_of_query"]
 
@@ -54,7 +55,7 @@ def lineage_of_query(query: exp.Expr, namespace: Namespace) -> QueryLineage:
     _drop_qualifiers(tree)
     relations: dict[str, tuple[Identifier, tuple[str, ...]]] = {}
     kinds: dict[str, dict[str, exp.DataType]] = {}
-    is_known = True
+    is_known = all(names_columns(relation) for relation, _ in table_calls(tree))
     for number, table in enumerate(named_tables(tree)):
         identifier = namespace.resolve(tuple(part.name for part in table.parts))
         columns = _columns(identifier, namespace)

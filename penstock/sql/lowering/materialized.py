@@ -39,6 +39,7 @@ from penstock.sql.lookup import find_object, identifier_of, place_table
 from penstock.sql.lowering.query_columns import item_of, query_columns
 from penstock.sql.lowering.shown import partition_values
 from penstock.sql.positions import attach
+from penstock.sql.relation_names import as_written
 from penstock.sql.script import StatementText
 from penstock.sql.statements import InsertInto
 from penstock.sql.table_draft import TableDraft
@@ -64,10 +65,11 @@ def lower_create_materialized(
     name = tree.this.this if schema_node is not None else tree.this
     identifier = identifier_of(name, text, namespace)
     query = attach(tree.expression.pop(), text.source)
+    written = as_written(query)
     columns = _columns(query, text, namespace)
     key = _key(schema_node, [c.name for c in columns], text) if schema_node is not None else None
     distribution = _distribution(tree.args.get("distribution"), columns)
-    stored = _with_full_names(query, namespace)
+    stored = _with_full_names(written, namespace)
     try:
         table = Table(
             identifier=identifier,
@@ -153,6 +155,7 @@ def _changed(
     query: exp.Expr = parse_query(materialization.query)
     if change is MaterializedChange.AS:
         query = attach(tree.expression.pop(), text.source)
+        written = as_written(query)
         columns = _columns(query, text, namespace)
         known = [(c.name, str(c.type)) for c in table.schema.columns]
         if [(c.name, str(c.type)) for c in columns] != known:
@@ -161,7 +164,7 @@ def _changed(
                 hint=f"it takes {', '.join(f'{n} {k}' for n, k in known)}; or {AGAIN}",
                 span=text.locate(query),
             )
-        materialization = replace(materialization, query=_with_full_names(query, namespace))
+        materialization = replace(materialization, query=_with_full_names(written, namespace))
     if change in (MaterializedChange.SUSPEND, MaterializedChange.RESUME):
         suspended = change is MaterializedChange.SUSPEND
         materialization = replace(materialization, suspended=suspended)

@@ -64,12 +64,14 @@ def is_only_of(test: exp.Expr, alias: str) -> bool:
 
 
 def alias_names(node: exp.Expr) -> list[str]:
-    """Name the columns of an UNNEST. Raises UnsupportedError where they have no names."""
+    """Name the columns of an UNNEST, or of LATERAL. Raises UnsupportedError where they have no names."""
     alias = node.args.get("alias")
     if alias is None or not alias.columns:
+        lateral = isinstance(node, exp.Lateral)
+        example = "LATERAL TABLE(f(a.text))" if lateral else "CROSS JOIN UNNEST(a.items)"
         raise UnsupportedError(
-            "the columns that UNNEST gives have no names here",
-            hint="name them: CROSS JOIN UNNEST(a.items) AS t (item)",
+            f"the columns that {'LATERAL' if lateral else 'UNNEST'} gives have no names here",
+            hint=f"name them: {example} AS t (item)",
             span=span_of(node),
         )
     return [c.name for c in alias.columns]

@@ -15,6 +15,7 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import window_tables
+from penstock.sql.dialect.called_tables import table_call
 from penstock.sql.maintain.clauses import (
     Named,
     alias_names,
@@ -206,6 +207,12 @@ class _Walk:
             case exp.Table() if LEAF in node.meta:
                 table = self.stages.table(node, self._tables[node.meta[LEAF]], needed_names(reader))
                 return table, table.columns
+            case exp.Table() if (call := table_call(node)) is not None:
+                raise UnsupportedError(
+                    f"TABLE({call.name}(...)) is not supported in a query whose results are kept up to date",
+                    hint=f"write LATERAL TABLE({call.name}(...)) behind a table",
+                    span=span_of(node),
+                )
             case exp.Table():
                 alone = all_of(node)
                 streamed = self._streamed(alone)

@@ -108,8 +108,9 @@ def _is_table(node: exp.Expr) -> bool:
 def _unfolded(flow: Flow, join: exp.Expr) -> Flow:
     """UNNEST and LATERAL give several rows for one: their key is not known."""
     if flow.changes is ChangelogMode.UPSERT:
+        node = join.this if isinstance(join, exp.Join) else join
         raise UnsupportedError(
-            "UNNEST of upserts is not supported: which rows an update takes away is not told",
+            f"{node.key.upper()} of upserts is not supported: which rows an update takes away is not told",
             hint="read the changes in a format that has the row before (debezium-json)",
             span=span_of(join),
         )

@@ -1,13 +1,14 @@
 """Registers users' functions on a Spark session, so that queries can call them by their names.
 
 A Python function is found by its path, in the project's folder too. What it is decides how it runs: an Arrow or pandas
-function (`arrow_udf`, `pandas_udf`) works on whole columns, a plain one with type hints on one row after the other.
+function (`arrow_udf`, `pandas_udf`) works on whole columns, a plain one with type hints on one row after the other; a
+table function (`udtf`) gives rows.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -25,38 +26,46 @@ from penstock.catalog.function import Function, Language
 from penstock.catalog.names import Namespace
 from penstock.sql.plan.relations import find_relations
 from penstock.sql.run.hints import result_type
+from penstock.sql.run.table_functions import (
+    check_calls,
+    register_table_function,
+    registered_names,
+)
+from penstock.sql.walking import find_nodes
 
-__all__ = ["called_functions", "register", "register_called"]
+__all__ = ["called_names", "register", "register_called"]
 
 
 def register_called(
     query: exp.Expr, namespace: Namespace, spark: SparkSession, project: Path
 ) -> None:
     """Register the users' functions that a query calls, in its views too. Raises InputError for one that cannot be."""
-    for function in called_functions(query, namespace):
-        register(function, spark, project)
+    for function, calls in _called(query, namespace):
+        register(function, spark, project, calls)
 
 
-def called_functions(query: exp.Expr, namespace: Namespace) -> list[Function]:
-    """The users' functions that a query calls, sorted by name."""
-    known = namespace.functions.visible(namespace.current_catalog, namespace.current_database)
-    if not known:
-        return []
-    whole = find_relations(query, namespace).query
-    names = {node.name.lower() for node in whole.find_all(exp.Anonymous)}
-    return [known[name] for name in sorted(names & known.keys())]
+def called_names(query: exp.Expr, namespace: Namespace) -> tuple[str, ...]:
+    """The names by which Spark knows the users' functions that a query calls."""
+    called = _called(query, namespace)
+    return tuple(name for function, calls in called for name in registered_names(function, calls))
 
 
-def register(function: Function, spark: SparkSession, project: Path) -> None:
-    """Register one function. Raises ConfigError, DefinitionError when its code is not there or not a function."""
+def register(
+    function: Function, spark: SparkSession, project: Path, calls: Sequence[exp.Anonymous] = ()
+) -> None:
+    """Register one function, for these calls of it.
+
+    Raises ConfigError, DefinitionError when its code is not there, not a function, or of another kind than its calls.
+    """
     for jar in function.jars:
         add_jar(jar, spark, project)
     if function.language is Language.JAVA:
         _register_java(function, spark)
         return
     found = load(function, project)
+    check_calls(function, found, calls)
     if isinstance(found, UserDefinedTableFunction):
-        spark.udtf.register(function.name, found)
+        register_table_function(function, found, calls, spark)
         return
     if not hasattr(
         found, "asNondeterministic"
@@ -106,6 +115,19 @@ def load(function: Function, project: Path) -> Any:
         )
     _send_by_value(module, project)
     return found
+
+
+def _called(
+    query: exp.Expr, namespace: Namespace
+) -> list[tuple[Function, Sequence[exp.Anonymous]]]:
+    """The users' functions that a query calls, sorted by name, each with its calls."""
+    known = namespace.functions.visible(namespace.current_catalog, namespace.current_database)
+    if not known:
+        return []
+    calls: dict[str, list[exp.Anonymous]] = {}
+    for call in find_nodes(find_relations(query, namespace).query, exp.Anonymous):
+        calls.setdefault(call.name.lower(), []).append(call)
+    return [(known[name], calls[name]) for name in sorted(calls.keys() & known.keys())]
 
 
 def _register_java(function: Function, spark: SparkSession) -> None:

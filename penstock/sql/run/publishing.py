@@ -27,7 +27,7 @@ from penstock.catalog.information_schema import INFORMATION_SCHEMA
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
 from penstock.sql.dialect import parse_query
-from penstock.sql.run.functions import called_functions, register_called
+from penstock.sql.run.functions import called_names, register_called
 from penstock.sql.run.published_names import PublishedNames
 from penstock.sql.run.published_object import (
     Behind,
@@ -278,7 +278,7 @@ class Published:
             return ()
         query = parse_query(found.query)
         register_called(query, self._namespace, self._spark, self._project)
-        return tuple(function.name for function in called_functions(query, self._namespace))
+        return called_names(query, self._namespace)
 
     def _typed(self, fields: tuple[Field, ...], text: str) -> StructType:
         """Give the columns of a text; Spark is asked only for what cannot be told without it."""

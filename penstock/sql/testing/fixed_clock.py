@@ -14,8 +14,7 @@ from sqlglot import exp
 from penstock.catalog.errors import ConfigError, DefinitionError
 from penstock.catalog.types import TimestampType
 from penstock.connector.fixture.values import plain_text, read_value
-from penstock.sql.dialect import to_text
-from penstock.sql.dialect.access import FLINK
+from penstock.sql.dialect import parse_query, to_text
 from penstock.sql.expressions import parse_expression
 from penstock.sql.plan.analysed_query import AnalysedQuery
 from penstock.sql.plan.varying import varying_in
@@ -59,9 +58,7 @@ class FixedClock:
 
     def fixed_text(self, query: str) -> str:
         """Give the text of a view's query that asks for no time."""
-        tree = FLINK.parse(query)[0]
-        assert tree is not None, "a view has a query"
-        return to_text(self._replaced(tree))
+        return to_text(self._replaced(parse_query(query)))
 
     def fixed_columns(self, analysed: AnalysedQuery) -> AnalysedQuery:
         """Give computed columns of tables their values."""

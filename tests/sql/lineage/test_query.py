@@ -88,6 +88,10 @@ def traced(query):
             "SELECT b.auction, u.y FROM bids b CROSS JOIN UNNEST(b.arr) AS u (x, y)",
             [("auction", "bids.auction"), ("y", "bids.arr")],
         ),
+        (
+            "SELECT auction, w FROM bids, LATERAL TABLE(words(extra)) AS x (w)",
+            [("auction", "bids.auction"), ("w", "bids.extra")],
+        ),
     ],
 )
 def test_a_column_is_traced_to_the_columns_of_the_tables_that_are_named(query, expected):
@@ -106,8 +110,12 @@ def test_tables_are_named_once_in_order_also_where_columns_cannot_be_told():
     """Rows of VALUES come of nothing."""
     found = lineage_of_query(parse_query("SELECT b.price FROM bids b, auctions, bids c"), NAMESPACE)
     values = lineage_of_query(parse_query("VALUES (1, 2)"), NAMESPACE)
+    unnamed = lineage_of_query(
+        parse_query("SELECT w FROM bids, LATERAL TABLE(words(extra)) AS x"), NAMESPACE
+    )
 
     assert [each.name for each in found.tables] == ["bids", "auctions"]
+    assert ([each.name for each in unnamed.tables], unnamed.columns) == (["bids"], None)
     assert (values.tables, values.columns) == ((), None)
 
 

@@ -223,6 +223,18 @@ def test_a_join_with_a_bound_in_time_is_left_to_spark() -> None:
     assert planned.plan.waiting == {0}
 
 
+def test_a_table_function_is_called_for_each_change() -> None:
+    """For a row that is taken away, too: it gives the rows that go with it."""
+    planned = plan(
+        f"SELECT p, SUM(s) AS s FROM {PER_REGION}, LATERAL TABLE(parts(region)) AS t (p) GROUP BY p"
+    )
+
+    assert (
+        "rows_1 = SELECT t.p AS p, group_0.s AS s, group_0.__row_kind FROM group_0, "
+        "LATERAL PARTS(group_0.region) AS t(p)" in planned.stages
+    )
+
+
 def test_a_windowed_aggregation_is_left_to_spark() -> None:
     """What is aggregated over it is not."""
     planned = plan(
@@ -256,6 +268,8 @@ def test_a_windowed_aggregation_is_left_to_spark() -> None:
             "TUMBLE over rows that are updated",
             28,
         ),
+        (f"SELECT s FROM {PER_REGION}, TABLE(parts('a')) AS t (p)", r"TABLE\(parts\(...\)\) is not supported", None),
+        (f"SELECT s FROM {PER_REGION}, LATERAL TABLE(parts(region)) AS t", "that LATERAL gives have no names", None),
         (
             "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc) AS b WHERE n = 1",
             "have no order in which they came",

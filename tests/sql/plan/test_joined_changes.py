@@ -38,6 +38,7 @@ def test_a_row_with_several_matches_loses_its_key() -> None:
         is None
     )
     assert plan("SELECT id, v FROM cdc CROSS JOIN UNNEST(arr) AS t (v)").flow.key is None
+    assert plan("SELECT id, v FROM cdc, LATERAL TABLE(parts(region)) AS t (v)").flow.key is None
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,7 @@ def test_a_row_with_several_matches_loses_its_key() -> None:
             "second table is updated",
         ),
         ("SELECT c.id FROM cdc AS c FULL JOIN countries AS d ON c.region = d.code", "a FULL join"),
+        ("SELECT id, v FROM latest, LATERAL TABLE(parts(region)) AS t (v)", "LATERAL of upserts"),
         (
             "SELECT c.id FROM latest AS c JOIN notes AS d ON c.region = d.code",
             "several rows for one upsert",

@@ -3,8 +3,8 @@ ALTER MODEL m RENAME TO n;
 EXPLAIN ESTIMATED_COST SELECT 1;
 EXECUTE PLAN 'p.json';
 CREATE TEMPORARY SYSTEM FUNCTION f AS 'x' LANGUAGE SCALA;
-SELECT TUMBLE_START(ts, INTERVAL '1' DAY) FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' DAY);
-SELECT * FROM bids, LATERAL TABLE(f(price)) AS u (x);
+SELECT COUNT(*) FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' DAY, TIME '06:00:00');
+SELECT * FROM bids, LATERAL TABLE(UPPER(extra)) AS u (x);
 SELECT "price" FROM bids;
 SHOW MODELS;
 -- ----- expected
@@ -34,18 +34,18 @@ SHOW MODELS;
 --   |                                                    ^^^^^
 --   = help: LANGUAGE JAVA with a class that implements org.apache.spark.sql.api.java.UDF1 (UDF2, ...), or LANGUAGE PYTHON
 --
--- error[PEN-5001]: TUMBLE_START is not supported
---  --> case.sql:6:8
+-- error[PEN-5001]: TUMBLE with an alignment is not supported in GROUP BY
+--  --> case.sql:6:65
 --   |
--- 6 | SELECT TUMBLE_START(ts, INTERVAL '1' DAY) FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' DAY);
---   |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---   = help: write a windowing table function: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), size)) GROUP BY window_start, window_end
+-- 6 | SELECT COUNT(*) FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' DAY, TIME '06:00:00');
+--   |                                                                 ^^^^^^^^^^^^^^^
+--   = help: write the windowing table function: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), size)) GROUP BY window_start, window_end
 --
--- error[PEN-5001]: the table function F is not supported
+-- error[PEN-5001]: the table function UPPER is not supported
 --  --> case.sql:7:35
 --   |
--- 7 | SELECT * FROM bids, LATERAL TABLE(f(price)) AS u (x);
---   |                                   ^^^^^^^
+-- 7 | SELECT * FROM bids, LATERAL TABLE(UPPER(extra)) AS u (x);
+--   |                                   ^^^^^^^^^^^
 --   = help: UNNEST an array, or write a query in its place
 --
 -- error[PEN-1001]: unexpected "

@@ -86,7 +86,7 @@ SHOW CREATE VIEW bids;
 --   |
 -- 9 | SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(tz), INTERVAL '1' MINUTE));
 --   |                                                   ^^
---   = help: there are: auction, bidder, price, ts, l, extra, d, ok, m, r, arr, window_start, window_end, window_time
+--   = help: there are: auction, bidder, price, ts, l, extra, d, ok, m, r, arr
 --
 -- error[PEN-3001]: TUMBLE needs a time column, and 'price' is BIGINT
 --   --> case.sql:10:21
