@@ -9,7 +9,15 @@ from sqlglot import exp
 
 from penstock.sql.dialect.table_functions import WINDOW_FUNCTIONS
 
-__all__ = ["calling_relation", "is_left", "keeping_name", "table_call", "takes_values"]
+__all__ = [
+    "calling_relation",
+    "is_always",
+    "is_kept",
+    "is_left",
+    "keeping_name",
+    "table_call",
+    "takes_values",
+]
 
 WRAPPER = "TABLE"
 KEEPING = "penstock_left_"
@@ -51,6 +59,18 @@ def is_left(relation: exp.Expr) -> bool:
     """Whether a relation is the right side of a LEFT JOIN."""
     join = relation.parent
     return isinstance(join, exp.Join) and join.side.upper() == "LEFT"
+
+
+def is_always(join: exp.Join) -> bool:
+    """Whether a join has no condition but ON TRUE."""
+    on = join.args.get("on")
+    return isinstance(on, exp.Boolean) and bool(on.this)
+
+
+def is_kept(relation: exp.Expr) -> bool:
+    """Whether a relation is the right side of a LEFT JOIN ... ON TRUE."""
+    join = relation.parent
+    return is_left(relation) and isinstance(join, exp.Join) and is_always(join)
 
 
 def keeping_name(name: str) -> str:

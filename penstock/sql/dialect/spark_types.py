@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.generator import Generator
 from sqlglot.generators.spark import SparkGenerator
 
-from penstock.sql.dialect.called_tables import is_left, keeping_name, table_call
+from penstock.sql.dialect.called_tables import is_always, is_left, keeping_name, table_call
 from penstock.sql.dialect.problems import NodeError
 
 __all__ = [
@@ -152,14 +152,23 @@ class SparkTypeWriter(SparkGenerator):
         return f"{word}{self.func(name, *called.expressions)}" + (f" AS {alias}" if alias else "")
 
     def join_sql(self, expression: exp.Join, join_op: str | None = None) -> str:
-        """A join; one with a table function is a CROSS JOIN, as the function itself does what LEFT asks for.
+        """A join; one with a table function, or UNNEST, is a CROSS JOIN, as these themselves do what LEFT asks for.
 
         With ON, Spark would aggregate by the arguments and join the function's rows to that, which no stream can do.
         """
         function = expression.this
         listed = not (expression.side or expression.kind or expression.args.get("on"))
-        if listed or not isinstance(function, exp.Lateral) or table_call(function) is None:
+        called = isinstance(function, exp.Lateral) and table_call(function) is not None
+        if listed or not (called or isinstance(function, exp.Unnest)):
             return super().join_sql(expression, join_op)
+        if expression.side.upper() not in ("", "LEFT"):
+            raise NodeError(
+                f"{function.key.upper()} is not joined by {expression.side} JOIN", function
+            )
+        on = expression.args.get("on")
+        if on is not None and not is_always(expression):
+            hint = "write ON TRUE" + ("" if is_left(function) else ", and the condition in WHERE")
+            raise NodeError(f"{function.key.upper()} is joined ON TRUE, by no condition", on, hint)
         return self.seg(f"CROSS JOIN {self.sql(function)}")
 
     def with_sql(self, expression: exp.With) -> str:

@@ -19,6 +19,7 @@ from sqlglot.errors import UnsupportedError as SqlglotUnsupportedError
 from sqlglot.generators.spark import SparkGenerator
 
 from penstock.catalog.errors import UnsupportedError
+from penstock.sql.dialect.called_tables import is_kept
 from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.functions import FUNCTIONS
 from penstock.sql.dialect.problems import NodeError
@@ -157,7 +158,7 @@ class SparkWriter(AggregateWriter):
         return self._let(texts, lambda v: fill(*v)) if repeated else fill(*texts)
 
     def unnest_sql(self, expression: exp.Unnest) -> str:
-        """UNNEST in FROM: a row becomes columns, a map key and value."""
+        """UNNEST in FROM: a row becomes columns, a map key and value. For LEFT JOIN nothing becomes a row of NULLs."""
         if expression.args.get("offset") or len(expression.expressions) != 1:
             raise NodeError("UNNEST WITH ORDINALITY is not supported", expression)
         value = expression.expressions[0]
@@ -166,7 +167,8 @@ class SparkWriter(AggregateWriter):
         )
         rows = isinstance(inner, exp.DataType) and inner.is_type(exp.DType.STRUCT)
         alias = self.sql(expression, "alias")
-        call = self.func("inline" if rows else "explode", value)
+        name = "inline" if rows else "explode"
+        call = self.func(f"{name}_outer" if is_kept(expression) else name, value)
         return f"LATERAL {call}" + (f" AS {alias}" if alias else "")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -195,3 +196,17 @@ def test_left_join_unnest_keeps_the_rows_that_have_nothing(spark: SparkSession) 
 
     assert found[0] == {(1, "x"), (1, "y"), (2, None), (3, None)}
     assert found[1] == {(1, "x"), (1, "y")}
+
+
+def test_left_join_unnest_of_a_stream_appends(spark: SparkSession, tmp_path: Path) -> None:
+    """With ON Spark would aggregate by the array, which no stream without a watermark can do."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"id": 1, "tags": ["x"]}\n{"id": 2, "tags": []}\n')
+    rows = spark.readStream.schema("id INT, tags ARRAY<STRING>").json(str(tmp_path / "in"))
+    rows.createOrReplaceTempView("tagged_stream")
+    sql = "SELECT t.id, u.x FROM tagged_stream AS t LEFT JOIN UNNEST(t.tags) AS u (x) ON TRUE"
+    writer = spark.sql(write_spark(parse_query(sql))).writeStream.format("memory")
+    query = writer.queryName("unnested").trigger(availableNow=True).start()
+    query.awaitTermination(60)
+
+    assert {tuple(row) for row in spark.table("unnested").collect()} == {(1, "x"), (2, None)}
