@@ -14,7 +14,7 @@ from penstock.sql.notebook.screen import Screen
 from penstock.sql.notebook.views import Head, Note, TableView
 from penstock.sql.run.clock import Clock, SystemClock
 from penstock.sql.run.collect import collect_rows
-from penstock.sql.run.environment import Environment, RunMode
+from penstock.sql.run.environment import RunMode
 from penstock.sql.run.script_check import CheckedScript, check_scripts
 from penstock.sql.run.script_file import ScriptFile
 from penstock.sql.run.script_plan import plan_scripts
@@ -111,15 +111,8 @@ class Cell:
 
     def _statement(self, script: CheckedScript) -> None:
         session = self._session
-        environment = Environment(
-            spark=session.spark,
-            catalog=session.catalog,
-            namespace=session.namespace,
-            project=session.project.root,
-            settings=session.settings,
-        )
         mode = RunMode.AVAILABLE_NOW if self._options.available_now else RunMode.BY_TABLES
-        run = ScriptRun(environment, mode=mode, listener=self, clock=self._clock)
+        run = ScriptRun(session.environment, mode=mode, listener=self, clock=self._clock)
         try:
             run.run((script,), wait=False)
         finally:

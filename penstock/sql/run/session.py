@@ -154,23 +154,27 @@ class Session:
         queries go on running. `from_scratch` sets the checkpoints of the INSERTs aside first, by renaming
         them. Raises InputErrors with everything that is wrong in the file, before anything is started.
         """
-        environment = Environment(
-            spark=self.spark,
-            catalog=self.catalog,
-            namespace=self.namespace,
-            project=self.project.root,
-            settings=self.settings,
-        )
         jobs = run_file(
             Path(path),
             variables or {},
-            environment,
+            self.environment,
             self.project,
             available_now=available_now,
             from_scratch=from_scratch,
         )
         self.take_over(jobs)
         return jobs
+
+    @property
+    def environment(self) -> Environment:
+        """What scripts of this session run with."""
+        return Environment(
+            spark=self.spark,
+            catalog=self.catalog,
+            namespace=self.namespace,
+            project=self.project.root,
+            settings=self.settings,
+        )
 
     def take_over(self, jobs: Sequence[Job]) -> None:
         """Count jobs among the session's, which `stop` ends, and see what their script has set and defined."""
