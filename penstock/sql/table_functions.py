@@ -21,7 +21,7 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.function import Language
 from penstock.catalog.names import Namespace
-from penstock.sql.dialect.called_tables import is_left, table_call
+from penstock.sql.dialect.called_tables import is_always, is_left, table_call
 from penstock.sql.misspelling import WINDOWS, nearest_word
 from penstock.sql.positions import span_of
 from penstock.sql.walking import find_nodes
@@ -112,7 +112,7 @@ def _wrong_join(join: exp.Join) -> Iterator[InputError]:
         )
         return
     on = join.args.get("on")
-    if on is not None and not _is_true(on):
+    if on is not None and not is_always(join):
         left = is_left(join.this)
         yield UnsupportedError(
             "a condition of a join with LATERAL TABLE(...) is not supported",
@@ -121,8 +121,3 @@ def _wrong_join(join: exp.Join) -> Iterator[InputError]:
             else "write ON TRUE, and the condition in WHERE",
             span=span_of(on),
         )
-
-
-def _is_true(condition: exp.Expr) -> bool:
-    bare = condition.unnest()
-    return isinstance(bare, exp.Boolean) and bool(bare.this)

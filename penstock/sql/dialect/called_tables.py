@@ -12,7 +12,6 @@ from penstock.sql.dialect.table_functions import WINDOW_FUNCTIONS
 __all__ = [
     "calling_relation",
     "is_always",
-    "is_kept",
     "is_left",
     "keeping_name",
     "table_call",
@@ -64,13 +63,8 @@ def is_left(relation: exp.Expr) -> bool:
 def is_always(join: exp.Join) -> bool:
     """Whether a join has no condition but ON TRUE."""
     on = join.args.get("on")
-    return isinstance(on, exp.Boolean) and bool(on.this)
-
-
-def is_kept(relation: exp.Expr) -> bool:
-    """Whether a relation is the right side of a LEFT JOIN ... ON TRUE."""
-    join = relation.parent
-    return is_left(relation) and isinstance(join, exp.Join) and is_always(join)
+    bare = None if on is None else on.unnest()
+    return isinstance(bare, exp.Boolean) and bool(bare.this)
 
 
 def keeping_name(name: str) -> str:

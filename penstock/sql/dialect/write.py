@@ -19,7 +19,7 @@ from sqlglot.errors import UnsupportedError as SqlglotUnsupportedError
 from sqlglot.generators.spark import SparkGenerator
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.sql.dialect.called_tables import is_kept
+from penstock.sql.dialect.called_tables import is_left
 from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.functions import FUNCTIONS
 from penstock.sql.dialect.problems import NodeError
@@ -168,7 +168,7 @@ class SparkWriter(AggregateWriter):
         rows = isinstance(inner, exp.DataType) and inner.is_type(exp.DType.STRUCT)
         alias = self.sql(expression, "alias")
         name = "inline" if rows else "explode"
-        call = self.func(f"{name}_outer" if is_kept(expression) else name, value)
+        call = self.func(f"{name}_outer" if is_left(expression) else name, value)
         return f"LATERAL {call}" + (f" AS {alias}" if alias else "")
 
 

@@ -9,9 +9,10 @@ from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.write import write_spark
 
 
-def test_left_join_unnest_is_a_cross_join_of_a_function_that_keeps_rows() -> None:
+@pytest.mark.parametrize("on", ["ON TRUE", "ON (TRUE)"])
+def test_left_join_unnest_is_a_cross_join_of_a_function_that_keeps_rows(on: str) -> None:
     """With ON Spark would aggregate by the array, which no stream can do."""
-    written = write_spark(parse_query("SELECT u.x FROM t LEFT JOIN UNNEST(t.a) AS u (x) ON TRUE"))
+    written = write_spark(parse_query(f"SELECT u.x FROM t LEFT JOIN UNNEST(t.a) AS u (x) {on}"))
 
     assert written.endswith("FROM `t` CROSS JOIN LATERAL EXPLODE_OUTER(`t`.`a`) AS `u`(`x`)")
 
