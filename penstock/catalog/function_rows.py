@@ -1,4 +1,4 @@
-"""Functions as rows, each function within the caller's transaction."""
+"""Functions that users have registered, as rows of the catalog's database."""
 
 from __future__ import annotations
 
@@ -9,18 +9,47 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, null, select, update
 
 from penstock.catalog import history_rows
-from penstock.catalog.database import stored_version
-from penstock.catalog.errors import ObjectExistsError, UnknownObjectError
+from penstock.catalog.database import Database, stored_version
+from penstock.catalog.errors import CatalogError, ObjectExistsError, UnknownObjectError
 from penstock.catalog.function import Function, function_from_json, function_to_json
 from penstock.catalog.history import Action, Word
 from penstock.catalog.identifier import Identifier, check_storable
 from penstock.catalog.migrations import FUNCTIONS, FUNCTIONS_SINCE, VERSIONS_SINCE
 from penstock.catalog.places import check_unchanged
 
-__all__ = ["drop_function", "drop_functions", "list_functions", "put_function"]
+__all__ = ["SqlFunctions", "drop_functions"]
 
 
-def list_functions(connection: Connection) -> list[Function]:
+class SqlFunctions:
+    """The functions of a catalog in a database (`FunctionStore`)."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def listed(self) -> list[Function]:
+        """List all functions, sorted by name. Raises CatalogError for one that cannot be read."""
+        with self._database.reading() as connection:
+            return [] if connection is None else self._listed(connection)
+
+    def put(self, function: Function, *, before: Function | None = None) -> None:
+        """Add a function, or change what was `before`. Raises as `FunctionStore.put`."""
+        self._database.change(lambda connection: _put_function(connection, function, before))
+
+    def remove(self, identifier: Identifier) -> bool:
+        """Remove a function. Tells whether there was one."""
+        return self._database.change(lambda connection: _drop_function(connection, identifier))
+
+    def _listed(self, connection: Connection) -> list[Function]:
+        try:
+            return _list_functions(connection)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CatalogError(
+                f"the catalog {self._database.location} holds a function that cannot be read",
+                hint=f"restore the catalog ({type(error).__name__}: {error})",
+            ) from error
+
+
+def _list_functions(connection: Connection) -> list[Function]:
     """List all functions, sorted by name. Raises ValueError, KeyError, TypeError for one that cannot be read."""
     known = stored_version(connection)
     if known < FUNCTIONS_SINCE:
@@ -31,7 +60,7 @@ def list_functions(connection: Connection) -> list[Function]:
     return sorted(found, key=lambda function: function.identifier)
 
 
-def put_function(connection: Connection, function: Function, before: Function | None) -> None:
+def _put_function(connection: Connection, function: Function, before: Function | None) -> None:
     """Add a function, or change what is `before`. Raises ObjectExistsError, UnknownObjectError, DefinitionError."""
     identifier, name = function.identifier, _name(function.identifier)
     check_storable(name)
@@ -74,7 +103,7 @@ def put_function(connection: Connection, function: Function, before: Function | 
     )
 
 
-def drop_function(connection: Connection, identifier: Identifier) -> bool:
+def _drop_function(connection: Connection, identifier: Identifier) -> bool:
     """Remove a function. Tells whether there was one."""
     return drop_functions(connection, *_is(identifier)) > 0
 

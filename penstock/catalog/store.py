@@ -13,7 +13,7 @@ from penstock.catalog.contract import DEFAULT_CATALOG, DEFAULT_DATABASE, ObjectK
 from penstock.catalog.database import Database
 from penstock.catalog.descriptor import CatalogDescriptor, DatabaseDescriptor
 from penstock.catalog.existence import unknown_object
-from penstock.catalog.function_store import SqlFunctions
+from penstock.catalog.function_rows import SqlFunctions
 from penstock.catalog.history import Change
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.lease import Claim, Lease, Owner
@@ -34,7 +34,7 @@ from penstock.catalog.places import (
     may_drop_catalog,
     may_drop_database,
 )
-from penstock.catalog.secret_store import SqlSecrets
+from penstock.catalog.secret_rows import SqlSecrets
 from penstock.catalog.table import Table, View
 
 __all__ = ["SqlCatalog"]

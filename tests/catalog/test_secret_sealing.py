@@ -12,8 +12,8 @@ from penstock.catalog.codec import table_from_json, table_to_json
 from penstock.catalog.errors import OptionError, UnknownObjectError
 from penstock.catalog.references import reveal
 from penstock.catalog.secret import KEY_VARIABLE, new_key
+from penstock.catalog.secret_rows import SqlSecrets
 from penstock.catalog.secret_sealing import check_written_references, sealed, without_references
-from penstock.catalog.secret_store import SqlSecrets
 from penstock.catalog.store import SqlCatalog
 from penstock.catalog.table import Table
 from tests.catalog.examples import table

@@ -16,7 +16,8 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.names import Namespace
 from penstock.catalog.secret import KEY_FILE_VARIABLE, KEY_VARIABLE, decrypt, new_key
-from penstock.catalog.secret_store import DraftSecrets, SqlSecrets
+from penstock.catalog.secret_rows import SqlSecrets
+from penstock.catalog.secret_store import DraftSecrets
 from penstock.catalog.store import SqlCatalog
 from tests.catalog.conftest import Store
 

@@ -10,7 +10,7 @@ from penstock.catalog import secret_mask
 from penstock.catalog.errors import OptionError, UnknownObjectError
 from penstock.catalog.references import sealed_text
 from penstock.catalog.secret import KEY_VARIABLE, new_key
-from penstock.catalog.secret_store import SqlSecrets
+from penstock.catalog.secret_rows import SqlSecrets
 from penstock.catalog.store import SqlCatalog
 from penstock.connector.kafka.client import KafkaClient
 from penstock.connector.kafka.client_properties import PASSED_ON, REFERENCES, REFUSED, RENAMED
