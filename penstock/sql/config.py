@@ -68,8 +68,13 @@ class Project:
 
     @property
     def default_catalog_url(self) -> str:
-        """The SQLAlchemy URL that the file names, else the SQLite file `.penstock/catalog.db` of the project."""
-        return self.catalog_url or f"sqlite:///{(self.data_directory / 'catalog.db').as_posix()}"
+        """The SQLAlchemy URL that the file names, else that of the project's own SQLite file."""
+        return self.catalog_url or f"sqlite:///{self.own_catalog.as_posix()}"
+
+    @property
+    def own_catalog(self) -> Path:
+        """The SQLite file that is the catalog unless the project's file names another: `.penstock/catalog.db`."""
+        return self.data_directory / "catalog.db"
 
     @property
     def folders(self) -> TemplateFolders:

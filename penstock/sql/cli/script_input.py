@@ -44,10 +44,18 @@ class ScriptInput:
         self, *, spark: Callable[[], SparkSession] | None = None, offline: bool = False
     ) -> Namespace:
         """Open the catalog. `spark` starts Spark for those who ask for its catalog; `offline` asks nobody."""
+        from penstock.catalog.unmade import UnmadeCatalog
         from penstock.sql.run.catalogs import open_names
 
-        store = open_catalog(self.catalog_url, self.project)
+        unmade = offline and self._is_unmade()
+        store = UnmadeCatalog() if unmade else open_catalog(self.catalog_url, self.project)
         return open_names(store, self.project.root, spark=spark, offline=offline)
+
+    def _is_unmade(self) -> bool:
+        """Tell whether the catalog is the project's own, which nothing was put into yet."""
+        own = self.project.catalog_url is None
+        named = self.catalog_url != self.project.default_catalog_url
+        return own and not named and not self.project.own_catalog.exists()
 
     def check(self, namespace: Namespace) -> tuple[CheckedScript, ...]:
         """Check the files as one; without Spark, and without asking anybody. Raises InputErrors."""
