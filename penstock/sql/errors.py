@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from io import StringIO
-
-from rich.cells import cell_len
-from rich.console import Console
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import InputErrors, PenstockError, Span
 from penstock.catalog.secret_mask import without_secrets
+
+if TYPE_CHECKING:  # most commands show no error, and rich takes its time to load
+    from rich.text import Text
 
 __all__ = ["each_of", "place_of", "render", "render_text"]
 
@@ -37,6 +37,8 @@ def render(error: PenstockError, *, color: bool = False) -> str:
     text = render_text(error)
     if not color:
         return text.plain
+    from rich.console import Console
+
     console = Console(file=StringIO(), force_terminal=True, color_system="standard", soft_wrap=True)
     with console.capture() as captured:
         console.print(text, end="")
@@ -45,6 +47,8 @@ def render(error: PenstockError, *, color: bool = False) -> str:
 
 def render_text(error: PenstockError) -> Text:
     """As `render`, for a rich console."""
+    from rich.text import Text
+
     errors = each_of(error)
     text = Text("\n\n").join(_render_one(one) for one in errors)
     if len(errors) > 1:
@@ -53,6 +57,8 @@ def render_text(error: PenstockError) -> Text:
 
 
 def _render_one(error: PenstockError) -> Text:
+    from rich.text import Text
+
     text = Text()
     text.append(f"error[{error.code}]", style=ERROR)
     text.append(f": {without_secrets(error.message)}", style="bold")
@@ -70,6 +76,8 @@ def _render_one(error: PenstockError) -> Text:
 
 
 def _append_place(text: Text, span: Span, gutter: str) -> None:
+    from rich.cells import cell_len
+
     line, start = _shown(span)
     before, marked = line[:start], line[start : start + span.length]
     text.append(f"\n{gutter}--> ", style=PLACE)

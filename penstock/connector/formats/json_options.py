@@ -6,6 +6,7 @@ Flink's names, defaults and checks (JsonFormatOptions, JsonFormatOptionsUtil).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from penstock.catalog.errors import OptionError
@@ -58,6 +59,7 @@ class JsonSettings:
     explode_arrays: bool = True
 
 
+@cache
 def json_options(prefix: str) -> tuple[Option[Any], ...]:
     """Give the descriptors, their keys beginning with `prefix` and `json.`."""
     base = f"{prefix}json."
@@ -137,6 +139,7 @@ def _writing(base: str) -> tuple[Option[Any], ...]:
     )
 
 
+@cache
 def _fail_on_missing_field(base: str) -> Option[bool]:
     return Option(
         key=f"{base}fail-on-missing-field",
@@ -146,6 +149,7 @@ def _fail_on_missing_field(base: str) -> Option[bool]:
     )
 
 
+@cache
 def _ignore_parse_errors(base: str) -> Option[bool]:
     return Option(
         key=f"{base}ignore-parse-errors",
@@ -155,6 +159,7 @@ def _ignore_parse_errors(base: str) -> Option[bool]:
     )
 
 
+@cache
 def _timestamp_standard(base: str) -> Option[str]:
     return Option(
         key=f"{base}timestamp-format.standard",

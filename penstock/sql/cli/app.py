@@ -102,4 +102,7 @@ def main() -> None:
     """Run the command line; leaves by SystemExit with the status that EXIT_CODES describes."""
     # syntax trees and modules stay: looking through all of them again and again was a fifth of a check's time
     gc.set_threshold(*COLLECTED_AFTER)
-    app()
+    try:
+        app()
+    finally:
+        gc.freeze()  # nor once more at the end, when all of it goes with the process

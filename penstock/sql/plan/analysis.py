@@ -259,11 +259,11 @@ def _with_fields(
 ) -> AnalysedLeaf:
     """Narrow the rows of a table to the fields that the query, its own expressions and its watermark name."""
     schema = leaf.table.schema
-    if not (paths and isinstance(source, ProjectsFields) and source.projects_fields):
-        return leaf
-    if source.changes is not ChangelogMode.INSERT_ONLY:
+    if not paths or source.changes is not ChangelogMode.INSERT_ONLY:
         return leaf
     if not any(isinstance(schema.column(name).type, RowType) for name in leaf.columns):
+        return leaf
+    if not (isinstance(source, ProjectsFields) and source.projects_fields):
         return leaf
     own = [c.expression for c in schema.columns if isinstance(c, ComputedColumn)]
     own += [schema.watermark.expression] if schema.watermark is not None else []

@@ -120,12 +120,17 @@ def check_scripts(
 
 @contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """Keep the garbage collector from looking through syntax trees, again and again: they are all still in use."""
+    """Keep the garbage collector from looking through syntax trees, again and again: they are all still in use.
+
+    It takes them for old ones then, which it looks through seldom; as new ones it would all of them at once.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        gc.freeze()
+        gc.unfreeze()  # into the oldest generation, as its documentation says
         if was_enabled:
             gc.enable()
 
