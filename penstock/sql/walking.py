@@ -9,16 +9,23 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-__all__ = ["all_nodes", "find_nodes"]
+__all__ = ["LEAVES", "all_nodes", "find_nodes"]
 
 Node = TypeVar("Node", bound=exp.Expr)
+
+LEAVES = frozenset({exp.Identifier, exp.Literal})
+"""Kinds of nodes with no others below them: half of those that a tree has."""
 
 
 def all_nodes(tree: exp.Expr) -> list[exp.Expr]:
     """The nodes of a tree, the root first, then level by level, as `tree.walk()`; a tree may be changed meanwhile."""
     found = [tree]
     for node in found:  # grows while it is read
+        if type(node) in LEAVES:
+            continue
         for value in node.args.values():
+            if value is None or value is False:
+                continue
             if type(value) is list:
                 found += [item for item in value if isinstance(item, exp.Expr)]
             elif isinstance(value, exp.Expr):

@@ -10,6 +10,7 @@ from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.flink import Flink
 from penstock.sql.dialect.group_windows import translate_group_windows
 from penstock.sql.positions import attach
+from penstock.sql.walking import LEAVES
 
 __all__ = ["FLINK", "named_tables", "parse_query", "table_options", "to_text"]
 
@@ -43,6 +44,10 @@ def table_options(table: exp.Table) -> dict[str, str]:
     return options
 
 
+NAMES_NOTHING = LEAVES | {exp.Column}
+"""Kinds of nodes that no table is below of."""
+
+
 def named_tables(query: exp.Expr) -> list[exp.Table]:
     """The tables that a query names, those in windowing functions too, names of WITH not; in order."""
     found: list[exp.Table] = []
@@ -52,6 +57,8 @@ def named_tables(query: exp.Expr) -> list[exp.Table]:
 
 def _collect(node: exp.Expr, hidden: frozenset[str], found: list[exp.Table]) -> None:
     """`hidden` are the names that WITH clauses around `node` define."""
+    if type(node) in NAMES_NOTHING:
+        return
     with_ = node.args.get("with_")
     if with_ is not None:
         for cte in with_.expressions:

@@ -21,7 +21,7 @@ from penstock.catalog.errors import (
 from penstock.sql.dialect.intervals import interval_value
 from penstock.sql.dialect.query import PARTITION_ARGUMENT, WINDOW_FUNCTIONS
 from penstock.sql.positions import span_of
-from penstock.sql.walking import all_nodes
+from penstock.sql.walking import find_nodes
 
 __all__ = ["WINDOW_COLUMNS", "WindowKind", "WindowTable", "window_tables"]
 
@@ -82,7 +82,7 @@ def window_tables(query: exp.Expr) -> list[WindowTable]:
 
     Raises DefinitionError or UnsupportedError where the arguments do not fit.
     """
-    if not any(_is_window(node) for node in all_nodes(query)):
+    if not any(_is_window(node) for node in find_nodes(query, exp.Table)):
         return []
     return [
         _window(node, node.this)
