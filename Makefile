@@ -67,8 +67,8 @@ docs: setup ## write the pages that are made from tables: docs/flink-compatibili
 
 # Each worker has a broker and a Spark of its own, 3 GB in all; more workers want more memory.
 WORKERS ?= 2
-test-fast: setup ## tests that need neither a broker nor a JVM
-	$(BIN)/pytest -n $(WORKERS) -m "not broker and not spark and not simulation and not faults"
+test-fast: setup ## tests that need neither a broker nor a JVM, nor seconds each
+	$(BIN)/pytest -n $(WORKERS) -m "not broker and not spark and not simulation and not faults and not slow"
 
 test: setup ## all tests, on a real broker, Spark and Delta
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not faults" --durations=40 --durations-min=10

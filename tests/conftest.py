@@ -6,6 +6,7 @@ Pure tests run first, so that a simple mistake shows before a JVM has started.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -32,6 +33,11 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.g
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 os.environ["TZ"] = "UTC"
 time.tzset()
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from going through thousands of tests and modules: they stay to the end."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

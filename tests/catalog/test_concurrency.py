@@ -6,6 +6,8 @@ import random
 import re
 from collections import Counter
 
+import pytest
+
 from penstock.catalog.history import Action, Change, Word
 from penstock.catalog.names import Namespace
 from penstock.catalog.store import SqlCatalog
@@ -45,6 +47,7 @@ def statements_of(process: int) -> list[str]:
     return own + contested
 
 
+@pytest.mark.slow
 def test_two_hundred_statements_of_ten_processes_lose_nothing(store: Store) -> None:
     """What each was told is what the history says, and the history is what is there."""
     catalog = store.open()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -151,6 +152,7 @@ def batches(draw: st.DrawFn) -> tuple[str, Fields, list[bytes | None]]:
     return name, columns, draw(st.lists(st.one_of(record, record, record, broken), max_size=12))
 
 
+@pytest.mark.slow
 @given(batches())
 @EXAMPLES
 def test_a_batch_gives_what_the_rules_give_for_its_records_one_by_one(case):

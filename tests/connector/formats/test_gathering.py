@@ -29,6 +29,7 @@ def where(index: int) -> str:
     return f"offset {index}"
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(values=st.lists(st.sampled_from([*GOOD, *BAD, *NOTHING]), max_size=20))
 def test_only_bad_records_are_listed_and_no_other_loses_a_row(values: list[bytes | None]) -> None:
@@ -44,6 +45,7 @@ def test_only_bad_records_are_listed_and_no_other_loses_a_row(values: list[bytes
     assert decoded.skipped == sum(value in BAD or value in NOTHING for value in values)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(values=st.lists(st.sampled_from([*GOOD, *BAD, *NOTHING]), max_size=20))
 def test_a_format_that_only_raises_gives_the_same(values: list[bytes | None]) -> None:

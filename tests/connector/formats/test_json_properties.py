@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +56,7 @@ def mixtures(draw: st.DrawFn) -> tuple[Fields, list[tuple[bytes | None, bool]]]:
     )
 
 
+@pytest.mark.slow
 @given(mixtures())
 @EXAMPLES
 def test_good_records_among_bad_ones_are_kept_in_order(case):
@@ -75,6 +77,7 @@ def test_good_records_among_bad_ones_are_kept_in_order(case):
     assert repr(decoded.batch.to_pylist()) == repr(alone)
 
 
+@pytest.mark.slow
 @given(batches(), st.booleans())
 @EXAMPLES
 def test_a_batch_gives_what_its_records_give_one_by_one(case, fail_on_missing):

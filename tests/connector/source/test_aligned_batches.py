@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -306,6 +307,7 @@ tables = st.lists(
 )
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=200, deadline=None)
 @given(
     groups=tables,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import sqlglot
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -41,6 +42,7 @@ NOISE = (
 )
 
 
+@pytest.mark.slow
 @MANY
 @given(st.lists(statements(), min_size=EACH, max_size=EACH))
 def test_a_generated_statement_reads_back_as_the_same_tree(texts: list[str]) -> None:
@@ -74,6 +76,7 @@ def broken(draw: st.DrawFn) -> str:
     return " ".join(words)
 
 
+@pytest.mark.slow
 @MANY
 @given(st.lists(broken(), min_size=EACH, max_size=EACH))
 def test_a_broken_statement_ends_in_an_error_at_a_place_in_it(texts: list[str]) -> None:

@@ -235,6 +235,7 @@ def test_a_view_is_not_defined_by_itself(namespace: Namespace) -> None:
         assert "defined by itself" in message
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     name=st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=8),
