@@ -22,6 +22,7 @@ from penstock.sql.dialect.access import FLINK
 from penstock.sql.dialect.copying import copies, copy_tree
 from penstock.sql.misspelling import LATE, nearest_word
 from penstock.sql.plain_columns import NO_TABLES, check_plain_columns, set_type
+from penstock.sql.unnested import UnnestAnnotator, hide_ordinality
 from penstock.sql.walking import all_nodes
 
 __all__ = ["check_columns", "type_plain"]
@@ -39,6 +40,7 @@ def check_columns(stand_in: exp.Expr, checking: Checking) -> Output | None:
     qualified = copy_tree(stand_in)
     try:
         checking.errors += _unknown_stars(qualified, checking)
+        hide_ordinality(qualified)
         # as sqlglot's `qualify` does, without what is nothing in a dialect whose names keep their case
         qualified = qualify_tables(qualified, dialect=FLINK)
         qualified = qualify_columns(qualified, schema, allow_partial_qualification=True)
@@ -47,7 +49,7 @@ def check_columns(stand_in: exp.Expr, checking: Checking) -> Output | None:
         checking.errors += found
         if found:
             return None
-        annotator = TypeAnnotator(schema)
+        annotator = UnnestAnnotator(schema)
         for scope in scopes:
             annotator.annotate_scope(scope)
         annotator.annotate(qualified, annotate_scope=False)

@@ -67,6 +67,14 @@ def columns(sql: str, namespace: Namespace) -> list[tuple[str, str | None]] | No
             "SELECT u.x, u.y FROM bids CROSS JOIN UNNEST(arr) AS u (x, y)",
             [("x", "INT"), ("y", "STRING")],
         ),
+        (
+            "SELECT p, q, n FROM bids LEFT JOIN UNNEST(arr) WITH ORDINALITY AS u (p, q, n) ON TRUE",
+            [("p", "INT"), ("q", "STRING"), ("n", "INT")],
+        ),
+        (
+            "SELECT u.* FROM bids, UNNEST(m) WITH ORDINALITY AS u (k, v, n)",
+            [("k", "INT"), ("v", "STRING"), ("n", "INT")],
+        ),
     ],
 )
 def test_the_columns_of_a_query_are_known(

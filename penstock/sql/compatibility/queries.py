@@ -236,7 +236,7 @@ JOINS: tuple[Row, ...] = (
          Status.TRANSLATE),
     _row("UNNEST WITH ORDINALITY",
          "SELECT b.auction, t.tag, t.n FROM bids AS b CROSS JOIN UNNEST(b.tags) WITH ORDINALITY AS t (tag, n)",
-         Status.REFUSE, "UNNEST WITH ORDINALITY is not supported"),
+         Status.TRANSLATE, "an INT from 1; also of maps, multisets and arrays of rows, and with LEFT JOIN"),
     _row("LATERAL (query)",
          "SELECT p.name, l.x FROM people AS p, LATERAL (SELECT p.id + 1 AS x) AS l", Status.NATIVE, BOUNDED),
     _row("LATERAL TABLE(function)", "SELECT p.name, w.word FROM people AS p, LATERAL TABLE(words(p.name)) AS w (word)",

@@ -11,7 +11,7 @@ right is not known, and it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import takewhile
@@ -54,7 +54,8 @@ OPAQUE = (exp.Column, exp.Dot, exp.Bracket, exp.Subquery)
 
 KINDS = (
     "INT", "DOUBLE", "DECIMAL(10, 2)", "STRING", "BOOLEAN", "BYTES", "DATE", "TIME(0)", "TIMESTAMP(3)",
-    "TIMESTAMP_LTZ(3)", "ARRAY<INT>", "ARRAY<ROW<f INT>>", "MAP<STRING, INT>", "ROW<f INT>",
+    "TIMESTAMP_LTZ(3)", "ARRAY<INT>", "ARRAY<ROW<f INT>>", "MAP<STRING, INT>",
+    "MULTISET<STRING>", "ROW<f INT>",
 )  # fmt: skip
 """One type of each sort that a form may hang on."""
 
@@ -216,6 +217,9 @@ class AloneWriter(SparkWriter):
         if call is None or not takes_values(call) or is_built_in(call.name):
             name = (call or relation.this).name.upper()
             raise NodeError(f"the table function {name} has no form in Spark SQL", relation)
+
+    def check_names(self, node: exp.Unnest, columns: Sequence[object] | None) -> None:
+        """Nothing: types are only tried here, and one that would not do must not choose the form of another."""
 
     def bracket_sql(self, expression: exp.Bracket) -> str:
         """x[1] of what may be an array or a map: Spark has a function that takes both."""

@@ -19,13 +19,12 @@ from sqlglot.errors import UnsupportedError as SqlglotUnsupportedError
 from sqlglot.generators.spark import SparkGenerator
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.sql.dialect.called_tables import is_left
 from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.functions import FUNCTIONS
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.query import WINDOW_FUNCTIONS
 from penstock.sql.dialect.spark_types import kind_of
-from penstock.sql.dialect.write_aggregates import AggregateWriter
+from penstock.sql.dialect.write_unnest import UnnestWriter
 from penstock.sql.positions import span_of
 
 __all__ = ["to_spark_query", "write_spark"]
@@ -63,7 +62,7 @@ def to_spark_query(query: exp.Expr) -> str:
         raise UnsupportedError(error.message, hint=error.hint, span=span) from None
 
 
-class SparkWriter(AggregateWriter):
+class SparkWriter(UnnestWriter):
     """sqlglot's writer for Spark, corrected to Flink's meaning."""
 
     TRANSFORMS: ClassVar[dict[Any, Callable[..., str]]] = {
@@ -156,20 +155,6 @@ class SparkWriter(AggregateWriter):
         repeated = any(form.count(f"{{{n}}}") > 1 for n in range(len(texts)))
         fill = form.format
         return self._let(texts, lambda v: fill(*v)) if repeated else fill(*texts)
-
-    def unnest_sql(self, expression: exp.Unnest) -> str:
-        """UNNEST in FROM: a row becomes columns, a map key and value. For LEFT JOIN nothing becomes a row of NULLs."""
-        if expression.args.get("offset") or len(expression.expressions) != 1:
-            raise NodeError("UNNEST WITH ORDINALITY is not supported", expression)
-        value = expression.expressions[0]
-        inner = (
-            value.type.expressions[0] if kind_of(value) == exp.DType.ARRAY and value.type else None
-        )
-        rows = isinstance(inner, exp.DataType) and inner.is_type(exp.DType.STRUCT)
-        alias = self.sql(expression, "alias")
-        name = "inline" if rows else "explode"
-        call = self.func(f"{name}_outer" if is_left(expression) else name, value)
-        return f"LATERAL {call}" + (f" AS {alias}" if alias else "")
 
 
 class PenstockSpark(Spark):

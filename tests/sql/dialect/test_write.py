@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.sql.bind import bind_query
 from penstock.sql.dialect.access import parse_query
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.write import write_spark
+from penstock.sql.positions import Source, attach
+from tests.sql.sql_objects import new_namespace
 
 
 @pytest.mark.parametrize("on", ["ON TRUE", "ON (TRUE)"])
@@ -30,3 +33,27 @@ def test_what_unnest_does_not_do_for_a_join_is_refused(join: str, what: str) -> 
     """Spark joins by a condition what it has aggregated, which no stream can do."""
     with pytest.raises(NodeError, match=what):
         write_spark(parse_query(f"SELECT t.id, u.x FROM t {join}"))
+
+
+@pytest.mark.parametrize(
+    ("relation", "message"),
+    [
+        ("UNNEST(a) AS u (x, y)", "UNNEST gives 1 column here, and AS names 2"),
+        ("UNNEST(a) WITH ORDINALITY AS u (x)", "UNNEST gives 2 columns here, the last of them"),
+        ("UNNEST(m) WITH ORDINALITY AS u (k, v)", "UNNEST gives 3 columns here, the last of them"),
+        ("UNNEST(s) AS u (x, n)", "UNNEST gives 1 column here, and AS names 2"),
+        ("UNNEST(a, a) AS u (x, y)", "UNNEST of several values is not supported"),
+    ],
+)
+def test_unnest_gives_as_many_columns_as_are_named(relation: str, message: str) -> None:
+    """Said by us, at the UNNEST: Spark's own words are of a generator that nobody wrote."""
+    tables = "CREATE TABLE t (a ARRAY<INT>, m MAP<STRING, INT>, s MULTISET<INT>) WITH ('connector' = 'kafka')"
+    sql = f"SELECT 1 FROM t CROSS JOIN {relation}"
+    query = parse_query(sql)
+    (error,) = bind_query(
+        attach(query, Source(file="a.sql", text=sql)), new_namespace(tables)
+    ).errors
+
+    assert message in error.message
+    assert error.span is not None
+    assert error.span.column == sql.index("UNNEST") + 1

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from penstock.sql.bind import type_expression
+from penstock.sql.bind import bind_query, type_expression
 from penstock.sql.dialect.access import parse_query
 from penstock.sql.dialect.write import write_spark
 from penstock.sql.expressions import parse_expression
+from tests.sql.sql_objects import new_namespace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -198,15 +199,66 @@ def test_left_join_unnest_keeps_the_rows_that_have_nothing(spark: SparkSession) 
     assert found[1] == {(1, "x"), (1, "y")}
 
 
+def numbered(value: str, columns: str, join: str = "CROSS JOIN", on: str = "") -> str:
+    """An UNNEST with its numbers, with the column of texts in front of it."""
+    text = " || ' ' || ".join(f"COALESCE(CAST(u.{c} AS STRING), '-')" for c in columns.split(", "))
+    return (
+        f"SELECT '{value}', t.id, {text} FROM numbered AS t "
+        f"{join} UNNEST(t.{value}) WITH ORDINALITY AS u ({columns}) {on}"
+    )
+
+
+def test_unnest_numbers_what_it_gives(spark: SparkSession) -> None:
+    """From 1, an INT, of arrays with NULLs in them, of rows, maps and multisets; NULL where LEFT JOIN keeps a row."""
+    namespace = new_namespace(
+        "CREATE TABLE numbered (id INT, a ARRAY<STRING>, r ARRAY<ROW<x INT, y STRING>>, m MAP<STRING, INT>, "
+        "s MULTISET<STRING>, sr MULTISET<ROW<x INT, y STRING>>) WITH ('connector' = 'kafka')"
+    )
+    spark.sql(
+        "SELECT * FROM VALUES (1, array('x', NULL, 'x'), array(struct(1 AS x, 'a' AS y), NULL, struct(2 AS x, CAST(NULL AS STRING) AS y)), "
+        "map('k', 1, 'l', NULL), map('p', 2, 'q', 1), map(struct(1 AS x, 'a' AS y), 2)), "
+        "(2, array(), array(), map(), map('p', 0), NULL), (3, NULL, NULL, NULL, NULL, NULL) "
+        "AS t(id, a, r, m, s, sr)"
+    ).createOrReplaceTempView("numbered")
+    parts = [
+        numbered("a", "e, n", "LEFT JOIN", "ON TRUE"),
+        numbered("r", "p, q, n"),
+        numbered("m", "k, v, n", "LEFT JOIN", "ON TRUE WHERE t.id < 3"),
+        numbered("s", "e, n"),
+        numbered("sr", "p, q, n"),
+        "SELECT 'no number', t.id, CAST(u.e AS STRING) FROM numbered AS t CROSS JOIN UNNEST(t.s) AS u (e)",
+    ]
+    query = parse_query(" UNION ALL ".join(parts))
+    assert bind_query(query, namespace).errors == ()
+    found: dict[str, list[tuple[int, str]]] = {}
+    for what, number, text in spark.sql(write_spark(query)).collect():
+        found.setdefault(what, []).append((number, text))
+
+    assert {what: sorted(rows) for what, rows in found.items()} == {
+        "a": [(1, "- 2"), (1, "x 1"), (1, "x 3"), (2, "- -"), (3, "- -")],
+        "r": [(1, "- - 2"), (1, "1 a 1"), (1, "2 - 3")],
+        "m": [(1, "k 1 1"), (1, "l - 2"), (2, "- - -")],
+        "s": [(1, "p 1"), (1, "p 2"), (1, "q 3")],
+        "sr": [(1, "1 a 1"), (1, "1 a 2")],
+        "no number": [(1, "p"), (1, "p"), (1, "q")],
+    }  # fmt: skip
+
+
 def test_left_join_unnest_of_a_stream_appends(spark: SparkSession, tmp_path: Path) -> None:
     """With ON Spark would aggregate by the array, which no stream without a watermark can do."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text('{"id": 1, "tags": ["x"]}\n{"id": 2, "tags": []}\n')
     rows = spark.readStream.schema("id INT, tags ARRAY<STRING>").json(str(tmp_path / "in"))
     rows.createOrReplaceTempView("tagged_stream")
-    sql = "SELECT t.id, u.x FROM tagged_stream AS t LEFT JOIN UNNEST(t.tags) AS u (x) ON TRUE"
+    sql = (
+        "SELECT t.id, u.x, u.n FROM tagged_stream AS t "
+        "LEFT JOIN UNNEST(t.tags) WITH ORDINALITY AS u (x, n) ON TRUE"
+    )
     writer = spark.sql(write_spark(parse_query(sql))).writeStream.format("memory")
     query = writer.queryName("unnested").trigger(availableNow=True).start()
     query.awaitTermination(60)
 
-    assert {tuple(row) for row in spark.table("unnested").collect()} == {(1, "x"), (2, None)}
+    assert {tuple(row) for row in spark.table("unnested").collect()} == {
+        (1, "x", 1),
+        (2, None, None),
+    }

@@ -89,6 +89,10 @@ def traced(query):
             [("auction", "bids.auction"), ("y", "bids.arr")],
         ),
         (
+            "SELECT u.y, u.n FROM bids b CROSS JOIN UNNEST(b.arr) WITH ORDINALITY AS u (x, y, n)",
+            [("y", "bids.arr"), ("n", "bids.arr")],
+        ),
+        (
             "SELECT auction, w FROM bids, LATERAL TABLE(words(extra)) AS x (w)",
             [("auction", "bids.auction"), ("w", "bids.extra")],
         ),

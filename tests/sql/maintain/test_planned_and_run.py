@@ -62,6 +62,8 @@ MORE = {
     "GROUP BY region HAVING SUM(amount) > 5",
     "joined and grouped": "SELECT c.region, COUNT(*), SUM(e.x) FROM cdc c JOIN events e ON c.id = e.id GROUP BY c.region",
     "all": "SELECT COUNT(*), MAX(amount) FROM cdc",
+    "numbered elements": "SELECT u.n, COUNT(*), SUM(u.v), MAX(u.v) FROM cdc CROSS JOIN UNNEST(ARRAY[amount, 7, id]) "
+    "WITH ORDINALITY AS u (v, n) GROUP BY u.n",
     "grouped by a value": "SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3",
 }
 
