@@ -16,7 +16,7 @@ from penstock.catalog.types import LogicalType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CacheLimits", "KeyedSource", "Lookup", "LookupKey"]
+__all__ = ["CacheLimits", "KeyedSource", "Lookup", "LookupKey", "MissRetry"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,17 @@ class CacheLimits:
     missing: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissRetry:
+    """Asking again for keys that no row has: `delay_ms` after each answer, `attempts` times at most.
+
+    (Flink: RetryableLookupFunctionDelegator, with the hint LOOKUP.)
+    """
+
+    delay_ms: int
+    attempts: int
+
+
 class Lookup(Protocol):
     """Gives the rows of keys. It travels to the tasks as a value."""
 
@@ -61,8 +72,10 @@ class KeyedSource(Protocol):
     def key_type(self, column: str, given: LogicalType) -> LogicalType | None:
         """Give the type in which a column is compared with a value of type `given`; None where it cannot be."""
 
-    def lookup(self, keys: Sequence[LookupKey], columns: Sequence[str]) -> Lookup:
-        """Describe asking for rows by `keys`, and for these columns of them."""
+    def lookup(
+        self, keys: Sequence[LookupKey], columns: Sequence[str], retry: MissRetry | None = None
+    ) -> Lookup:
+        """Describe asking for rows by `keys`, and for these columns of them; `retry` is for keys without rows."""
 
     @property
     def lookup_cache(self) -> str:

@@ -32,6 +32,7 @@ from penstock.sql.dialect.windows import WINDOW_COLUMNS, WindowTable, window_tab
 from penstock.sql.dialect.write import write_spark
 from penstock.sql.function_names import misspelt_functions
 from penstock.sql.positions import span_of
+from penstock.sql.query_hints import hint_errors
 from penstock.sql.relation_names import give_alias, name_relations
 from penstock.sql.table_functions import names_columns, table_calls, table_function_errors
 from penstock.sql.view_cache import known_view
@@ -117,6 +118,7 @@ def _bind(query: exp.Expr, checking: Checking) -> Bound:
         windows = window_tables(query)
     except InputError as error:
         return Bound(errors=(error,))
+    checking.errors += hint_errors(query)
     stand_in = checking.copy(query)
     for table, copied in zip(tables, named_tables(stand_in), strict=True):
         _resolve(table, copied, checking)

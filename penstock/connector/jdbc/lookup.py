@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from threading import Event
 
 import pyarrow as pa
 
@@ -22,8 +24,9 @@ from penstock.connector.jdbc.lookup_settings import LookupSettings
 from penstock.connector.jdbc.lookup_text import key_texts
 from penstock.connector.jdbc.settings import JdbcTable
 from penstock.connector.keyed_rows import AskedKeys, Numbers, Places, asked_keys, grouped, unfolded
-from penstock.connector.lookup import CacheLimits, LookupKey
+from penstock.connector.lookup import CacheLimits, LookupKey, MissRetry
 from penstock.connector.lookup_cache import LookupCache
+from penstock.connector.lookup_retry import Ask, Wait, rows_with_retry
 
 __all__ = ["JdbcLookup"]
 
@@ -37,6 +40,10 @@ Clock = Callable[[], int]
 """Milliseconds from some moment on."""
 
 
+def _wait(seconds: float) -> None:
+    Event().wait(seconds)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JdbcLookup:
     """Gives the rows of keys (`Lookup`). `name` tells it from every other one, so that its cache is found again."""
@@ -47,22 +54,28 @@ class JdbcLookup:
     keys: tuple[LookupKey, ...]
     columns: tuple[PhysicalColumn, ...]
     rows_at_once: int
+    retry: MissRetry | None = None
 
     def rows(self, parts: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Give the rows of each key, batch by batch (`Lookup`)."""
         return self.rows_by(parts, _cache_of(self), lambda: time.monotonic_ns() // 1_000_000)
 
     def rows_by(
-        self, parts: Iterator[tuple[pa.Array, ...]], cache: LookupCache, clock: Clock
+        self,
+        parts: Iterator[tuple[pa.Array, ...]],
+        cache: LookupCache,
+        clock: Clock,
+        wait: Wait = _wait,
     ) -> Iterator[pa.Array]:
-        """Give the rows of each key; what `cache` does not hold is asked for."""
+        """Give the rows of each key; what `cache` does not hold is asked for, and what no row has asked for again."""
         database = Database.of(self.table, retries=self.settings.retries)
         types = [arrow_type(key.type) for key in self.keys]
         with closing(database.reads()) as reads:
             reader = KeyReader(self.table, self.keys, self.columns, self.rows_at_once, reads)
+            ask = partial(rows_with_retry, reader.rows_of, retry=self.retry, wait=wait)
             for part in parts:
                 typed = [column.cast(kind) for column, kind in zip(part, types, strict=True)]
-                yield _answer(asked_keys(typed), cache, reader, clock())
+                yield _answer(asked_keys(typed), cache, ask, clock())
 
     def new_cache(self) -> LookupCache:
         """Make the cache that the options ask for, empty."""
@@ -70,11 +83,11 @@ class JdbcLookup:
         return LookupCache(self.settings.cache or OF_A_TASK, schema)
 
 
-def _answer(asked: AskedKeys, cache: LookupCache, reader: KeyReader, now_ms: int) -> pa.ListArray:
+def _answer(asked: AskedKeys, cache: LookupCache, ask: Ask, now_ms: int) -> pa.ListArray:
     names: Sequence[Hashable] = list(zip(*key_texts(asked.columns), strict=True))
 
     def fetch(unknown: Numbers) -> tuple[pa.Table, Places]:
-        rows, numbers = reader.rows_of([part.take(pa.array(unknown)) for part in asked.columns])
+        rows, numbers = ask([part.take(pa.array(unknown)) for part in asked.columns])
         return grouped(rows, numbers, len(unknown))
 
     rows, places = cache.rows_of(names, fetch, now_ms)

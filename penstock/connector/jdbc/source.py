@@ -21,7 +21,7 @@ from penstock.connector.jdbc.lookup_settings import LookupSettings
 from penstock.connector.jdbc.scan import read_batches, select_text
 from penstock.connector.jdbc.scan_settings import ScanSettings
 from penstock.connector.jdbc.settings import JdbcTable
-from penstock.connector.lookup import LookupKey
+from penstock.connector.lookup import LookupKey, MissRetry
 from penstock.connector.read_once import ReadOnce
 from penstock.connector.spark.failure import readable_by_spark
 
@@ -49,7 +49,9 @@ class JdbcSource(ReadOnce):
         declared = next(c.type for c in self.table.schema.physical if c.name == column)
         return compared_type(declared, given, self.table.address.backend)
 
-    def lookup(self, keys: Sequence[LookupKey], columns: Sequence[str]) -> JdbcLookup:
+    def lookup(
+        self, keys: Sequence[LookupKey], columns: Sequence[str], retry: MissRetry | None = None
+    ) -> JdbcLookup:
         """Describe asking for rows by keys (`KeyedSource`)."""
         return JdbcLookup(
             name=uuid4().hex,
@@ -58,6 +60,7 @@ class JdbcSource(ReadOnce):
             keys=tuple(keys),
             columns=_wanted(self.table, columns),
             rows_at_once=self.settings.rows_at_once,
+            retry=retry,
         )
 
     @property

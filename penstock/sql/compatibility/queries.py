@@ -293,10 +293,23 @@ HINTS: tuple[Row, ...] = (
     _hint("NEST_LOOP", "SELECT /*+ NEST_LOOP(p) */ p.name FROM people AS p JOIN people AS q ON p.id > q.id",
           Status.TRANSLATE, "SHUFFLE_REPLICATE_NL in Spark"),
     _hint("STATE_TTL", "SELECT /*+ STATE_TTL('b' = '1d') */ auction, COUNT(*) AS n FROM bids AS b GROUP BY auction",
-          Status.REFUSE, "the hint STATE_TTL is not supported"),
-    _hint("LOOKUP", "SELECT /*+ LOOKUP('table' = 'people', 'async' = 'true') */ id FROM people", Status.REFUSE,
-          "the hint LOOKUP is not supported"),
+          Status.OWN, "over table.exec.state.ttl: of an aggregation, or each side of a regular join; '0s' is for ever"),
+    _hint("STATE_TTL of a window",
+          "SELECT /*+ STATE_TTL('w' = '1d') */ window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), "
+          "INTERVAL '10' MINUTE)) AS w GROUP BY window_start, window_end", Status.REFUSE,
+          "none of these keeps rows of 'w' here"),
+    _hint("LOOKUP",
+          "SELECT /*+ LOOKUP('table' = 'p', 'async' = 'true', 'output-mode' = 'allow_unordered', 'capacity' = '100', "
+          "'timeout' = '180s', 'shuffle' = 'true') */ b.auction, p.name FROM bids AS b JOIN people FOR SYSTEM_TIME AS "
+          "OF b.pt AS p ON b.bidder = p.id", Status.OWN,
+          "the options of retrying ask again for keys that no row of a jdbc table has; the others are checked and mean "
+          "nothing: a task asks for the keys of 10,000 rows at once"),
+    _hint("LOOKUP with retrying, in a table that each batch reads whole",
+          "SELECT /*+ LOOKUP('table' = 'p', 'retry-predicate' = 'lookup_miss', 'retry-strategy' = 'fixed_delay', "
+          "'fixed-delay' = '10s', 'max-attempts' = '3') */ b.auction, p.name FROM bids AS b JOIN people FOR "
+          "SYSTEM_TIME AS OF b.pt AS p ON b.bidder = p.id", Status.REFUSE,
+          "asks again for keys without rows, and default_catalog.default_database.people is not asked for keys"),
     _hint("MULTI_JOIN", "SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = q.id",
-          Status.REFUSE, "the hint MULTI_JOIN is not supported"),
+          Status.TRANSLATE, "its names are checked; each join is one of its own"),
 )  # fmt: skip
 """Every hint of Flink 2.2."""

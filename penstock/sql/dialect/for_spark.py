@@ -218,6 +218,13 @@ class AloneWriter(SparkWriter):
             name = (call or relation.this).name.upper()
             raise NodeError(f"the table function {name} has no form in Spark SQL", relation)
 
+    def hint_sql(self, expression: exp.Hint) -> str:
+        """Join hints; a bound of the state is part of what a query gives."""
+        for call in expression.expressions:
+            if call.name == "STATE_TTL":
+                raise NodeError("the hint STATE_TTL has no form in Spark SQL", call, REMEDY)
+        return super().hint_sql(expression)
+
     def check_names(self, node: exp.Unnest, columns: Sequence[object] | None) -> None:
         """Nothing: types are only tried here, and one that would not do must not choose the form of another."""
 

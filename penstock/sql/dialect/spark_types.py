@@ -39,6 +39,7 @@ QUERY_HINTS = {
     "SHUFFLE_MERGE": "MERGE",
     "NEST_LOOP": "SHUFFLE_REPLICATE_NL",
 }
+READ_HINTS = ("LOOKUP", "MULTI_JOIN", "STATE_TTL")
 TYPES = {
     exp.DType.BOOLEAN: "BOOLEAN",
     exp.DType.TINYINT: "TINYINT",
@@ -178,13 +179,15 @@ class SparkTypeWriter(SparkGenerator):
         return Generator.with_sql(self, expression)
 
     def hint_sql(self, expression: exp.Hint) -> str:
-        """Join hints; those that steer Flink's own operators mean nothing here."""
+        """Join hints. The planner has read those that it takes; MULTI_JOIN is of an operator of Flink's alone."""
         hints = []
         for hint in expression.expressions:
+            if hint.name in READ_HINTS:
+                continue
             if hint.name not in QUERY_HINTS:
                 raise NodeError(f"the hint {hint.name} is not supported", hint)
             hints.append(f"{QUERY_HINTS[hint.name]}({self.expressions(hint, flat=True)})")
-        return f" /*+ {', '.join(hints)} */"
+        return f" /*+ {', '.join(hints)} */" if hints else ""
 
     # --- types and literals ---
 

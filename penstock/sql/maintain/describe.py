@@ -17,7 +17,15 @@ from penstock.sql.maintain.stages import (
     Temporal,
 )
 
-__all__ = ["bound_of", "describe_input", "describe_maintained", "is_settled", "state_of", "text_of"]
+__all__ = [
+    "bound_of",
+    "bound_of_inputs",
+    "describe_input",
+    "describe_maintained",
+    "is_settled",
+    "state_of",
+    "text_of",
+]
 
 
 def describe_maintained(maintained: Maintained, *, state_ttl_ms: int) -> tuple[str, ...]:
@@ -81,6 +89,8 @@ def _stage(stage: Stage, state_ttl_ms: int) -> Iterator[str]:
             none = "none: all rows" if stage.joins else "none: one key for the whole table"
             yield f"  key: {', '.join(mechanism.key) or none}"
             yield f"  keeps: {mechanism.state}"
+            yield f"  bound: {bound_of_inputs(stage, state_ttl_ms)}"
+            return
         case Temporal(name=name, mechanism=mechanism, rows=rows, versions=versions):
             yield f"{name}: {mechanism.operator} of {rows} with the versions in {versions} valid at {stage.time}"
             yield f"  key: {', '.join(mechanism.key)}"
@@ -104,9 +114,23 @@ def bound_of(stage: Temporal, state_ttl_ms: int) -> str:
     return f"the {of_tables}{of_keys}"
 
 
-def _time_to_live(state_ttl_ms: int) -> str:
+def bound_of_inputs(stage: Recompute, state_ttl_ms: int) -> str:
+    """Say what bounds what a stage keeps of its inputs. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
+    bounds = [
+        _time_to_live(state_ttl_ms)
+        if given.time_to_live_ms is None
+        else _time_to_live(given.time_to_live_ms, "STATE_TTL")
+        for given in stage.inputs
+    ]
+    if len(set(bounds)) == 1:
+        return bounds[0]
+    named = zip(stage.inputs, bounds, strict=True)
+    return "; ".join(f"of {given.name} {bound}" for given, bound in named)
+
+
+def _time_to_live(state_ttl_ms: int, said_by: str = "table.exec.state.ttl") -> str:
     if state_ttl_ms > 0:
-        return f"table.exec.state.ttl, {state_ttl_ms / 1000:g} s after the last change"
+        return f"{said_by}, {state_ttl_ms / 1000:g} s after the last change"
     return "none"
 
 

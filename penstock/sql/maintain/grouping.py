@@ -27,8 +27,9 @@ def group_by(
     names: tuple[str, ...],
     source: StreamedSource | StagedSource,
     stages: StageList,
+    time_to_live_ms: int | None = None,
 ) -> Staged:
-    """Add the stage of an aggregation; `names` are those of its columns.
+    """Add the stage of an aggregation; `names` are those of its columns, `time_to_live_ms` is of the hint STATE_TTL.
 
     Raises UnsupportedError for aggregates whose value depends on the order of rows.
     """
@@ -58,7 +59,7 @@ def group_by(
     key = _key(own, items, names)
     return stages.recompute(
         "group",
-        [Input(name=rows.name, key=own, measures=measures)],
+        [Input(name=rows.name, key=own, measures=measures, time_to_live_ms=time_to_live_ms)],
         query,
         columns=names,
         key=key,
@@ -73,8 +74,13 @@ def group_by(
     )
 
 
-def distinct(rows: Staged, stages: StageList, place: exp.Expr) -> Staged:
-    """Add the stage of a DISTINCT; none where rows are told apart by a key anyway."""
+def distinct(
+    rows: Staged, stages: StageList, place: exp.Expr, time_to_live_ms: int | None = None
+) -> Staged:
+    """Add the stage of a DISTINCT; none where rows are told apart by a key anyway.
+
+    `time_to_live_ms` is of the hint STATE_TTL.
+    """
     if rows.key is not None:
         return rows
     query = exp.select(*(column(name) for name in rows.columns))
@@ -82,7 +88,7 @@ def distinct(rows: Staged, stages: StageList, place: exp.Expr) -> Staged:
     query.set("distinct", exp.Distinct())
     return stages.recompute(
         "distinct",
-        [Input(name=rows.name, key=rows.columns)],
+        [Input(name=rows.name, key=rows.columns, time_to_live_ms=time_to_live_ms)],
         query,
         columns=rows.columns,
         key=rows.columns,

@@ -67,8 +67,9 @@ def join(
     right: StagedSource,
     conditions: Sequence[exp.Expr],
     node: exp.Expr,
+    times_to_live_ms: tuple[int | None, int | None] = (None, None),
 ) -> StagedSource:
-    """Join two relations. `node` is where the join stands.
+    """Join two relations. `node` is where the join stands; `times_to_live_ms` are of the hint STATE_TTL, for each side.
 
     Raises UnsupportedError for one without an equality, unless one side is a single row.
     """
@@ -85,7 +86,14 @@ def join(
     two, two_key = keyed(right, [pair[1] for pair in equal], 1)
     if one.rows.name == two.rows.name:
         two = _other_name(two)
-    return Join(kind=kind, left=one, right=two, keys=(one_key, two_key), rest=rest).stage(node)
+    return Join(
+        kind=kind,
+        left=one,
+        right=two,
+        keys=(one_key, two_key),
+        rest=rest,
+        times_to_live_ms=times_to_live_ms,
+    ).stage(node)
 
 
 def pair_of(
@@ -143,6 +151,7 @@ class Join:
     right: StagedSource
     keys: tuple[tuple[str, ...], tuple[str, ...]]
     rest: Sequence[exp.Expr]
+    times_to_live_ms: tuple[int | None, int | None] = (None, None)
 
     def stage(self, node: exp.Expr) -> StagedSource:
         """Add the stage; gives its rows under the names of both sides."""
@@ -157,7 +166,12 @@ class Join:
         inserts = self.kind in (Kind.INNER, Kind.SEMI) and left.inserts and right.inserts
         rows = self.left.stages.recompute(
             "join",
-            [Input(name=left.name, key=self.keys[0]), Input(name=right.name, key=self.keys[1])],
+            [
+                Input(name=side.name, key=key, time_to_live_ms=time)
+                for side, key, time in zip(
+                    (left, right), self.keys, self.times_to_live_ms, strict=True
+                )
+            ],
             self.query(names),
             columns=tuple(names.values()),
             key=self.key(names),

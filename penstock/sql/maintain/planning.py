@@ -33,6 +33,7 @@ from penstock.sql.maintain.conditions import has_query, kept_by
 from penstock.sql.maintain.feeds import tagged
 from penstock.sql.maintain.grouping import distinct, group_by
 from penstock.sql.maintain.joining import Kind, join, kind_of, spans
+from penstock.sql.maintain.lives import TimesToLive
 from penstock.sql.maintain.numbering import number_rows, reads_number
 from penstock.sql.maintain.relation import Item, Relation, Staged, Streamed, column
 from penstock.sql.maintain.set_operations import combine
@@ -76,9 +77,11 @@ def plan_maintained(query: exp.Expr, tables: Sequence[TableInput]) -> Maintained
     `tables` have the columns that are read of them. Raises UnsupportedError, at the operator, for what cannot be kept
     up to date.
     """
-    walk = _Walk(tables)
     tree = inline_ctes(query.copy())
+    lives = TimesToLive(tree)
+    walk = _Walk(tables, lives)
     rows = walk.stages.staged(walk.query(tree))
+    lives.check()
     flow = Flow(
         columns=rows.columns,
         changes=ChangelogMode.INSERT_ONLY if rows.inserts else ChangelogMode.ALL,
@@ -113,8 +116,9 @@ def plan_maintained(query: exp.Expr, tables: Sequence[TableInput]) -> Maintained
 
 
 class _Walk:
-    def __init__(self, tables: Sequence[TableInput]) -> None:
+    def __init__(self, tables: Sequence[TableInput], lives: TimesToLive) -> None:
         self._tables = tables
+        self._lives = lives
         self._proctimes = frozenset[str]().union(*(table.proctimes for table in tables))
         self.stages = StageList()
 
@@ -310,7 +314,10 @@ class _Walk:
                 continue
             opened = self._open(right, needed, early)
             conditions = self._conditions(node, source, opened, right, tests)
-            source = join(kind_of(node), source, opened, conditions, node)
+            life = self._lives.of(select, right.alias)
+            # of what an earlier join gave, no hint can speak
+            left = self._lives.of(select, named[0].alias) if len(joined) == 2 else None
+            source = join(kind_of(node), source, opened, conditions, node, (left, life))
         return source
 
     def _open(
@@ -374,12 +381,14 @@ class _Walk:
         refuse_over(select)
         names = own_names(select)
         if grouped:
-            rows: Relation = group_by(select, names, source, self.stages)
+            life = self._lives.alone(select)
+            rows: Relation = group_by(select, names, source, self.stages, life)
         else:
             items: list[Item] = [
                 (name, item.unalias()) for name, item in zip(names, select.expressions, strict=True)
             ]
             rows = source.project(items)
         if select.args.get("distinct") is not None:
-            rows = distinct(self.stages.staged(rows), self.stages, select)
+            life = None if grouped else self._lives.alone(select)
+            rows = distinct(self.stages.staged(rows), self.stages, select, life)
         return rows

@@ -139,11 +139,21 @@ class MaintainedRun:
                     spark,
                     f"{self._folder}/{stage.name}-{name}",
                     layout,
-                    time_to_live_ms=0 if _waits(stage, name) else self._time_to_live_ms,
+                    time_to_live_ms=self._time_to_live_of(stage, name),
                 )
                 for name, layout in _layouts(spark, stage, schemas).items()
             }
         self._schemas = schemas
+
+    def _time_to_live_of(self, stage: Stage, name: str) -> int:
+        match stage:
+            case Temporal(rows=rows) if rows == name:
+                return 0  # they wait for the watermark, and for nothing else
+            case Recompute(inputs=inputs):
+                (given,) = (given for given in inputs if given.name == name)
+                if given.time_to_live_ms is not None:
+                    return given.time_to_live_ms
+        return self._time_to_live_ms
 
     def _feed(self, rows: DataFrame, index: int) -> DataFrame:
         """Give the changes of a feed."""
@@ -186,11 +196,6 @@ def _stateless(stage: Stateless, found: Mapping[str, Changes], moment: Moment) -
     # computed once, as what it looks up may change between two scans
     frame, figures = moment.holder.hold(result.select(*columns_of(schema.names), kind))
     return Changes(frame=frame, rows=figures["rows"])
-
-
-def _waits(stage: Stage, name: str) -> bool:
-    """Tell rows that wait for the watermark, and for nothing else."""
-    return isinstance(stage, Temporal) and name == stage.rows
 
 
 def _layouts(

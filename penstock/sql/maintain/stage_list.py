@@ -128,7 +128,8 @@ class StageList:
         inserts: bool = False,
     ) -> Staged:
         """Add a stage with state, the same only once."""
-        text = f"{'; '.join(map(describe_input, inputs))}: {to_text(query)}"
+        lives = ", ".join(str(given.time_to_live_ms) for given in inputs)
+        text = f"{'; '.join(map(describe_input, inputs))}: {to_text(query)} ({lives})"
         if text not in self._known:
             name = self.name(word)
             self.stages.append(

@@ -98,6 +98,7 @@ class Input:
     `__n` (BIGINT), the number of rows; rows themselves are not kept.
     `arrival`: name of a BIGINT column to add, which numbers rows in the order of their arrival (PROCTIME order); for
     relations of inserts alone. Where the query gives it, it is no column of the stage's result.
+    `time_to_live_ms`: that of the hint STATE_TTL, 0 for ever; None: that of `table.exec.state.ttl`.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Input:
     measures: tuple[Measure, ...] = ()
     keeps: Keeps = Keeps.ROWS
     arrival: str | None = None
+    time_to_live_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ from penstock.sql.plan.columns import (
 from penstock.sql.plan.fields import Paths, field_paths, merged, row_paths
 from penstock.sql.plan.flow import Flow, TableInput
 from penstock.sql.plan.lookup_joins import take_lookups
+from penstock.sql.plan.lookup_keys import check_lookups
 from penstock.sql.plan.relations import Leaf, find_relations
 from penstock.sql.plan.rowtime import rowtime_of
 from penstock.sql.plan.sink_changes import SinkTable, check_sink
@@ -47,6 +48,7 @@ from penstock.sql.plan.stateful import is_stateful
 from penstock.sql.plan.temporal_joins import has_temporal
 from penstock.sql.plan.temporal_leaves import check_rowtimes, numbered_anew, unnamed_columns
 from penstock.sql.positions import span_of
+from penstock.sql.query_hints import bounds_state
 
 __all__ = ["LEAF", "WINDOWED", "analyse"]
 
@@ -64,7 +66,8 @@ def analyse(
 ) -> AnalysedQuery:
     """Analyse a query; `appends` says that it feeds a sink, which without a `sink` only takes rows that stay.
 
-    An updating query is maintained where Spark cannot stream it, and where its state has a time to live.
+    An updating query is maintained where Spark cannot stream it, and where its state has a time to live; one with the
+    hint STATE_TTL always.
 
     Raises InputError subclasses: unknown tables, wrong options, updating queries that the sink cannot take.
     """
@@ -108,7 +111,7 @@ def analyse(
         return read.analysed(ChangePlan(query=relations.query, flow=Flow(columns=None)))
     try:
         plan = plan_changes(relations.query, tuple(map(narrowed_input, inputs, wanted)))
-        if plan.flow.mechanism is None or state_ttl_ms == 0:
+        if not bounds_state(relations.query) and (plan.flow.mechanism is None or state_ttl_ms == 0):
             if appends:
                 check_sink(plan.flow, target)
             return read.analysed(plan)
@@ -157,6 +160,7 @@ class _Read:
                 zip(self.leaves, self.sources, self.wanted, strict=True)
             )
         )
+        check_lookups(plan.query, leaves, self.sources)
         return AnalysedQuery(query=plan.query, leaves=leaves, flow=plan.flow)
 
     def maintained(self) -> AnalysedQuery:

@@ -100,7 +100,9 @@ class FrameBuilder:
             way = way_of(join, leaf, self._source(leaf))
             if isinstance(way, AskedByKey):
                 function = f"penstock_{tag}_l{number}"
-                register_lookup(self.spark, function, way.source.lookup(way.keys, leaf.columns))
+                register_lookup(
+                    self.spark, function, way.source.lookup(way.keys, leaf.columns, way.retry)
+                )
                 write_lookup(join, way, function)
 
     def _source(self, leaf: AnalysedLeaf) -> SplitSource | EngineSource:

@@ -8,19 +8,33 @@ results that are written. Temporal joins in event time are left as they are (tem
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.errors import Span, UnsupportedError
 from penstock.connector.changelog import ChangelogMode
+from penstock.connector.lookup import MissRetry
 from penstock.sql.plan.flow import TableInput
 from penstock.sql.positions import span_of
+from penstock.sql.query_hints import lookup_hints
 from penstock.sql.walking import find_nodes
 
-__all__ = ["is_lookup", "take_lookups"]
+__all__ = ["AskAgain", "is_lookup", "retry_of", "take_lookups"]
 
 LOOKED_UP = "penstock.lookup"
 """On a table node that stood with FOR SYSTEM_TIME AS OF a processing time."""
+
+RETRY = "penstock.lookup.retry"
+"""On such a node, for which the hint LOOKUP says how to ask again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskAgain:
+    """How to ask again for keys without rows; `span` is the place of the hint."""
+
+    retry: MissRetry
+    span: Span | None
 
 
 def take_lookups(
@@ -64,7 +78,28 @@ def take_lookups(
         node.set("version", None)
         node.meta[LOOKED_UP] = True
         found.add(index)
+    _take_hints(query)
     return frozenset(found)
+
+
+def retry_of(join: exp.Join) -> AskAgain | None:
+    """Give how a lookup join asks again for keys without rows, by its hint."""
+    found: AskAgain | None = join.this.meta_get(RETRY)
+    return found
+
+
+def _take_hints(query: exp.Expr) -> None:
+    """Put on each table what the hint LOOKUP says of it. Raises UnsupportedError for one that is not looked up."""
+    for select in find_nodes(query, exp.Select):
+        for hint in lookup_hints(select):
+            if not hint.relation.meta_get(LOOKED_UP):
+                raise UnsupportedError(
+                    f"the hint LOOKUP is of lookup joins, and {hint.relation.alias_or_name} is not looked up",
+                    hint="join it FOR SYSTEM_TIME AS OF a processing time, or leave the hint out",
+                    span=hint.span,
+                )
+            if hint.options.retry is not None:
+                hint.relation.meta[RETRY] = AskAgain(retry=hint.options.retry, span=hint.span)
 
 
 def is_lookup(join: exp.Expr) -> bool:

@@ -8,23 +8,32 @@ know no keys are. Done on syntax trees, before any JVM.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from penstock.connector.lookup import KeyedSource, LookupKey
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.lookup import KeyedSource, LookupKey, MissRetry
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.functions import FUNCTIONS
 from penstock.sql.expressions import known_type
 from penstock.sql.plan.changelog import LEAF
-from penstock.sql.plan.lookup_joins import is_lookup
+from penstock.sql.plan.lookup_joins import is_lookup, retry_of
 
 if TYPE_CHECKING:
     from penstock.connector.contract import EngineSource, SplitSource
     from penstock.sql.plan.analysed_query import AnalysedLeaf
 
-__all__ = ["AskedByKey", "LookupWay", "ReadWhole", "lookups_in", "way_of", "write_lookup"]
+__all__ = [
+    "AskedByKey",
+    "LookupWay",
+    "ReadWhole",
+    "check_lookups",
+    "lookups_in",
+    "way_of",
+    "write_lookup",
+]
 
 ROW = "penstock_row"
 """A row of the table in the conditions that are no keys."""
@@ -38,6 +47,7 @@ class AskedByKey:
     keys: tuple[LookupKey, ...]
     values: tuple[exp.Expr, ...]
     rest: tuple[exp.Expr, ...] = ()
+    retry: MissRetry | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +65,35 @@ def lookups_in(query: exp.Expr) -> list[tuple[int, exp.Join]]:
     return [(join.this.meta[LEAF], join) for join in query.find_all(exp.Join) if is_lookup(join)]
 
 
+def check_lookups(
+    query: exp.Expr, leaves: Sequence[AnalysedLeaf], sources: Sequence[SplitSource | EngineSource]
+) -> None:
+    """Refuse what hints ask for in vain. Raises UnsupportedError."""
+    for index, join in lookups_in(query):
+        way_of(join, leaves[index], sources[index])
+
+
 def way_of(join: exp.Join, leaf: AnalysedLeaf, source: SplitSource | EngineSource) -> LookupWay:
-    """Decide how a lookup join gets its rows from the table of `leaf`."""
+    """Decide how a lookup join gets its rows from the table of `leaf`.
+
+    Raises UnsupportedError where it has to ask again for some keys, and the table is read whole.
+    """
+    way, again = _way_of(join, leaf, source), retry_of(join)
+    match way:
+        case AskedByKey() if again is not None:
+            return replace(way, retry=again.retry)
+        case ReadWhole(reason=reason) if again is not None:
+            why = f", as {reason}" if reason else ""
+            raise UnsupportedError(
+                f"'retry-predicate' of the hint LOOKUP asks again for keys without rows, and {leaf.table.identifier} "
+                f"is not asked for keys: each batch reads it whole{why}",
+                hint="leave out the options of retrying",
+                span=again.span,
+            )
+    return way
+
+
+def _way_of(join: exp.Join, leaf: AnalysedLeaf, source: SplitSource | EngineSource) -> LookupWay:
     if not isinstance(source, KeyedSource):
         return ReadWhole()
     on, alias = join.args.get("on"), join.this.alias_or_name

@@ -159,12 +159,18 @@ def _read(leaf: AnalysedLeaf, project: Path, lookups: Sequence[exp.Join] = ()) -
 
 def _lookup(way: LookupWay) -> list[str]:
     match way:
-        case AskedByKey(source=source, keys=keys):
+        case AskedByKey(source=source, keys=keys, retry=retry):
             names = ", ".join(key.column for key in keys)
-            return [
+            lines = [
                 f"looked up: the rows of each batch's keys ({names}), asked for by key",
                 f"lookup cache: {source.lookup_cache}",
             ]
+            if retry is not None:
+                after = f"{retry.delay_ms / 1000:g} s"
+                lines.append(
+                    f"keys without rows: asked for again after {after}, {retry.attempts} times at most"
+                )
+            return lines
         case ReadWhole(reason=reason):
             return [
                 "looked up: read anew in each batch" + (f", whole, as {reason}" if reason else "")

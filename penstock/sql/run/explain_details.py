@@ -11,7 +11,7 @@ from penstock.connector.changelog import ChangelogMode, RowKind
 from penstock.connector.contract import Guarantee, Guaranteed
 from penstock.connector.registry import connector_of
 from penstock.sql.compound import Detail
-from penstock.sql.maintain.describe import bound_of
+from penstock.sql.maintain.describe import bound_of, bound_of_inputs
 from penstock.sql.maintain.stages import Normalize, Recompute, Stage, Stateless, Temporal
 from penstock.sql.plan.analysed_insert import AnalysedInsert
 from penstock.sql.plan.analysed_query import AnalysedQuery
@@ -143,7 +143,7 @@ def _stage_mode(stage: Stage, ttl_ms: int) -> Iterator[str]:
         case Recompute(name=name, mechanism=mechanism, key=key):
             mode = "[I,UB,UA,D]" if key else "[I,D]"
             yield f"{name}, {mechanism.operator}: {mode}, key: {', '.join(key or ()) or 'none'}"
-            yield f"{INDENT}state: {mechanism.state}; bound: {bound}"
+            yield f"{INDENT}state: {mechanism.state}; bound: {bound_of_inputs(stage, ttl_ms)}"
         case Temporal(name=name, mechanism=mechanism, key=key):
             inserts = _mode(ChangelogMode.INSERT_ONLY)
             yield f"{name}, {mechanism.operator}: {inserts}, key: {', '.join(key or ()) or 'none'}"
@@ -177,7 +177,7 @@ def _state_advice(query: AnalysedQuery, analyzer: Analyzer) -> Iterator[str]:
         return
     maintained = query.maintained
     if maintained is not None and analyzer.state_ttl_ms == 0:
-        keeping = [s for s in maintained.stages if not isinstance(s, Stateless | Temporal)]
+        keeping = [s for s in maintained.stages if _keeps_for_ever(s)]
         if keeping:
             yield f"{len(keeping)} operators keep state that nothing bounds: {TTL}, if late changes may be lost"
     elif maintained is None and query.flow.mechanism is not None and analyzer.state_ttl_ms == 0:
@@ -188,6 +188,13 @@ def _state_advice(query: AnalysedQuery, analyzer: Analyzer) -> Iterator[str]:
     elif maintained is None and _time_bound(query) == "none":
         for operator in shape_of(query.query, (), "").state:
             yield f"{operator}: nothing bounds its state; give the tables a WATERMARK and compare their times"
+
+
+def _keeps_for_ever(stage: Stage) -> bool:
+    """Tell a stage that nothing bounds where no setting does."""
+    if isinstance(stage, Recompute):
+        return not all(given.time_to_live_ms for given in stage.inputs)
+    return isinstance(stage, Normalize)
 
 
 def _read_advice(query: AnalysedQuery) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +17,7 @@ from penstock.connector.arrow import arrow_type
 from penstock.connector.jdbc.connector import JdbcConnector
 from penstock.connector.jdbc.lookup import JdbcLookup
 from penstock.connector.jdbc.source import JdbcSource
-from penstock.connector.lookup import LookupKey
+from penstock.connector.lookup import LookupKey, MissRetry
 from penstock.connector.lookup_cache import LookupCache
 from tests.connector.jdbc.conftest import TestDatabase, rows_read
 from tests.connector.jdbc.tables import jdbc_table
@@ -54,13 +55,14 @@ def found(
     *parts: Sequence[object],
     cache: LookupCache | None = None,
     now_ms: int = 0,
+    wait: Callable[[float], None] = pytest.fail,
 ) -> list[list[dict[str, Any]]]:
     """The rows of each key of one batch."""
     types = [arrow_type(key.type) for key in lookup.keys]
     arrays = tuple(pa.array(part, kind) for part, kind in zip(parts, types, strict=True))
     batches: Iterator[tuple[pa.Array, ...]] = iter([arrays])
     held = lookup.new_cache() if cache is None else cache
-    (rows,) = lookup.rows_by(batches, held, lambda: now_ms)
+    (rows,) = lookup.rows_by(batches, held, lambda: now_ms, wait)
     assert isinstance(rows, pa.ListArray)
     given: list[list[dict[str, Any]]] = rows.to_pylist()
     return given
@@ -177,6 +179,32 @@ def test_a_row_that_was_updated_is_seen_when_the_cache_expires(database: TestDat
         [{"name": "Eve"}],
         [{"name": "Bob"}],
     ]
+
+
+def test_a_key_without_rows_is_asked_for_again(database: TestDatabase) -> None:
+    """With the hint LOOKUP: after the delay, so often at most, and for such keys alone; the last answer is kept."""
+    database.execute(CUSTOMERS)
+    database.execute("INSERT INTO customers VALUES (1, 'eu', 'Ann')")
+    lookup = replace(
+        lookup_in(
+            database, ["id"], **{"lookup.cache": "PARTIAL", "lookup.partial-cache.max-rows": "9"}
+        ),
+        retry=MissRetry(delay_ms=1500, attempts=3),
+    )
+    cache = lookup.new_cache()
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 2:
+            database.execute("UPDATE customers SET name = 'Eve'")
+            database.execute("INSERT INTO customers VALUES (2, 'eu', 'Bob')")
+
+    first = found(lookup, [2, None, 1, 3, 2], cache=cache, wait=wait)
+
+    assert first == [[{"name": "Bob"}], [], [{"name": "Ann"}], [], [{"name": "Bob"}]]
+    assert waited == [1.5, 1.5, 1.5]
+    assert found(lookup, [1, 2, 3], cache=cache) == [[{"name": "Ann"}], [{"name": "Bob"}], []]
 
 
 def test_a_lookup_whose_connection_was_lost_asks_again(

@@ -112,7 +112,7 @@ def test_windowing_functions_are_written_out() -> None:
         ("SELECT * FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts AS r ON o.c = r.c", "FOR SYSTEM_TIME AS OF"),
         ("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts PATTERN (A) DEFINE A AS A.x > 1)", "MATCH_RECOGNIZE"),
         ("SELECT a FROM t /*+ OPTIONS('k' = 'v') */", "OPTIONS of a table"),
-        ("SELECT /*+ STATE_TTL('t' = '1d') */ a FROM t", "the hint STATE_TTL is not supported"),
+        ("SELECT /*+ STATE_TTL('t' = '1d') */ a FROM t", "the hint STATE_TTL has no form in Spark SQL"),
         ("SELECT * FROM TABLE(f(TABLE t))", "the table function F"),
         ("SELECT * FROM t LEFT JOIN LATERAL TABLE(f(t.a)) AS x (b) ON TRUE", "rows would be lost"),
         ("CREATE MATERIALIZED TABLE m AS SELECT 1 AS a", "CREATE MATERIALIZED TABLE has no form"),

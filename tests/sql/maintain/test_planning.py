@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.write import write_spark
+from penstock.sql.maintain.describe import describe_maintained, state_of
 from penstock.sql.maintain.stages import Recompute
 from tests.sql.maintain.planned import plan
 from tests.sql.plan.changing import plan as plan_in_update_mode
@@ -44,6 +47,85 @@ def test_the_streaming_query_gives_the_rows_of_each_feed_as_a_struct() -> None:
         "NAMED_STRUCT('id', id, 'x', x) AS __feed1 FROM (SELECT e.id AS id, e.x AS x "
         "FROM (SELECT id AS id, x AS x FROM events) AS e WHERE e.x > 1) AS feed_1"
     )
+
+
+@pytest.mark.parametrize(
+    ("sql", "bounds"),
+    [
+        (
+            "SELECT /*+ STATE_TTL('e' = '1 d') */ k, COUNT(*) FROM events AS e GROUP BY k",
+            ["STATE_TTL, 86400 s after the last change"],
+        ),
+        (
+            "SELECT /*+ STATE_TTL('events' = '1 s', 'events' = '2 s') */ DISTINCT k FROM events",
+            ["STATE_TTL, 2 s after the last change"],
+        ),
+        (
+            "SELECT /*+ STATE_TTL('a' = '1 s', 'b' = '0 s') */ a.k FROM events AS a JOIN events AS b ON a.id = b.x",
+            ["of feed_0 STATE_TTL, 1 s after the last change; of rows_0 none"],
+        ),
+        (
+            "SELECT /*+ STATE_TTL('b' = '1 s', 'c' = '2 s'), STATE_TTL('c' = '3 s') */ c.id, COUNT(*) FROM events AS a "
+            "JOIN cdc AS b ON a.id = b.id JOIN cdc AS c ON c.id = b.id GROUP BY c.id",
+            [
+                "of feed_1 {ttl}; of feed_0 STATE_TTL, 1 s after the last change",
+                "of join_0 {ttl}; of feed_0 STATE_TTL, 3 s after the last change",
+                "{ttl}",
+            ],
+        ),
+        (
+            "WITH q AS (SELECT /*+ STATE_TTL('cdc' = '3 s') */ region, COUNT(*) AS n FROM cdc GROUP BY region) "
+            "SELECT /*+ STATE_TTL('y' = '4 s') */ x.n FROM q AS x JOIN q AS y ON x.n = y.n",
+            [
+                "STATE_TTL, 3 s after the last change",
+                "of group_0 {ttl}; of rows_1 STATE_TTL, 4 s after the last change",
+            ],
+        ),
+    ],
+)
+def test_a_hint_bounds_what_is_kept_of_the_relation_that_it_names(
+    sql: str, bounds: list[str]
+) -> None:
+    """In its own SELECT, the last value of a relation; all else has the setting. What is kept is the same."""
+    ttl = "table.exec.state.ttl, 60 s after the last change"
+    found = plan(sql).plan.maintained
+    lines = describe_maintained(found, state_ttl_ms=60_000)
+    without = plan(re.sub(r"/\*\+.*?\*/", "", sql)).plan.maintained
+
+    assert [line.split("bound: ")[1] for line in lines if "bound: " in line] == [
+        bound.replace("{ttl}", ttl) for bound in bounds
+    ]
+    assert state_of(found) == state_of(without)
+
+
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("SELECT /*+ STATE_TTL('c' = '1 d') */ id FROM cdc AS c", "c"),
+        (
+            "SELECT /*+ STATE_TTL('c' = '1 d') */ id, n FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY region "
+            "ORDER BY amount) AS n FROM cdc) AS c WHERE n <= 2",
+            "c",
+        ),
+        (
+            "SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), "
+            "INTERVAL '1' HOUR)) AS w GROUP BY window_start, window_end",
+            "w",
+        ),
+        (
+            "SELECT /*+ STATE_TTL('a' = '1 d') */ a.k FROM events AS a JOIN events AS b ON a.id = b.id "
+            "AND a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' HOUR",
+            "a",
+        ),
+    ],
+)
+def test_a_hint_that_bounds_nothing_is_refused(sql: str, name: str) -> None:
+    """At its place: what it names keeps nothing, or is bounded by the watermark."""
+    with pytest.raises(UnsupportedError, match=f"none of these keeps rows of '{name}'") as caught:
+        plan(sql)
+
+    assert caught.value.span is not None
+    assert caught.value.span.column == sql.index("STATE_TTL(") + len("STATE_TTL(") + 1
 
 
 def test_aggregates_that_are_no_sums_keep_the_rows() -> None:

@@ -238,6 +238,46 @@ def test_a_key_that_did_not_change_for_long_begins_anew(
     assert sorted(gone) == [(1, 4, 4, INSERT), (2, 8, 9, DELETE), (2, 8, 10, INSERT)]
 
 
+def test_each_side_of_a_join_has_a_time_to_live_of_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As the hint STATE_TTL gives it, over the setting; 0 is for ever, and an aggregation behind has the setting."""
+    join = recomputed(
+        "j",
+        "SELECT a.k AS k, a.v AS x, b.v AS y FROM a JOIN b ON a.k = b.k",
+        Input(name="a", key=("k",), time_to_live_ms=5_000),
+        Input(name="b", key=("k",), time_to_live_ms=0),
+        joins=True,
+    )
+    count = recomputed(
+        "g", "SELECT k, COUNT(*) AS n FROM j GROUP BY k", Input(name="j", key=("k",)), key=("k",)
+    )
+    rows = opened(spark, maintained(feeds("a", "b"), join, columns="k x y"), tmp_path / "j", TTL_MS)
+    counts = opened(
+        spark, maintained(feeds("a", "b"), join, count, columns="k n"), tmp_path / "g", TTL_MS
+    )
+    given: list[tuple[int, dict[str, list[Change]]]] = [
+        (0, {"a": [(1, 10, INSERT)], "b": [(2, 20, INSERT), (None, 0, INSERT)]}),
+        (8, {"b": [(1, 11, INSERT)], "a": [(2, 21, INSERT), (None, 1, INSERT)]}),
+        (12, {"b": [(2, 22, INSERT)], "a": [(1, 12, INSERT)]}),
+        (40, {"a": [(1, 13, INSERT)]}),
+    ]
+    found = [
+        (sorted(rows.give(now_s=now, **batch)), sorted(counts.give(now_s=now, **batch)))
+        for now, batch in given
+    ]
+
+    assert found == [
+        ([], []),
+        ([(2, 21, 20, INSERT)], [(2, 1, INSERT)]),  # the row of a is gone, that of b is not
+        (
+            [(1, 12, 11, INSERT), (2, 21, 22, INSERT)],
+            [(1, 1, INSERT), (2, 1, BEFORE), (2, 2, AFTER)],
+        ),
+        ([(1, 13, 11, INSERT)], [(1, 1, INSERT)]),
+    ]
+
+
 def test_columns_that_cannot_be_compared_are_refused(spark: SparkSession) -> None:
     """By name, before anything is read."""
     from penstock.sql.maintain.run import MaintainedRun

@@ -107,6 +107,23 @@ def test_an_updating_query_with_a_time_to_live_is_maintained(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT /*+ STATE_TTL('events' = '1 h') */ k, COUNT(*) FROM events GROUP BY k",
+        "SELECT k, MAX(n) FROM (SELECT /*+ STATE_TTL('e' = '1 h') */ k, COUNT(*) AS n FROM events AS e GROUP BY k) GROUP BY k",
+    ],
+)
+def test_a_hint_makes_an_updating_query_maintained_as_the_setting_does(
+    query: str, tmp_path: Path
+) -> None:
+    """Spark's own state has no expiry; the advice counts what the hint leaves unbounded."""
+    found = analyse(f"INSERT INTO counts {query}", tmp_path).query
+
+    assert found.maintained is not None
+    assert any("STATE_TTL, 3600 s" in line for line in mechanism_lines(found))
+
+
 def test_a_query_that_spark_cannot_stream_is_maintained(tmp_path: Path) -> None:
     """Its tables are numbered as Spark finds them in the streaming query."""
     query = analyse(

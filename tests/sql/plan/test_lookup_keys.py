@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.lookup import MissRetry
 from penstock.connector.registry import connector_of
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.plan.analysed_query import AnalysedQuery
@@ -116,6 +119,50 @@ def test_changes_are_looked_up_by_key_as_well() -> None:
         "SELECT o.id, c.name, __row_kind AS __row_kind FROM cdc AS o "
         "CROSS JOIN LATERAL INLINE(F0(o.customer)) AS c"
     )
+
+
+RETRY = (
+    "/*+ LOOKUP('table' = 'c', 'async' = 'true', 'retry-predicate' = 'lookup_miss', "
+    "'retry-strategy' = 'FIXED-DELAY', 'fixed-delay' = '10 s', 'max-attempts' = '3') */"
+)
+
+
+def test_a_hint_asks_again_for_keys_without_rows() -> None:
+    """The other options are of Flink's way of asking; a lookup without the hint asks once."""
+    query = f"{JOIN} o.customer = c.id"
+    hinted = way(query.replace("SELECT", f"SELECT {RETRY}"))
+    plain = way(query.replace("SELECT", "SELECT /*+ LOOKUP('table' = 'c', 'capacity' = '10') */"))
+
+    assert isinstance(hinted, AskedByKey)
+    assert isinstance(plain, AskedByKey)
+    assert (hinted.retry, plain.retry) == (MissRetry(delay_ms=10_000, attempts=3), None)
+    assert spark_sql(query.replace("SELECT", f"SELECT {RETRY}")) == spark_sql(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (
+            f"SELECT {RETRY} o.id FROM orders AS o JOIN lake {AS_OF} ON o.id = c.id",
+            "lake is not asked for keys: each batch reads it whole",
+        ),
+        (
+            f"SELECT {RETRY} o.id FROM orders AS o JOIN customers {AS_OF} ON o.price = c.score",
+            "reads it whole, as the database is not asked for score by a DOUBLE",
+        ),
+        (
+            "SELECT /*+ LOOKUP('table' = 'c') */ o.id FROM orders AS o JOIN lake AS c ON o.id = c.id",
+            "the hint LOOKUP is of lookup joins, and c is not looked up",
+        ),
+    ],
+)
+def test_a_hint_that_would_do_nothing_is_refused(query: str, message: str) -> None:
+    """Before anything starts, at the hint."""
+    with pytest.raises(UnsupportedError, match=re.escape(message)) as caught:
+        planned(query)
+
+    assert caught.value.span is not None
+    assert caught.value.span.column == query.index("LOOKUP") + 1
 
 
 @pytest.mark.parametrize(

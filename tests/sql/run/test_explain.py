@@ -64,7 +64,12 @@ def test_a_lookup_shows_its_keys_and_its_cache() -> None:
     """Or why the table is read whole."""
     query = "EXPLAIN SELECT c.url, n.name FROM clicks AS c JOIN names FOR SYSTEM_TIME AS OF PROCTIME() AS n ON "
 
+    hint = (
+        "/*+ LOOKUP('table' = 'n', 'retry-predicate' = 'lookup_miss', 'retry-strategy' = 'fixed_delay', "
+        "'fixed-delay' = '500 ms', 'max-attempts' = '3') */"
+    )
     by_key = explained(f"{query} c.id = n.id;")
+    again = explained(f"{query} c.id = n.id;".replace("SELECT", f"SELECT {hint}"))
     whole = explained(f"{query} c.id = n.name;")
 
     assert (
@@ -77,6 +82,8 @@ def test_a_lookup_shows_its_keys_and_its_cache() -> None:
 """
         in by_key
     )
+    assert "    keys without rows: asked for again after 0.5 s, 3 times at most\n" in again
+    assert "asked for again" not in by_key
     assert (
         "    looked up: read anew in each batch, whole, as the database is not asked for name by a BIGINT\n"
         in whole
@@ -218,3 +225,23 @@ def test_a_table_made_of_a_query_is_explained_with_its_columns() -> None:
     assert "    columns: id, url" in lines
     assert "changelog modes:" in lines
     assert any(line.startswith("  to made, which takes ") for line in lines)
+
+
+def test_the_advice_leaves_out_state_that_a_hint_bounds() -> None:
+    """Each side of a join for itself; 0 s is no bound."""
+    query = "SELECT {} c.url FROM clicks AS c JOIN clicks AS d ON c.id = d.id;"
+    hints = ("'c' = '1 d', 'd' = '2 d'", "'c' = '1 d'", "'c' = '1 d', 'd' = '0 s'")
+    found = [
+        explained(
+            "EXPLAIN CHANGELOG_MODE, PLAN_ADVICE INSERT INTO a (url) "
+            + query.format(f"/*+ STATE_TTL({hint}) */")
+        )
+        for hint in hints
+    ]
+
+    assert ["1 operators keep state that nothing bounds" in text for text in found] == [
+        False,
+        True,
+        True,
+    ]
+    assert "bound: of feed_0 STATE_TTL, 86400 s after the last change; of rows_0 none" in found[2]

@@ -1,0 +1,42 @@
+"""Asks again for keys that no row has, as a dimension may come later than what refers to it (hint LOOKUP).
+
+A batch waits for all of its keys together, so that asking again costs one wait and one query for as many as there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.connector.keyed_rows import NONE, Numbers
+from penstock.connector.lookup import MissRetry
+
+__all__ = ["Ask", "Wait", "rows_with_retry"]
+
+Ask = Callable[[Sequence[pa.Array]], tuple[pa.Table, Numbers]]
+"""Gives the rows of distinct keys, an array for each of their parts, and the number of each row's key, or NONE."""
+
+Wait = Callable[[float], None]
+"""Waits for so many seconds."""
+
+
+def rows_with_retry(
+    ask: Ask, keys: Sequence[pa.Array], *, retry: MissRetry | None, wait: Wait
+) -> tuple[pa.Table, Numbers]:
+    """Give the rows of keys as `ask` does; it is asked again for those without rows, `retry.attempts` times at most."""
+    rows, numbers = ask(keys)
+    if retry is None:
+        return rows, numbers
+    count = len(keys[0])
+    for _ in range(retry.attempts):
+        missing = np.setdiff1d(np.arange(count), numbers)
+        if not len(missing):
+            break
+        wait(retry.delay_ms / 1000)
+        more, found = ask([part.take(pa.array(missing)) for part in keys])
+        among = found != NONE
+        found[among] = missing[found[among]]
+        rows, numbers = pa.concat_tables([rows, more]), np.concatenate([numbers, found])
+    return rows, numbers
