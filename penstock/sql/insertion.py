@@ -26,7 +26,7 @@ from penstock.sql.lookup import check_output, find_object, identifier_of
 from penstock.sql.positions import attach
 from penstock.sql.script import StatementText
 from penstock.sql.sink_types import type_errors
-from penstock.sql.statements import InsertInto
+from penstock.sql.statements import Conflict, ConflictAction, InsertInto
 
 __all__ = ["lower_insert"]
 
@@ -37,8 +37,6 @@ def lower_insert(tree: exp.Expr, text: StatementText, namespace: Namespace) -> I
     name = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     query = attach(tree.expression.pop(), text.source)
     errors: list[InputError] = []
-    if (conflict := tree.args.get("conflict")) is not None:
-        errors.append(_conflict_error(conflict, text))
     identifier = identifier_of(name, text, namespace)
     target: Table | View | None = None
     try:
@@ -54,6 +52,7 @@ def lower_insert(tree: exp.Expr, text: StatementText, namespace: Namespace) -> I
             errors.append(_materialized_error(target, name, text))
         errors += _column_list_errors(listed, target.schema, text)
         errors += partition_errors(tree, target, listed, text)
+        errors += _conflict_errors(tree, target, text)
     typed: Output | None = None
     try:
         typed = check_output(query, namespace)
@@ -84,6 +83,7 @@ def lower_insert(tree: exp.Expr, text: StatementText, namespace: Namespace) -> I
         output=output,
         overwrite=bool(tree.args.get("overwrite")),
         partition=tuple((name, value.name) for name, value in fixed.items()),
+        conflict=_conflict(tree, text),
         source=text,
         span=text.span,
     )
@@ -97,12 +97,31 @@ def _materialized_error(target: Table, node: exp.Expr, text: StatementText) -> I
     )
 
 
-def _conflict_error(node: exp.Expr, text: StatementText) -> InputError:
-    return UnsupportedError(
-        f"ON CONFLICT {node.name} is not supported",
-        hint="leave it out: a table with a PRIMARY KEY keeps the newest row of each key",
-        span=text.locate(node),
-    )
+def _conflict(tree: exp.Expr, text: StatementText) -> Conflict | None:
+    node = tree.args.get("conflict")
+    if node is None:
+        return None
+    return Conflict(action=ConflictAction(node.name.upper()), span=text.locate(node))
+
+
+def _conflict_errors(tree: exp.Expr, target: Table, text: StatementText) -> list[InputError]:
+    """ON CONFLICT of what has no key, or is replaced; whether the sink can do it the planner finds out."""
+    conflict = _conflict(tree, text)
+    if conflict is None:
+        return []
+    words = f"ON CONFLICT {conflict.action}"
+    if tree.args.get("overwrite"):
+        message = f"{words} is not supported with INSERT OVERWRITE, which replaces all rows"
+        return [UnsupportedError(message, hint="write INSERT INTO", span=conflict.span)]
+    if target.schema.primary_key is None:
+        return [
+            DefinitionError(
+                f"{words}: {target.identifier} has no PRIMARY KEY, by which rows could be in conflict",
+                hint="leave it out, or add PRIMARY KEY (...) NOT ENFORCED to the table",
+                span=conflict.span,
+            )
+        ]
+    return []
 
 
 def _writable(schema: Schema) -> tuple[str, ...]:

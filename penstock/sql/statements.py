@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sqlglot import exp
 
@@ -137,9 +138,27 @@ class DropView:
     span: Span = field(compare=False)
 
 
+class ConflictAction(StrEnum):
+    """What an INSERT does with several rows of its query that have one PRIMARY KEY of the target (FLIP-558)."""
+
+    NOTHING = "DO NOTHING"
+    """The first row stays."""
+    ERROR = "DO ERROR"
+    DEDUPLICATE = "DO DEDUPLICATE"
+    """The last row stays; where it goes, the one before comes back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """ON CONFLICT of an INSERT, and its place."""
+
+    action: ConflictAction
+    span: Span = field(compare=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertInto:
-    """INSERT INTO | OVERWRITE name [/*+ OPTIONS(...) */] [PARTITION (...)] [(columns)] query or VALUES.
+    """INSERT INTO | OVERWRITE name [/*+ OPTIONS(...) */] [PARTITION (...)] [(columns)] query [ON CONFLICT].
 
     `columns` is empty where the statement lists none: then the query fills the target's physical
     and non-virtual metadata columns in order. `output` are the query's column names, None where
@@ -156,6 +175,7 @@ class InsertInto:
     overwrite: bool = False
     replaces: bool = False
     partition: tuple[tuple[str, str], ...] = ()
+    conflict: Conflict | None = None
     source: StatementText = field(repr=False, compare=False)
     span: Span = field(compare=False)
 

@@ -92,6 +92,48 @@ def test_a_table_equals_the_batch_answer_after_a_failure_and_a_replay(
     assert "maintained in micro-batches" in str(lines)
 
 
+def test_the_first_row_of_each_key_stays_and_a_hint_bounds_a_count(
+    spark: SparkSession, kafka: KafkaServer, project: Path
+) -> None:
+    """ON CONFLICT DO NOTHING over several batches, one of them replayed, and NULLs; STATE_TTL as the setting."""
+    topic, script = kafka.create_topic(partitions=1), project / "firsts.sql"
+    rows = [{"k": f"k{n % 5}", "tags": [n, None, n + 1] if n % 3 else None} for n in range(40)]
+    kafka.produce_json(topic, rows[:25])
+    tables = f"""
+        CREATE TEMPORARY TABLE tagged (k STRING, tags ARRAY<INT>)
+        WITH ('connector' = 'kafka', 'topic' = '{topic}', 'format' = 'json', 'scan.max-records-per-batch' = '9',
+              'scan.startup.mode' = 'earliest-offset', 'properties.bootstrap.servers' = '{kafka.bootstrap}');
+        CREATE TEMPORARY TABLE firsts (k STRING, tag INT, n INT, PRIMARY KEY (k, n) NOT ENFORCED)
+        WITH ('connector' = 'delta', 'path' = 'firsts');
+        CREATE TEMPORARY TABLE counts (k STRING, n BIGINT, PRIMARY KEY (k) NOT ENFORCED)
+        WITH ('connector' = 'delta', 'path' = 'counts')
+    """
+    script.write_text(
+        """
+        INSERT INTO firsts (tag, n, k) SELECT u.tag, u.n, t.k FROM tagged AS t
+        CROSS JOIN UNNEST(t.tags) WITH ORDINALITY AS u (tag, n) ON CONFLICT DO NOTHING;
+        INSERT INTO counts SELECT /*+ STATE_TTL('t' = '1 d') */ k, COUNT(*) FROM tagged AS t GROUP BY k
+        """,
+        encoding="utf-8",
+    )
+    with penstock.connect(spark) as session:
+        for statement in tables.split(";"):
+            session.sql(statement)
+        run(session, script)
+        forget_last_batch(project / ".penstock" / "checkpoints" / "firsts" / "firsts")
+        kafka.produce_json(topic, rows[25:])
+        run(session, script)
+    firsts: dict[tuple[str, int], int | None] = {}
+    for row in rows:
+        for number, tag in enumerate(row["tags"] or (), start=1):
+            firsts.setdefault((row["k"], number), tag)
+
+    assert sorted(kept(project, "firsts"), key=repr) == sorted(
+        ((k, tag, n) for (k, n), tag in firsts.items()), key=repr
+    )
+    assert kept(project, "counts") == [(f"k{n}", 8) for n in range(5)]
+
+
 def test_a_select_gives_the_answer_of_a_bounded_table_at_once(
     spark: SparkSession, kafka: KafkaServer, project: Path
 ) -> None:

@@ -19,9 +19,10 @@ from penstock.sql.compatibility.rows import ROWS
 from penstock.sql.compatibility.tables import TABLES
 from penstock.sql.dialect import Flink
 from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.analyzer import Analyzer
 from penstock.sql.plan.sink_changes import SinkTable
 from penstock.sql.run.connector_check import check_connector
-from penstock.sql.statements import Select
+from penstock.sql.statements import InsertInto, Select
 from tests.sql.sql_objects import new_namespace, parse_script
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,6 +53,8 @@ def check(row: Row) -> None:
     for one in parse_script(script, "row.sql", namespace()):
         if row.kind == Kind.FORMAT:
             check_connector(one, ROOT)
+        if isinstance(one, InsertInto) and one.conflict is not None:
+            Analyzer(namespace=namespace(), project=ROOT).analyse_insert(one)
         if isinstance(one, Select):
             bounded = row.note.startswith(BOUNDED)
             analyse(one.query, namespace(), ROOT, appends=not bounded, sink=ANYWHERE)

@@ -96,13 +96,21 @@ ROWS_CHANGED: tuple[Row, ...] = (
         PARTED,
     ),
     _spark("EXECUTE INSERT", "EXECUTE INSERT INTO copies SELECT auction, price FROM bids"),
-    *(
-        _refused(
-            f"INSERT ... ON CONFLICT DO {action}",
-            CONFLICT.format(action),
-            "a table with a PRIMARY KEY keeps the newest row of each key",
-        )
-        for action in ("NOTHING", "ERROR", "DEDUPLICATE")
+    _own(
+        "INSERT ... ON CONFLICT DO DEDUPLICATE",
+        CONFLICT.format("DEDUPLICATE"),
+        "tables that take updates keep the last row of each key, without the clause too",
+    ),
+    _own(
+        "INSERT ... ON CONFLICT DO NOTHING",
+        CONFLICT.format("NOTHING"),
+        "the first row that comes of each key, by state in the checkpoint, over streams of rows that stay; a row that "
+        "the table has from elsewhere is no conflict, as in Flink",
+    ),
+    _refused(
+        "INSERT ... ON CONFLICT DO ERROR",
+        CONFLICT.format("ERROR"),
+        "no batch is failed for the keys of its rows",
     ),
     _own(
         "EXECUTE STATEMENT SET",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from sqlglot import exp
+
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.names import Namespace
 from penstock.catalog.options import Resolved, resolve
@@ -13,7 +15,9 @@ from penstock.catalog.table import Table
 from penstock.connector.contract import Connector, OnceOnly, Sink, WantsRowsBefore
 from penstock.connector.registry import connector_of
 from penstock.sql.plan.analysed_insert import AnalysedInsert
+from penstock.sql.plan.analysed_query import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.conflicts import check_conflict, first_of_each_key, keeps_first
 from penstock.sql.plan.overwriting import overwriting
 from penstock.sql.plan.refresh_name import refresh_name
 from penstock.sql.plan.settings import CHECKPOINT_INTERVAL, PIPELINE_NAME, SETTINGS, STATE_TTL
@@ -56,14 +60,11 @@ class Analyzer:
             key=key.columns if key is not None else (),
             wants_rows_before=isinstance(sink, WantsRowsBefore) and sink.wants_rows_before,
         )
-        query = analyse(
-            statement.query,
-            self.namespace,
-            self.project,
-            appends=True,
-            sink=into,
-            state_ttl_ms=self.state_ttl_ms,
-        )
+        query = self._analyse_into(statement.query, into)
+        if (conflict := statement.conflict) is not None:
+            check_conflict(conflict, query.flow, into, followed=bool(query.followed))
+            if keeps_first(conflict, query.flow, into):
+                query = self._analyse_into(first_of_each_key(statement.query, into), into)
         if query.followed and isinstance(sink, OnceOnly) and sink.once_only:
             raise UnsupportedError(
                 f"{target.identifier} takes no stream: a batch that is written again would be in it twice",
@@ -71,6 +72,16 @@ class Analyzer:
                 span=statement.span,
             )
         return AnalysedInsert(statement=statement, target=target, query=query, sink=sink)
+
+    def _analyse_into(self, query: exp.Expr, sink: SinkTable) -> AnalysedQuery:
+        return analyse(
+            query,
+            self.namespace,
+            self.project,
+            appends=True,
+            sink=sink,
+            state_ttl_ms=self.state_ttl_ms,
+        )
 
     def _analyse_overwrite(
         self, statement: InsertInto, target: Table, connector: Connector, sink: Sink

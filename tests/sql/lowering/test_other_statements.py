@@ -147,7 +147,8 @@ def test_an_update_has_typed_values_and_a_condition(namespace: Namespace) -> Non
         ("INSERT INTO parted PARTITION (regio = 'x') SELECT 1, 2", [("regio = 'x'", "'regio' is no partition column of default_catalog.default_database.parted")]),
         ("INSERT INTO parted PARTITION (region) SELECT 1, 2", [("region", "'region' has no value")]),
         ("INSERT INTO parted PARTITION (region = 'x') VALUES (1, 2), (3)", [("(3)", "this row has 1 column, default_catalog.default_database.parted takes 2 (id, v)")]),
-        ("INSERT INTO parted SELECT 1, 2, '' ON CONFLICT DO ERROR", [("ON CONFLICT DO ERROR", "ON CONFLICT DO ERROR is not supported")]),
+        ("INSERT INTO parted SELECT 1, 2, '' ON CONFLICT DO ERROR", [("ON CONFLICT DO ERROR", "ON CONFLICT DO ERROR: default_catalog.default_database.parted has no PRIMARY KEY, by which rows could be in conflict")]),
+        ("INSERT OVERWRITE parted SELECT 1, 2, '' ON CONFLICT DO NOTHING", [("ON CONFLICT DO NOTHING", "ON CONFLICT DO NOTHING is not supported with INSERT OVERWRITE, which replaces all rows")]),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_to_rows_is_refused_at_its_place(
