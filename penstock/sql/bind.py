@@ -27,6 +27,7 @@ from penstock.sql.checking import Checking, Columns, Output
 from penstock.sql.columns import check_columns, type_plain
 from penstock.sql.dialect.access import FLINK, named_tables, parse_query
 from penstock.sql.dialect.group_windows import GROUP_WINDOW, translate_group_windows
+from penstock.sql.dialect.grouping_sets import session_error
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.windows import WINDOW_COLUMNS, WindowTable, window_tables
 from penstock.sql.dialect.write import write_spark
@@ -250,6 +251,8 @@ def _window_error(window: WindowTable, checking: Checking) -> InputError | None:
     columns = checking.by_table.get(id(window.input), {})
     grouping = window.node.this.meta_get(GROUP_WINDOW)
     hidden = next((name for name in WINDOW_COLUMNS if name in columns), None)
+    if (beside := session_error(window)) is not None:
+        return beside
     if grouping and hidden is not None:
         return UnsupportedError(
             f"{window.kind} in GROUP BY is not supported over a table that has a column {hidden}",

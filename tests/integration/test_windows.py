@@ -189,3 +189,34 @@ def test_windows_of_windows(spark: SparkSession, kafka: KafkaServer, project: Pa
 
     assert counts == {(p, at(start), at(start + 60)): 60 for p in range(2) for start in (0, 60)}
     assert dropped == 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT part, window_start, window_end, COUNT(*) FROM "
+        "TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '10' SECOND)) "
+        "GROUP BY window_start, window_end, GROUPING SETS ((part), ())",
+        pytest.param(
+            "SELECT part, TUMBLE_START(ts, INTERVAL '10' SECOND), TUMBLE_END(ts, INTERVAL '10' SECOND), COUNT(*) "
+            "FROM ticks GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), ROLLUP (part)",
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["function", "group window"],
+)
+def test_grouping_sets_of_a_window_come_when_it_closes(
+    spark: SparkSession, kafka: KafkaServer, project: Path, query: str
+) -> None:
+    """Each window has a row for each set, and never another one; a late row is dropped and counted once."""
+    first = [(p, float(s)) for p in range(2) for s in range(100)]
+    late = [(0, 5.0)] * 7 + [(1, 12.0)] * 5
+    later = [(p, float(s)) for p in range(2) for s in range(100, 150)]
+    counts, dropped = run(
+        spark, kafka, [first, [*late, *later]], f"INSERT INTO result {query}", disorder=1
+    )
+    single = Counter((p, *bounds) for p, s in [*first, *later] for bounds in tumble(s, 10))
+    whole = Counter((None, *bounds) for _, s in [*first, *later] for bounds in tumble(s, 10))
+
+    assert counts == single | whole
+    assert dropped == len(late)

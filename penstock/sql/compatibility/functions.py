@@ -12,7 +12,7 @@ from penstock.sql.dialect.group_windows import CALLS as GROUP_WINDOWS
 __all__ = ["FUNCTION_ROWS"]
 
 # Their examples need columns, or stand where only a query can have them.
-ELSEWHERE = ("GROUPING_ID", "CURRENT_WATERMARK", *GROUP_WINDOWS)
+ELSEWHERE = ("GROUPING_ID", "GROUP_ID", "CURRENT_WATERMARK", *GROUP_WINDOWS)
 JSON = """'{"a": {"b": [1, 2]}}'"""
 KEPT_DECIMALS = "zeros at the end of a decimal number are left out; a key that comes twice makes the text no JSON"
 

@@ -10,6 +10,10 @@ UPDATING = "on a stream it keeps its results up to date: the sink has to take up
 BOUNDED = "for tables that have an end"
 MAINTAINED = "state is kept beside the checkpoint; the sink has to take updates"
 KEPT = "on a stream its results are kept up to date, with state beside the checkpoint: the sink has to take updates"
+SETS = (
+    "its key is known where GROUPING_ID of the columns is selected beside them; the PRIMARY KEY of a Delta table takes "
+    "no NULL: COALESCE(auction, -1) where a set leaves the column out"
+)
 CLOSED = "rows come when the watermark closes the window, and never change"
 
 
@@ -78,11 +82,22 @@ GROUPS: tuple[Row, ...] = (
     _row("FILTER", "SELECT auction, COUNT(*) FILTER (WHERE price > 9) AS n FROM bids GROUP BY auction",
          Status.OWN, UPDATING),
     _row("DISTINCT aggregate", "SELECT COUNT(DISTINCT name) AS names FROM people", Status.OWN, UPDATING),
-    _row("GROUPING SETS", "SELECT name, since, COUNT(*) AS n FROM people GROUP BY GROUPING SETS ((name), (since), ())",
-         Status.NATIVE, BOUNDED),
-    _row("ROLLUP", "SELECT name, since, COUNT(*) AS n FROM people GROUP BY ROLLUP (name, since)",
-         Status.NATIVE, BOUNDED),
-    _row("CUBE", "SELECT name, since, COUNT(*) AS n FROM people GROUP BY CUBE (name, since)", Status.NATIVE, BOUNDED),
+    _row("GROUPING SETS",
+         "SELECT auction, channel, GROUPING_ID(auction, channel) AS g, COUNT(*) AS n FROM bids "
+         "GROUP BY GROUPING SETS ((auction), (channel), ())", Status.OWN,
+         f"{UPDATING}; {SETS}"),
+    _row("ROLLUP", "SELECT auction, channel, COUNT(*) AS n FROM bids GROUP BY ROLLUP (auction, channel)",
+         Status.OWN, UPDATING),
+    _row("CUBE", "SELECT auction, channel, COUNT(DISTINCT channel) AS n FROM bids GROUP BY auction, CUBE (channel)",
+         Status.OWN, UPDATING),
+    _row("GROUPING, GROUPING_ID, GROUP_ID",
+         "SELECT auction, GROUPING(auction) AS g, GROUPING_ID(channel, auction) AS i, GROUP_ID() AS twice, MIN(price) "
+         "AS least FROM bids GROUP BY GROUPING SETS ((auction), (auction, channel), (auction)) "
+         "HAVING GROUPING(channel) = 1", Status.OWN, UPDATING),
+    _row("CUBE of many columns",
+         "SELECT COUNT(*) AS n FROM bids GROUP BY CUBE (auction, bidder, price, channel, ts, bidder + 1, bidder + 2, "
+         "bidder + 3, bidder + 4, bidder + 5, bidder + 6, bidder + 7, bidder + 8)", Status.REFUSE,
+         "this GROUP BY has 8192 sets, and 4096 are supported"),
     _row("OVER", "SELECT id, SUM(id) OVER (PARTITION BY name ORDER BY since ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) "
          "AS s FROM people", Status.NATIVE, BOUNDED),
     _row("OVER on a stream",
@@ -133,8 +148,11 @@ GROUP_WINDOWS: tuple[Row, ...] = (
          "SELECT COUNT(*) AS n FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' HOUR, TIME '00:15:00')", Status.REFUSE,
          "TUMBLE with an alignment is not supported in GROUP BY"),
     _row("group window beside grouping sets",
-         "SELECT COUNT(*) AS n FROM bids GROUP BY ROLLUP (auction), TUMBLE(ts, INTERVAL '1' HOUR)", Status.REFUSE,
-         "TUMBLE beside grouping sets in GROUP BY is not supported"),
+         "SELECT auction, COUNT(*) AS n FROM bids GROUP BY ROLLUP (auction), TUMBLE(ts, INTERVAL '1' HOUR)",
+         Status.TRANSLATE, AS_FUNCTION),
+    _row("group window SESSION beside grouping sets",
+         "SELECT COUNT(*) AS n FROM bids GROUP BY ROLLUP (auction), SESSION(ts, INTERVAL '1' HOUR)", Status.REFUSE,
+         "SESSION beside grouping sets is not supported"),
 )  # fmt: skip
 
 WINDOWS: tuple[Row, ...] = (
@@ -174,6 +192,14 @@ WINDOWS: tuple[Row, ...] = (
     _row("SESSION by names",
          "SELECT window_end, COUNT(*) AS n FROM TABLE(SESSION(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), "
          "GAP => INTERVAL '5' MINUTES)) GROUP BY window_start, window_end", Status.TRANSLATE, CLOSED),
+    _row("GROUPING SETS of a window",
+         "SELECT window_start, auction, GROUPING(auction) AS g, SUM(price) AS total FROM TABLE(TUMBLE(TABLE bids, "
+         "DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end, GROUPING SETS ((auction), ())",
+         Status.OWN, f"{CLOSED}; ROLLUP and CUBE, too; for TUMBLE, HOP and CUMULATE"),
+    _row("GROUPING SETS of SESSION windows",
+         "SELECT auction, COUNT(*) AS n FROM TABLE(SESSION(TABLE bids PARTITION BY auction, DESCRIPTOR(ts), "
+         "INTERVAL '5' MINUTE)) GROUP BY window_start, window_end, ROLLUP (auction)", Status.REFUSE,
+         "SESSION beside grouping sets is not supported"),
     _row("window over a window",
          "SELECT w.window_start, SUM(n) AS total FROM TABLE(TUMBLE((SELECT window_time, COUNT(*) AS n FROM "
          "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end, "

@@ -36,6 +36,7 @@ from penstock.sql.dialect.group_windows import translate_group_windows
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.session_windows import rewrite_session_windows
 from penstock.sql.dialect.spark_types import kind_of
+from penstock.sql.dialect.unfolded_sets import unfold_group_ids
 from penstock.sql.dialect.window_text import to_spark_text
 from penstock.sql.dialect.write import TARGET, SparkWriter
 
@@ -92,6 +93,7 @@ def _written(tree: exp.Expr, opts: dict[str, Any]) -> str:
         _check(tree)
         tree = copy_tree(tree)
         translate_group_windows(tree)
+        unfold_group_ids(tree)
         typed = _typed(tree, None)
         text = _text(typed, write)
         for kind in _kinds() if _opaque(tree) else ():

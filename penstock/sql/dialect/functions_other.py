@@ -73,6 +73,7 @@ ROWS: tuple[Function, ...] = (
     ),
     # --- grouping ---
     method(Family.GROUPING, "GROUPING_ID", "BIGINT", "GROUPING_ID(a, b)", 1),
+    method(Family.GROUPING, "GROUP_ID", "BIGINT", "GROUP_ID()", 0, 0),
     # --- aggregates (COUNT, SUM, AVG, MIN, MAX, ... are nodes of sqlglot) ---
     aggregate("APPROX_COUNT_DISTINCT", "BIGINT", "APPROX_COUNT_DISTINCT(a)"),
     aggregate("ARRAY_AGG", None, "ARRAY_AGG(a)"),
@@ -103,11 +104,6 @@ ROWS: tuple[Function, ...] = (
         Family.CONVERSION,
         "whether a value can be NULL is not known here: DESCRIBE a view to see the types of its columns",
         TYPEOF="TYPEOF(1)",
-    ),
-    *refused(
-        Family.GROUPING,
-        "write GROUPING_ID(columns), which tells the grouping sets apart",
-        GROUP_ID="GROUP_ID()",
     ),
     *refused(
         Family.AUXILIARY,

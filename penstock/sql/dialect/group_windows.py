@@ -19,7 +19,9 @@ from penstock.sql.dialect.grouped_input import (
     is_same_column,
     own_nodes,
     placed_column,
+    relations_of,
 )
+from penstock.sql.dialect.grouping_sets import SEVERAL_SETS, beside_sessions
 from penstock.sql.dialect.intervals import interval_value
 from penstock.sql.dialect.table_functions import PARTITION_ARGUMENT
 from penstock.sql.positions import place_as, span_of
@@ -119,11 +121,10 @@ def _window_of(select: exp.Select) -> _Window | None:
     for item in select.expressions:
         if item.is_star:
             raise _wrong(item, "* cannot be selected under GROUP BY", "name the columns")
-    wide = group.find(exp.Rollup, exp.Cube, exp.GroupingSets)
+    wide = group.find(*SEVERAL_SETS) if kind == "SESSION" else None
     if wide is not None:
-        message = f"{kind} beside grouping sets in GROUP BY is not supported"
-        raise UnsupportedError(message, hint=_instead(kind), span=span_of(wide) or span_of(call))
-    return _Window(call=call, time=_time_column(call, kind), relations=_relations(select))
+        raise beside_sessions(span_of(wide) or span_of(call))
+    return _Window(call=call, time=_time_column(call, kind), relations=relations_of(select))
 
 
 def _time_column(call: exp.Anonymous, kind: str) -> exp.Column:
@@ -145,14 +146,6 @@ def _time_column(call: exp.Anonymous, kind: str) -> exp.Column:
             "declare it in the table: WATERMARK FOR ts AS ..., or pt AS PROCTIME()",
         )
     return time
-
-
-def _relations(select: exp.Select) -> frozenset[str]:
-    from_ = select.args.get("from_")
-    joins = [*(select.args.get("joins") or ()), *(select.args.get("laterals") or ())]
-    nodes = [join.this if isinstance(join, exp.Join) else join for join in joins]
-    nodes += [] if from_ is None else [from_.this]
-    return frozenset(node.alias_or_name for node in nodes)
 
 
 # --- the rewrite ---

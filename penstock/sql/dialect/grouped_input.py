@@ -13,13 +13,22 @@ from sqlglot import exp
 from penstock.sql.dialect.windows import WINDOW_COLUMNS
 from penstock.sql.positions import extent
 
-__all__ = ["GroupedInput", "is_same_column", "own_nodes", "placed_column"]
+__all__ = ["GroupedInput", "is_same_column", "own_nodes", "placed_column", "relations_of"]
 
 MOVED = ("hint", "from_", "joins", "laterals", "where")
 """The clauses that come before GROUP BY, and go into the query in FROM."""
 
 MADE = "penstock.made"
 """On columns that were put there: they are no columns of the tables."""
+
+
+def relations_of(select: exp.Select) -> frozenset[str]:
+    """Give the names that columns know the relations in FROM by."""
+    from_ = select.args.get("from_")
+    joins = [*(select.args.get("joins") or ()), *(select.args.get("laterals") or ())]
+    nodes = [join.this if isinstance(join, exp.Join) else join for join in joins]
+    nodes += [] if from_ is None else [from_.this]
+    return frozenset(node.alias_or_name for node in nodes)
 
 
 def own_nodes(select: exp.Select) -> Iterator[exp.Expr]:

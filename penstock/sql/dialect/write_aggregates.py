@@ -114,6 +114,10 @@ class AggregateWriter(JsonWriter):
     def _grouping_id(self, call: exp.Anonymous) -> str:
         return self._grouping(call.expressions)
 
+    def _group_id(self, _: exp.Anonymous) -> str:
+        """GROUP_ID() of one grouping set; where there are several, no call is left to be written."""
+        return "CAST(0 AS BIGINT)"
+
     def _grouping(self, columns: list[exp.Expr]) -> str:
         bits = [
             f"grouping({self.sql(column)}) * {2**place}"

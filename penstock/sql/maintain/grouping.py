@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
+from penstock.sql.dialect.unfolded_sets import is_determined, key_text
 from penstock.sql.maintain.linear import as_measures
 from penstock.sql.maintain.ordered import in_order
 from penstock.sql.maintain.relation import Item, Staged, column, unique_name
 from penstock.sql.maintain.source import StagedSource, StreamedSource
 from penstock.sql.maintain.stage_list import StageList
 from penstock.sql.maintain.stages import Input, Measure
-from penstock.sql.plan.aggregation import check_group, is_same, own_aggregates
+from penstock.sql.plan.aggregation import is_same, own_aggregates
 from penstock.sql.plan.mechanism import Mechanism, Way
 from penstock.sql.plan.row_kinds import constant_columns
 from penstock.sql.positions import span_of
@@ -34,7 +35,6 @@ def group_by(
     Raises UnsupportedError for aggregates whose value depends on the order of rows.
     """
     group = select.args.get("group")
-    check_group(group)
     aggregates = own_aggregates(select)
     for node in aggregates:
         in_order(node)  # refuses what cannot be, with its place
@@ -56,7 +56,8 @@ def group_by(
     else:
         measures, items, condition = found
         query = _selected(rows.name, names, items, condition)
-    key = _key(own, items, names)
+    told = [name for name, key in zip(own, keys, strict=True) if not is_determined(key)]
+    key = _key(told, items, names)
     return stages.recompute(
         "group",
         [Input(name=rows.name, key=own, measures=measures, time_to_live_ms=time_to_live_ms)],
@@ -66,7 +67,7 @@ def group_by(
         constants=constant_columns(query),
         mechanism=Mechanism(
             way=Way.AGGREGATE,
-            key=tuple(to_text(k) for k in keys),
+            key=tuple(map(key_text, keys)),
             state=(", ".join(spelled) or "that it was there") if measures else "its rows",
             span=span_of(place),
         ),

@@ -48,7 +48,7 @@ from penstock.sql.plan.changelog import LEAF, plan_changes, refuse_over
 from penstock.sql.plan.flow import Flow, TableInput
 from penstock.sql.plan.inlining import inline_ctes
 from penstock.sql.plan.ranking import find_numbered
-from penstock.sql.plan.stateful import is_stateful
+from penstock.sql.plan.stateful import waits_for_time
 from penstock.sql.plan.stream_joins import is_regular
 from penstock.sql.plan.temporal_joins import has_temporal, is_temporal
 from penstock.sql.positions import span_of
@@ -95,7 +95,7 @@ def plan_maintained(query: exp.Expr, tables: Sequence[TableInput]) -> Maintained
     waiting = {
         node.meta[LEAF]
         for feed in feeds
-        if is_stateful(feed) or window_tables(feed)
+        if waits_for_time(feed) or window_tables(feed)
         for node in feed.find_all(exp.Table)
         if LEAF in node.meta
     }

@@ -12,6 +12,12 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode, RowKind
 from penstock.sql.dialect import to_text
+from penstock.sql.dialect.unfolded_sets import (
+    WHICH_SET,
+    is_determined,
+    key_text,
+    telling_calls,
+)
 from penstock.sql.plan.flow import Flow, delete, is_one_of, kind_literal, kind_of
 from penstock.sql.plan.mechanism import Mechanism, Way
 from penstock.sql.plan.row_kinds import (
@@ -24,7 +30,7 @@ from penstock.sql.plan.row_kinds import (
 from penstock.sql.positions import span_of
 from penstock.sql.walking import find_nodes
 
-__all__ = ["aggregate", "check_group", "is_same", "own_aggregates"]
+__all__ = ["aggregate", "is_same", "own_aggregates"]
 
 WHOLE = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
 FRACTIONS = (exp.DType.FLOAT, exp.DType.DOUBLE)
@@ -43,7 +49,6 @@ def aggregate(select: exp.Select, relations: list[Relation], source: Flow) -> Fl
     """Rewrite an aggregation over `source` for update mode. Raises UnsupportedError for what cannot be updated."""
     group = select.args.get("group")
     span = span_of(group or select)
-    check_group(group)
     keys = _keys(select, group)
     kept = _kept(select)
     retracting = source.changes is ChangelogMode.ALL
@@ -69,32 +74,21 @@ def aggregate(select: exp.Select, relations: list[Relation], source: Flow) -> Fl
     )
 
 
-def check_group(group: exp.Expr | None) -> None:
-    """Raise UnsupportedError for grouping by several sets of columns."""
-    if group is None:
-        return
-    wide = group.find(exp.Rollup, exp.Cube, exp.GroupingSets)
-    if wide is not None:
-        raise UnsupportedError(
-            "GROUPING SETS, ROLLUP and CUBE of a stream are not supported",
-            hint="write one INSERT for each set of grouping columns",
-            span=span_of(wide) or span_of(group),
-        )
-
-
 def _keys(select: exp.Select, group: exp.Expr | None) -> tuple[str, ...]:
     """Name the columns that the grouping columns come out as."""
     found: list[str] = []
     for key in group.expressions if group is not None else ():
-        if isinstance(key, exp.Literal):
+        if isinstance(key, exp.Literal) or is_determined(key):
             continue
         name = next(
             (i.alias_or_name for i in select.expressions if is_same(i.unalias(), key)), None
         )
         if name is None:
+            calls = telling_calls(key)
+            what = f"the grouping column {key_text(key)}" if calls is None else WHICH_SET
             raise UnsupportedError(
-                f"the grouping column {to_text(key)} is not selected, so that updates of a group cannot find its row",
-                hint="select it, and make it part of the target's PRIMARY KEY",
+                f"{what} is not selected, so that updates of a group cannot find its row",
+                hint=f"select {calls or 'it'}, and make it part of the target's PRIMARY KEY",
                 span=span_of(key) or span_of(select),
             )
         found.append(name)

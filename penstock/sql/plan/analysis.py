@@ -27,6 +27,7 @@ from penstock.connector.read_once import ReadOnce
 from penstock.connector.registry import connector_of
 from penstock.sql.bind import annotate
 from penstock.sql.dialect import window_tables
+from penstock.sql.dialect.unfolded_sets import unfold_group_ids, unfold_grouping_sets
 from penstock.sql.expressions import parse_expression
 from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
@@ -76,6 +77,7 @@ def analyse(
     annotate(relations.query, namespace)
     sources = [_source(leaf, namespace, project) for leaf in relations.leaves]
     inserts = all(source.changes is ChangelogMode.INSERT_ONLY for source in sources)
+    bounded = all(source.bounded for source in sources)
     for index, leaf in enumerate(relations.leaves):
         for node in leaf.nodes:
             node.meta[LEAF] = index
@@ -84,9 +86,15 @@ def analyse(
         relations.query,
         inputs,
         lambda node: node.meta_get(LEAF),
-        bounded=all(source.bounded for source in sources),
+        bounded=bounded,
     )
     temporal = has_temporal(relations.query)
+    # tables at rest are read as they are, and so is what only shows rows that stay
+    as_is = all(isinstance(source, ReadOnce) for source in sources) or not (appends or not inserts)
+    if as_is and bounded and not temporal:
+        unfold_group_ids(relations.query)  # the other grouping sets Spark has itself
+    else:
+        unfold_grouping_sets(relations.query)
     windows = window_tables(relations.query)
     unnamed = unnamed_columns(windows, inputs if temporal else ())
     wanted = wanted_columns(relations.query, inputs, unnamed)
@@ -107,21 +115,24 @@ def analyse(
         if appends:
             check_sink(maintained.flow, target)
         return maintained
-    if all(isinstance(source, ReadOnce) for source in sources) or not (appends or not inserts):
+    if as_is:
         return read.analysed(ChangePlan(query=relations.query, flow=Flow(columns=None)))
+    return _changing(read, target if appends else None, state_ttl_ms=state_ttl_ms)
+
+
+def _changing(read: _Read, target: SinkTable | None, *, state_ttl_ms: int) -> AnalysedQuery:
+    """Analyse a query whose changes are followed, for a sink if there is one."""
     try:
-        plan = plan_changes(relations.query, tuple(map(narrowed_input, inputs, wanted)))
-        if not bounds_state(relations.query) and (plan.flow.mechanism is None or state_ttl_ms == 0):
-            if appends:
+        plan = plan_changes(read.query, tuple(map(narrowed_input, read.inputs, read.wanted)))
+        if not bounds_state(read.query) and (plan.flow.mechanism is None or state_ttl_ms == 0):
+            if target is not None:
                 check_sink(plan.flow, target)
             return read.analysed(plan)
     except UnsupportedError:
-        if lookups:
+        if read.lookups:
             raise  # what is maintained follows its tables, and a lookup does not
-        maintained = read.maintained()
-    else:
-        maintained = read.maintained()
-    if appends:
+    maintained = read.maintained()
+    if target is not None:
         check_sink(maintained.flow, target)
     return maintained
 

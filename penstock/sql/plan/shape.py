@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.sql.dialect import to_text
+from penstock.sql.dialect.unfolded_sets import described_sets, key_text
 from penstock.sql.plan.aggregation import own_aggregates
 from penstock.sql.plan.lookup_joins import is_lookup
 from penstock.sql.plan.stateful import is_stateful
@@ -83,9 +84,7 @@ def _operators(query: exp.Expr) -> list[str]:
     for select in query.find_all(exp.Select, bfs=False):
         group, distinct = select.args.get("group"), select.args.get("distinct")
         if group is not None or own_aggregates(select):
-            keys = (
-                ", ".join(to_text(key) for key in group.expressions) if group is not None else "()"
-            )
+            keys = ", ".join(map(key_text, group.expressions)) if group is not None else "()"
             values = sorted({to_text(node) for node in select.find_all(exp.AggFunc)})
             found.append(
                 f"GROUP BY {keys} COMPUTE {', '.join(values)} {to_text(select.args['from_'])}"
@@ -93,8 +92,13 @@ def _operators(query: exp.Expr) -> list[str]:
         if distinct is not None:
             found.append(f"DISTINCT {', '.join(to_text(p) for p in select.expressions)}")
         joins = select.args.get("joins") or ()
-        found.extend(to_text(join) for join in joins if not is_lookup(join))
+        found.extend(_join(join) for join in joins if not is_lookup(join))
     return found
+
+
+def _join(join: exp.Expr) -> str:
+    sets = described_sets(join)
+    return f"GROUPING SETS {sets[0]}" if sets else to_text(join)
 
 
 def check_fits(known: QueryShape, wanted: QueryShape, checkpoint: str) -> None:

@@ -13,6 +13,8 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import Guaranteed, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.sql.catalog_changes import change_catalog
+from penstock.sql.dialect.unfolded_sets import described_sets
+from penstock.sql.maintain.stages import Normalize
 from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery, mechanism_lines
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.fields import path_texts
@@ -82,16 +84,24 @@ def _plan(statement: Select | InsertInto | StatementSet, analyzer: Analyzer) -> 
 
 def operator_lines(query: AnalysedQuery, *, state_ttl_ms: int) -> list[str]:
     """Say what is done with the rows, and what is kept for it. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
-    mechanism = mechanism_lines(query, state_ttl_ms=state_ttl_ms)
+    mechanism, sets = mechanism_lines(query, state_ttl_ms=state_ttl_ms), _grouping_sets(query)
     if mechanism:
         title = "operators, whose results change:" if query.flow.is_changing else "operators:"
-        return [title, *_indented(mechanism)]
+        return [title, *_indented([*sets, *mechanism])]
     kept = shape_of(query.query, (), "").state
     if kept:
-        return ["operators, with state in the checkpoint:", *_indented(kept)]
+        return ["operators, with state in the checkpoint:", *_indented([*sets, *kept])]
     if is_plain_projection(query.query):
         return ["operators: projection of each row, no state"]
     return ["operators: projection and filter of each row, no state"]
+
+
+def _grouping_sets(query: AnalysedQuery) -> list[str]:
+    trees = [query.query]
+    if query.maintained is not None:
+        trees += [s.query for s in query.maintained.stages if not isinstance(s, Normalize)]
+    found = dict.fromkeys(text for tree in trees for text in described_sets(tree))
+    return [f"grouping sets: {text}; each row counts in every one" for text in found]
 
 
 def _statement_set(inserts: Sequence[AnalysedInsert], analyzer: Analyzer) -> list[str]:

@@ -17,6 +17,7 @@ from penstock.connector.spark.configured import configured
 from penstock.connector.spark.failure import readable_by_spark
 from penstock.connector.spark.interruption import told_shortly
 from penstock.connector.spark.streaming_check import streaming_conf
+from penstock.sql.dialect.unfolded_sets import is_determined
 from penstock.sql.run.failure import translate
 
 if TYPE_CHECKING:
@@ -44,12 +45,14 @@ def result_key(query: exp.Expr) -> tuple[int, ...] | None:
     if not isinstance(query, exp.Select):
         return None
     group = query.args.get("group")
-    wanted = list(group.expressions) if group is not None else []
+    wanted = [k for k in group.expressions if not is_determined(k)] if group is not None else []
     items = query.expressions
     found = []
     for key in wanted:
         places = [
-            i for i, item in enumerate(items) if item.unalias() == key or item.alias == key.name
+            i
+            for i, item in enumerate(items)
+            if item.unalias() == key or (key.name and item.alias == key.name)
         ]
         if not places:
             return None

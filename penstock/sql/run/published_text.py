@@ -21,6 +21,7 @@ from penstock.connector.spark.columns import SKIPPED
 from penstock.sql.bind import annotate
 from penstock.sql.dialect import parse_query, table_options, to_spark_query
 from penstock.sql.dialect.session_windows import rewrite_session_windows
+from penstock.sql.dialect.unfolded_sets import unfold_group_ids
 from penstock.sql.dialect.window_text import to_spark_text
 from penstock.sql.expressions import to_spark
 from penstock.sql.plan.relations import find_relations
@@ -96,6 +97,7 @@ def view_text(view: View, namespace: Namespace, places: Mapping[Identifier, Plac
         for node in leaf.nodes:
             _refuse_hints(node)
             _rename(node, place)
+    unfold_group_ids(relations.query)
     query = rewrite_session_windows(relations.query)
     text = to_spark_text(query, to_spark_query)
     if not view.columns:

@@ -56,6 +56,10 @@ OF_T = f"FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), {HOUR})) AS `t`"
             f"SELECT n FROM t UNION ALL SELECT COUNT(*) FROM t GROUP BY TUMBLE(ts, {HOUR})",
             f"SELECT n FROM t UNION ALL SELECT COUNT(*) {OF_T} GROUP BY {BOUNDS}",
         ),
+        (
+            f"SELECT k, GROUPING(k) AS g FROM t GROUP BY ROLLUP (k), TUMBLE(ts, {HOUR})",
+            f"SELECT k, GROUPING(k) AS g {OF_T} GROUP BY ROLLUP (k), {BOUNDS}",
+        ),
         ("SELECT COUNT(*) FROM t GROUP BY k", "SELECT COUNT(*) FROM t GROUP BY k"),
     ],
 )
@@ -75,6 +79,12 @@ def test_a_table_is_read_by_the_function(sql: str, expected: str) -> None:
             f"FROM a JOIN b ON a.id = b.id WHERE v > 1), DESCRIPTOR(`ts`), {HOUR})) AS `grouped` "
             f"GROUP BY `grouped`.`k`, `grouped`.`k_1`, {GROUPED} "
             "HAVING SUM(`grouped`.`v`) > 1 ORDER BY k, `grouped`.`window_start`",
+        ),
+        (
+            f"SELECT b.k, COUNT(*) FROM a JOIN b ON a.id = b.id GROUP BY CUBE (a.k, b.k), TUMBLE(a.ts, {HOUR})",
+            "SELECT `grouped`.`k`, COUNT(*) FROM TABLE(TUMBLE((SELECT a.ts AS `ts`, b.k AS `k`, a.k AS `k_1` "
+            f"FROM a JOIN b ON a.id = b.id), DESCRIPTOR(`ts`), {HOUR})) AS `grouped` "
+            f"GROUP BY CUBE (`grouped`.`k_1`, `grouped`.`k`), {GROUPED}",
         ),
         (
             f"SELECT q.window_start, r.f.g FROM (SELECT * FROM t) AS q GROUP BY window_start, r.f.g, TUMBLE(ts, {HOUR})",
@@ -157,7 +167,7 @@ def test_whatever_else_is_read_becomes_a_query_of_what_is_used(sql: str, expecte
             "one window",
             "HOP",
         ),
-        (f"SELECT k FROM t GROUP BY CUBE (k), TUMBLE(ts, {HOUR})", "beside grouping sets", "k)"),
+        (f"SELECT k FROM t GROUP BY CUBE (k), SESSION(ts, {HOUR})", "beside grouping sets", "k)"),
         (
             f"SELECT k FROM t GROUP BY GROUPING SETS ((TUMBLE(ts, {HOUR})))",
             "inside another",

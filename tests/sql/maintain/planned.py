@@ -8,6 +8,7 @@ from penstock.catalog.table import Table
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.bind import annotate
 from penstock.sql.dialect import to_spark_query
+from penstock.sql.dialect.unfolded_sets import unfold_grouping_sets
 from penstock.sql.maintain.planning import MaintainedPlan, plan_maintained
 from penstock.sql.maintain.stages import Normalize, Recompute, Stateless
 from penstock.sql.plan.changelog import LEAF
@@ -38,6 +39,7 @@ def plan(sql: str) -> Planned:
     assert isinstance(statement, Select)
     relations = find_relations(statement.query, NAMESPACE)
     annotate(relations.query, NAMESPACE)
+    unfold_grouping_sets(relations.query)
     for index, leaf in enumerate(relations.leaves):
         for node in leaf.nodes:
             node.meta[LEAF] = index

@@ -42,6 +42,8 @@ QUERIES = {
     "chain": f"SELECT c, COUNT(*), SUM(m) FROM {PER_REGION} AS r GROUP BY c",
 }
 MORE = {
+    "grouping sets": "SELECT region, amount % 3, GROUPING(region), COUNT(DISTINCT region), MAX(amount) FROM cdc "
+    "GROUP BY GROUPING SETS ((region, amount % 3), (amount % 3), ()) HAVING COUNT(*) > 1 OR GROUPING(region) = 1",
     "extremes": "SELECT region, MAX(amount), MIN(id), COUNT(DISTINCT amount) FROM cdc GROUP BY region HAVING COUNT(*) > 1",
     "best": f"SELECT region, id FROM {BEST} AS b WHERE n <= 2",
     "join": "SELECT c.id, l.region, l.amount FROM cdc AS c FULL JOIN latest AS l ON c.id = l.id AND c.amount < l.amount",
@@ -61,6 +63,10 @@ MORE = {
     "linear": "SELECT region, SUM(amount) + 1, COUNT(*) FILTER (WHERE id > 3), COUNT(amount) FROM cdc "
     "GROUP BY region HAVING SUM(amount) > 5",
     "joined and grouped": "SELECT c.region, COUNT(*), SUM(e.x) FROM cdc c JOIN events e ON c.id = e.id GROUP BY c.region",
+    "sums of grouping sets": "SELECT region, id % 2, GROUPING_ID(id % 2, region), SUM(amount) + 1, COUNT(*) FROM latest "
+    "GROUP BY ROLLUP (region, id % 2)",
+    "grouping sets of a join": "SELECT l.region, c.region, SUM(c.amount) FROM cdc AS c JOIN latest AS l ON c.id = l.id "
+    "GROUP BY CUBE (l.region, c.region) HAVING COUNT(*) > 0",
     "all": "SELECT COUNT(*), MAX(amount) FROM cdc",
     "numbered elements": "SELECT u.n, COUNT(*), SUM(u.v), MAX(u.v) FROM cdc CROSS JOIN UNNEST(ARRAY[amount, 7, id]) "
     "WITH ORDINALITY AS u (v, n) GROUP BY u.n",

@@ -8,6 +8,7 @@ from penstock.catalog.table import Table
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.bind import annotate
 from penstock.sql.dialect import to_spark_query
+from penstock.sql.dialect.unfolded_sets import unfold_grouping_sets
 from penstock.sql.plan.changelog import LEAF, ChangePlan, plan_changes
 from penstock.sql.plan.flow import TableInput
 from penstock.sql.plan.relations import find_relations
@@ -36,6 +37,7 @@ def plan(sql: str) -> ChangePlan:
     assert isinstance(statement, Select)
     relations = find_relations(statement.query, NAMESPACE)
     annotate(relations.query, NAMESPACE)
+    unfold_grouping_sets(relations.query)
     for index, leaf in enumerate(relations.leaves):
         for node in leaf.nodes:
             node.meta[LEAF] = index

@@ -109,7 +109,11 @@ def test_what_cannot_be_subtracted_is_refused(value: str) -> None:
     ("query", "what"),
     [
         ("SELECT COUNT(*) FROM events GROUP BY k", "the grouping column k is not selected"),
-        ("SELECT k, COUNT(*) FROM events GROUP BY ROLLUP(k)", "GROUPING SETS, ROLLUP and CUBE"),
+        (
+            "SELECT COALESCE(k, 'a') FROM events GROUP BY ROLLUP (k)",
+            "the grouping column k is not selected",
+        ),
+        ("SELECT k, COUNT(*) FROM events GROUP BY ROLLUP(k)", "the grouping set is not selected"),
         ("SELECT k, SUM(DISTINCT id + 0.5) FROM events GROUP BY k", "is not supported in a stream"),
         ("SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k", "is not supported in a stream"),
     ],
@@ -118,3 +122,60 @@ def test_aggregations_that_cannot_be_updated_are_refused(query: str, what: str) 
     """Before anything runs."""
     with pytest.raises(UnsupportedError, match=what):
         plan(query)
+
+
+KEPT = "CASE WHEN __sets.__set IN (0) THEN k END"
+
+
+def test_grouping_sets_are_updated_by_their_columns_and_the_set() -> None:
+    """Under the names that the result has for them; DISTINCT values are those of the column as it is."""
+    query = (
+        "SELECT k AS name, COUNT(DISTINCT k) AS n, GROUPING(k) AS g FROM events GROUP BY ROLLUP (k)"
+    )
+    flow = plan(query).flow
+    bit = "CAST(CASE WHEN __sets.__set IN (0) THEN 0 ELSE 1 END AS BIGINT)"
+
+    assert spark_sql(query) == (
+        f"SELECT {KEPT} AS name, CAST(SIZE(COLLECT_SET(k)) AS BIGINT) AS n, {bit} AS g FROM events "
+        f"CROSS JOIN LATERAL EXPLODE(ARRAY(0, 1)) AS __sets(__set) GROUP BY {KEPT}, {bit}, __sets.__set"
+    )
+    assert (flow.changes, flow.key, flow.kinds) == (ChangelogMode.UPSERT, ("name", "g"), False)
+    assert flow.mechanism is not None
+    assert (flow.mechanism.way, flow.mechanism.key) == (Way.AGGREGATE, ("name", "g"))
+
+
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [
+        ("SELECT k, x, GROUPING_ID(x, k) AS g FROM events GROUP BY CUBE (k, x)", ("k", "x", "g")),
+        ("SELECT x, k, GROUPING(k) a, GROUPING(x) b FROM events GROUP BY CUBE (k, x)", ("k", "x", "a", "b")),
+        ("SELECT k, GROUP_ID() AS g FROM events GROUP BY GROUPING SETS (k, k)", ("k", "g")),
+        ("SELECT k, x FROM events GROUP BY GROUPING SETS ((k, x))", ("k", "x")),
+        ("SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)", ("g",)),
+    ],
+)  # fmt: skip
+def test_the_key_of_grouping_sets_has_what_tells_the_set(query: str, key: tuple[str, ...]) -> None:
+    """A constant tells nothing more."""
+    assert plan(query).flow.key == key
+
+
+def test_grouping_sets_take_rows_back_from_every_set() -> None:
+    """What goes is unfolded as what comes."""
+    text = spark_sql(
+        "SELECT region, GROUPING(region) AS g, SUM(amount) AS s FROM cdc GROUP BY ROLLUP (region)"
+    )
+
+    assert "SUM(CASE WHEN __row_kind IN (0, 2) THEN amount ELSE 0 - (amount) END)" in text
+    assert "FROM cdc CROSS JOIN LATERAL EXPLODE(ARRAY(0, 1))" in text
+    assert text.count("__row_kind IN") == 4
+
+
+def test_what_tells_the_set_is_named_where_it_is_missing() -> None:
+    """With the calls to select."""
+    with pytest.raises(UnsupportedError) as caught:
+        plan("SELECT k, x FROM events GROUP BY GROUPING SETS ((k, x), (k, x), x, ())")
+
+    assert caught.value.message.startswith("the grouping set is not selected")
+    assert caught.value.hint == (
+        "select GROUPING_ID(k, x) and GROUP_ID(), and make it part of the target's PRIMARY KEY"
+    )

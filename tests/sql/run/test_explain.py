@@ -26,6 +26,8 @@ CREATE TABLE names (id BIGINT, name STRING) WITH ('connector' = 'jdbc', 'url' = 
   'table-name' = 'names', 'lookup.cache' = 'PARTIAL', 'lookup.partial-cache.max-rows' = '9');
 CREATE VIEW last_clicks AS SELECT id, url, at FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY at DESC) AS n
   FROM clicks) WHERE n = 1;
+CREATE TABLE per_set (url STRING, id BIGINT, g BIGINT, n BIGINT, PRIMARY KEY (url, id, g) NOT ENFORCED)
+  WITH ('connector' = 'print');
 CREATE TABLE per_minute (start_at TIMESTAMP(3), n BIGINT) WITH ('connector' = 'delta', 'path' = 'm');
 """
 
@@ -114,6 +116,26 @@ def test_a_window_shows_its_state_and_the_watermark_that_closes_it() -> None:
 
     assert "watermark: at AS at - INTERVAL '1' SECOND\n" in text
     assert "operators, with state in the checkpoint:\n    GROUP BY window_start, window_end" in text
+
+
+def test_grouping_sets_are_shown_in_the_words_of_the_query() -> None:
+    """The columns that not every set has; of a window the state says what it is grouped by."""
+    window = explained(
+        "EXPLAIN INSERT INTO a SELECT COUNT(*), url FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), "
+        "INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ROLLUP (url)"
+    )
+    key = explained(
+        "EXPLAIN INSERT INTO per_set SELECT url, id, GROUPING_ID(url, id), COUNT(*) FROM last_clicks "
+        "GROUP BY GROUPING SETS (url, id)"
+    )
+
+    assert (
+        "    grouping sets: (url), (); each row counts in every one\n"
+        "    GROUP BY window_start, window_end, url, the grouping set COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, "
+        "DESCRIPTOR(at), INTERVAL '1' MINUTE))\n    GROUPING SETS (url), ()\n"
+    ) in window
+    assert "  grouping sets: (url), (id); each row counts in every one\n" in key
+    assert "key: url, id, GROUPING_ID(url, id), the grouping set\n" in key
 
 
 def test_a_statement_set_shows_whether_it_reads_once() -> None:

@@ -52,6 +52,16 @@ def test_computed_columns_are_written_over_what_the_records_hold() -> None:
     assert text == "SELECT `id`, `at`, CAST(`at` AS DATE) AS `day` FROM r"
 
 
+def test_grouping_sets_are_sparks_own_and_group_id_is_written_out() -> None:
+    """Spark has no GROUP_ID."""
+    own = written("SELECT id, COUNT(*) AS n FROM orders GROUP BY ROLLUP (id)")
+    text = written("SELECT GROUP_ID() AS g FROM orders GROUP BY GROUPING SETS ((id), (id))")
+
+    assert own.endswith("GROUP BY ROLLUP (`id`)")
+    assert "LATERAL EXPLODE(ARRAY(0, 1))" in text
+    assert "GROUP_ID" not in text.upper().replace("`GROUP_ID", "")
+
+
 def test_rows_that_only_count_bad_records_are_left_out() -> None:
     """They have NULL in every column of the table."""
     _, table = orders()
