@@ -220,3 +220,23 @@ def test_grouping_sets_of_a_window_come_when_it_closes(
 
     assert counts == single | whole
     assert dropped == len(late)
+
+
+@pytest.mark.parametrize(
+    "function", ["TUMBLE(TABLE ticks,", "SESSION(TABLE ticks PARTITION BY part,"]
+)
+def test_distinct_values_of_a_window_are_counted_once(
+    spark: SparkSession, kafka: KafkaServer, project: Path, function: str
+) -> None:
+    """Over batches, too: the window keeps the set of values until it closes."""
+    seconds = [(p, float(s)) for p, step in enumerate((1, 3)) for s in range(0, 90, step)]
+    query = f"""INSERT INTO result SELECT part, window_start, window_end,
+        COUNT(DISTINCT MOD(SECOND(ts), 3)) * 100 + SUM(DISTINCT MOD(SECOND(ts), 3)) + COUNT(DISTINCT ts)
+          FILTER (WHERE SECOND(ts) < 0)
+      FROM TABLE({function} DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY part, window_start, window_end"""
+    sums, dropped = run(spark, kafka, [seconds[::2], seconds], query, disorder=100)
+
+    assert set(sums.values()) == {303, 100}
+    assert all(n == (303, 100)[part] for (part, *_), n in sums.items())
+    assert len(sums) == (2 if "SESSION" in function else 18)
+    assert dropped == 0

@@ -81,6 +81,9 @@ GROUPS: tuple[Row, ...] = (
          Status.OWN, UPDATING),
     _row("FILTER", "SELECT auction, COUNT(*) FILTER (WHERE price > 9) AS n FROM bids GROUP BY auction",
          Status.OWN, UPDATING),
+    _row("DISTINCT aggregate of a window", "SELECT window_start, COUNT(DISTINCT bidder) AS bidders FROM TABLE(TUMBLE("
+         "TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end", Status.OWN,
+         "keeps the set of values until the watermark closes the window"),
     _row("DISTINCT aggregate", "SELECT COUNT(DISTINCT name) AS names FROM people", Status.OWN, UPDATING),
     _row("GROUPING SETS",
          "SELECT auction, channel, GROUPING_ID(auction, channel) AS g, COUNT(*) AS n FROM bids "

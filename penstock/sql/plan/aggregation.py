@@ -1,11 +1,14 @@
 """Aggregations without a window, as Spark's update mode runs them: each row replaces that of its group.
 
-Over inserts: all aggregates; those of DISTINCT values keep the set of values, as Spark has no DISTINCT in streams.
+Over inserts: all aggregates; those of DISTINCT values keep the set of values, as Spark has no DISTINCT in streams, and
+those of windows do so, too.
 Over changes with the row before and after: SUM, COUNT and AVG add what came and subtract what went (Flink's
 retractable aggregates); a group of which no row is left is deleted.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -30,7 +33,14 @@ from penstock.sql.plan.row_kinds import (
 from penstock.sql.positions import span_of
 from penstock.sql.walking import find_nodes
 
-__all__ = ["aggregate", "is_same", "own_aggregates"]
+__all__ = [
+    "aggregate",
+    "is_same",
+    "is_windowed",
+    "keep_distinct",
+    "keep_distinct_in_windows",
+    "own_aggregates",
+]
 
 WHOLE = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
 FRACTIONS = (exp.DType.FLOAT, exp.DType.DOUBLE)
@@ -55,7 +65,7 @@ def aggregate(select: exp.Select, relations: list[Relation], source: Flow) -> Fl
     if retracting:
         _retract(select, source)
     else:
-        _keep_distinct(select)
+        keep_distinct(select)
     kinds = _with_kind(select, source, retracting=retracting)
     mechanism = Mechanism(
         way=Way.RETRACTING_AGGREGATE if retracting else Way.AGGREGATE,
@@ -131,7 +141,21 @@ def _with_kind(select: exp.Select, source: Flow, *, retracting: bool) -> bool:
 # --- over inserts ---
 
 
-def _keep_distinct(select: exp.Select) -> None:
+def is_windowed(keys: Sequence[exp.Expr]) -> bool:
+    """Tell whether the bounds of a window are among grouping columns, or selected columns."""
+    return {key.alias_or_name for key in keys} >= {"window_start", "window_end"}
+
+
+def keep_distinct_in_windows(query: exp.Expr) -> None:
+    """Rewrite the aggregates of DISTINCT values in a stream's windows. Raises UnsupportedError."""
+    for select in find_nodes(query, exp.Select):
+        group = select.args.get("group")
+        if group is not None and is_windowed(group.expressions):
+            keep_distinct(select)
+
+
+def keep_distinct(select: exp.Select) -> None:
+    """Rewrite aggregates of DISTINCT values as ones of the set of values. Raises UnsupportedError."""
     for node in own_aggregates(select):
         distinct = node.this if isinstance(node.this, exp.Distinct) else None
         if distinct is None:

@@ -26,6 +26,7 @@ from penstock.connector.spark.windows import Cumulate, Hop, Tumble, WindowFuncti
 from penstock.sql.dialect import WindowKind, WindowTable, to_spark_query, window_tables
 from penstock.sql.dialect.session_windows import rewrite_session_windows
 from penstock.sql.expressions import to_spark
+from penstock.sql.plan.aggregation import keep_distinct_in_windows
 from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.analysis import LEAF, WINDOWED
 from penstock.sql.plan.engine import TIME_ZONE
@@ -87,6 +88,8 @@ class FrameBuilder:
             )
         if window_tables(query):
             query = inline_ctes(query)  # a function reads a query of its own, which knows no WITH
+        if streaming:
+            keep_distinct_in_windows(query)
         query = rewrite_session_windows(query)
         # inner functions come after the outer ones in the tree, and have to be there first
         for index, window in enumerate(reversed(window_tables(query))):

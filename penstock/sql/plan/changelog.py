@@ -18,7 +18,12 @@ from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.query import WINDOW_FUNCTIONS
 from penstock.sql.dialect.windows import WINDOW_COLUMNS
-from penstock.sql.plan.aggregation import aggregate, own_aggregates
+from penstock.sql.plan.aggregation import (
+    aggregate,
+    is_windowed,
+    keep_distinct,
+    own_aggregates,
+)
 from penstock.sql.plan.best_rows import rank
 from penstock.sql.plan.flow import Flow, TableInput, kind_literal, renamed
 from penstock.sql.plan.inlining import inline_ctes
@@ -165,7 +170,8 @@ class _Walk:
         _refuse_sorting(select)
         group, distinct = select.args.get("group"), select.args.get("distinct")
         if group is not None or own_aggregates(select):
-            if not source.is_changing and _is_windowed(group.expressions if group else []):
+            if not source.is_changing and is_windowed(group.expressions if group else []):
+                keep_distinct(select)
                 return project_rows(select, relations, group)
             self._refuse_chain(source, group or select, "an aggregation")
             if joined.conditions:
@@ -281,16 +287,12 @@ def _refuse_keeping_all(select: exp.Select) -> None:
             hint="compare event times: b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR",
             span=span_of(join) or span_of(select),
         )
-    if select.args.get("distinct") is not None and not _is_windowed(select.expressions):
+    if select.args.get("distinct") is not None and not is_windowed(select.expressions):
         raise UnsupportedError(
             "SELECT DISTINCT over a stream keeps every row it has seen and is not supported without a window",
             hint="add window_start and window_end of a windowing function to the selected columns",
             span=span_of(select),
         )
-
-
-def _is_windowed(keys: Sequence[exp.Expr]) -> bool:
-    return {key.alias_or_name for key in keys} >= {"window_start", "window_end"}
 
 
 def _check_union(
