@@ -6,32 +6,23 @@ when they are read and when folders are put together, and so are versions that n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.identifier import quoted
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.sql.maintain.arrangement import COUNT, TIME, Arrangement, Keep, columns_of
+from penstock.sql.maintain.arrangement import Arrangement, Keep
 from penstock.sql.maintain.changes import Changes, Moment
 from penstock.sql.maintain.schemas import empty
 from penstock.sql.maintain.stages import Temporal
 from penstock.sql.maintain.tables import over_tables
 from penstock.sql.maintain.touched import keys_of, of_keys
-from penstock.sql.maintain.versioned import arriving, instant, needed_from, valid, with_validity
+from penstock.sql.maintain.versioned import arriving, needed_from, valid, with_validity
+from penstock.sql.maintain.waiting import due_rows, instant, passing
 
 __all__ = ["join_versions", "still_needed"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Due:
-    """The rows that the batch's watermark lets go, computed, and how many came too late to wait for it."""
-
-    rows: Changes
-    late: int
 
 
 def join_versions(
@@ -45,7 +36,9 @@ def join_versions(
     `changes` and `arrangements` by the names of the stage's inputs. Raises StateMismatchError.
     """
     _write_versions(stage, changes[stage.versions], arrangements[stage.versions], moment)
-    due = _due(stage, changes[stage.rows], arrangements[stage.rows], moment)
+    schema = moment.schemas[stage.rows]
+    kept = passing(stage.time, schema[stage.time].dataType, moment.span(stage.waits_for))
+    due = due_rows(changes[stage.rows], kept, arrangements[stage.rows], schema, moment)
     if not due.rows.rows:
         nothing = empty(moment.spark, moment.schemas[stage.name], changes=True)
         return Changes(frame=nothing, rows=0, late=due.late)
@@ -82,50 +75,6 @@ def _write_versions(
         return
     kept = arriving(coming.frame, stage, moment.batch_id, moment.now_ms)
     versions.write(moment.batch_id, kept, rows=coming.rows)
-
-
-def _due(stage: Temporal, coming: Changes, waiting: Arrangement, moment: Moment) -> _Due:
-    """Find the rows that are due, of the batch and of those before, and write those that are to wait."""
-    schema = moment.schemas[stage.rows]
-    span, kind = moment.span(stage.waits_for), schema[stage.time].dataType
-    time = F.col(quoted(stage.time))
-    never = F.lit(False)
-    passed = never if span.now_ms is None else time <= instant(span.now_ms, kind)
-    was_passed = never if span.before_ms is None else time <= instant(span.before_ms, kind)
-    is_late = time.isNull() | was_passed
-    parts, late = [], 0
-    if coming.rows:
-        rows = coming.frame.select(*columns_of(schema.names))
-        figures = rows.agg(
-            F.count_if(is_late).alias("late"), F.count_if(~is_late & ~passed).alias("waits")
-        ).first()
-        assert figures is not None, "an aggregation without keys gives a row"
-        late = figures["late"]
-        if late + figures["waits"] < coming.rows:
-            parts.append(rows.where(~is_late & passed))
-        _write_rows(rows.where(~is_late & ~passed), figures["waits"], waiting, moment)
-    else:
-        waiting.write_nothing(moment.batch_id)
-    stored = waiting.read(moment.batch_id) if span.now_ms != span.before_ms else None
-    if stored is not None:
-        parts.append(_copies(stored.where(passed & ~was_passed), schema.names))
-    if not parts:
-        return _Due(rows=Changes(frame=empty(moment.spark, schema), rows=0), late=late)
-    frame, figures = moment.holder.hold(reduce(DataFrame.unionAll, parts))
-    return _Due(rows=Changes(frame=frame, rows=figures["rows"]), late=late)
-
-
-def _write_rows(rows: DataFrame, count: int, waiting: Arrangement, moment: Moment) -> None:
-    if not count:
-        waiting.write_nothing(moment.batch_id)
-        return
-    numbers = {COUNT: F.lit(1).cast("bigint"), TIME: F.lit(moment.now_ms).cast("bigint")}
-    waiting.write(moment.batch_id, rows.withColumns(numbers), rows=count)
-
-
-def _copies(stored: DataFrame, names: Sequence[str]) -> DataFrame:
-    copies = F.explode(F.array_repeat(F.lit(0), F.col(COUNT).cast("int"))).alias("__copy")
-    return stored.select(*columns_of(names), copies).drop("__copy")
 
 
 def _joined(stage: Temporal, due: Changes, versions: Arrangement, moment: Moment) -> DataFrame:

@@ -8,12 +8,11 @@ from pyspark.sql import types as s
 
 from penstock.catalog.identifier import quoted
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.connector.source.state import instant_text
 from penstock.sql.maintain.arrangement import COUNT, TIME, Layout, columns_of
 from penstock.sql.maintain.difference import added
 from penstock.sql.maintain.stages import VALID_FROM, VALID_TO, Temporal
 
-__all__ = ["arriving", "instant", "needed_from", "valid", "version_layout", "with_validity"]
+__all__ = ["arriving", "needed_from", "valid", "version_layout", "with_validity"]
 
 BATCH, ORDER = "__batch", "__order"
 """BIGINT columns: the batch that a version came in, and its place there. Of versions at one time the last counts."""
@@ -25,14 +24,6 @@ def version_layout(schema: s.StructType, key: tuple[str, ...]) -> Layout:
     kind = s.StructField(ROW_KIND, s.ByteType())
     count = s.StructField(COUNT, s.LongType())
     return Layout(dims=(*schema.fields, kind, *arrival), values=(count,), key=key)
-
-
-def instant(at_ms: int, kind: s.DataType) -> Column:
-    """Write a watermark (epoch ms) in the type of a rowtime; a TIMESTAMP, which has no zone, counts as UTC."""
-    text = instant_text(at_ms)
-    if isinstance(kind, s.TimestampNTZType):
-        return F.expr(f"TIMESTAMP_NTZ'{text.removesuffix('Z')}'")
-    return F.expr(f"TIMESTAMP_LTZ'{text}'")
 
 
 def arriving(changes: DataFrame, stage: Temporal, batch_id: int, now_ms: int) -> DataFrame:

@@ -1,0 +1,102 @@
+"""Which rows the watermark of a batch lets go, and which are late: what stages share whose rows wait for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as s
+
+from penstock.catalog.identifier import quoted
+from penstock.connector.source.state import instant_text
+from penstock.sql.maintain.arrangement import COUNT, TIME, Arrangement, columns_of
+from penstock.sql.maintain.changes import Changes, Moment
+from penstock.sql.maintain.schemas import empty
+from penstock.sql.maintain.watermarks import Span
+
+__all__ = ["Due", "Passing", "due_rows", "instant", "passing", "write_rows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passing:
+    """Tests of a row's time by the watermarks of a batch: it was `passed` before, is `due` with the batch, or `waits`.
+
+    `passed` is also that of a row without a time, which belongs nowhere: such a row that comes is late.
+    """
+
+    passed: Column = field(repr=False)
+    due: Column = field(repr=False)
+    waits: Column = field(repr=False)
+    moves: bool
+    """Whether the batch passes any time at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """The rows that the batch's watermark lets go, computed, and how many came too late to wait for it."""
+
+    rows: Changes
+    late: int
+
+
+def instant(at_ms: int, kind: s.DataType) -> Column:
+    """Write a watermark (epoch ms) in the type of a rowtime; a TIMESTAMP, which has no zone, counts as UTC."""
+    text = instant_text(at_ms)
+    if isinstance(kind, s.TimestampNTZType):
+        return F.expr(f"TIMESTAMP_NTZ'{text.removesuffix('Z')}'")
+    return F.expr(f"TIMESTAMP_LTZ'{text}'")
+
+
+def passing(time: str, kind: s.DataType, span: Span) -> Passing:
+    """Test the rowtime `time`, of the type `kind`, by the watermarks of `span`."""
+    column, never = F.col(quoted(time)), F.lit(False)
+    now = never if span.now_ms is None else column <= instant(span.now_ms, kind)
+    before = never if span.before_ms is None else column <= instant(span.before_ms, kind)
+    return Passing(
+        passed=column.isNull() | before,
+        due=column.isNotNull() & now & ~before,
+        waits=column.isNotNull() & ~now & ~before,
+        moves=span.now_ms != span.before_ms,
+    )
+
+
+def due_rows(
+    coming: Changes, kept: Passing, waiting: Arrangement, schema: s.StructType, moment: Moment
+) -> Due:
+    """Find the rows that are due, of the batch and of those before, and write those that are to wait.
+
+    `schema` are the columns of both; what is kept for longer is not here. Raises StateMismatchError.
+    """
+    parts, late = [], 0
+    if coming.rows:
+        rows = coming.frame.select(*columns_of(schema.names))
+        figures = rows.agg(
+            F.count_if(kept.passed).alias("late"), F.count_if(kept.waits).alias("waits")
+        ).first()
+        assert figures is not None, "an aggregation without keys gives a row"
+        late = figures["late"]
+        if late + figures["waits"] < coming.rows:
+            parts.append(rows.where(kept.due))
+        write_rows(rows.where(kept.waits), figures["waits"], waiting, moment)
+    else:
+        waiting.write_nothing(moment.batch_id)
+    stored = waiting.read(moment.batch_id) if kept.moves else None
+    if stored is not None:
+        copies = F.explode(F.array_repeat(F.lit(0), F.col(COUNT).cast("int"))).alias("__copy")
+        there = stored.where(kept.due).select(*columns_of(schema.names), copies)
+        parts.append(there.drop("__copy"))
+    if not parts:
+        return Due(rows=Changes(frame=empty(moment.spark, schema), rows=0), late=late)
+    frame, figures = moment.holder.hold(reduce(DataFrame.unionAll, parts))
+    return Due(rows=Changes(frame=frame, rows=figures["rows"]), late=late)
+
+
+def write_rows(rows: DataFrame, count: int, arrangement: Arrangement, moment: Moment) -> None:
+    """Write rows as they came, each once; `count` is how many there are."""
+    if not count:
+        arrangement.write_nothing(moment.batch_id)
+        return
+    numbers = {COUNT: F.lit(1).cast("bigint"), TIME: F.lit(moment.now_ms).cast("bigint")}
+    arrangement.write(moment.batch_id, rows.withColumns(numbers), rows=count)
