@@ -23,7 +23,7 @@ from penstock.sql.dialect.query import PARTITION_ARGUMENT, WINDOW_FUNCTIONS
 from penstock.sql.positions import span_of
 from penstock.sql.walking import find_nodes
 
-__all__ = ["WINDOW_COLUMNS", "WindowKind", "WindowTable", "window_tables"]
+__all__ = ["WINDOW_COLUMNS", "WindowKind", "WindowTable", "is_windowing", "window_tables"]
 
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 """Columns that a windowing function adds: the bounds, and the last millisecond (a time attribute)."""
@@ -82,16 +82,17 @@ def window_tables(query: exp.Expr) -> list[WindowTable]:
 
     Raises DefinitionError or UnsupportedError where the arguments do not fit.
     """
-    if not any(_is_window(node) for node in find_nodes(query, exp.Table)):
+    if not any(is_windowing(node) for node in find_nodes(query, exp.Table)):
         return []
     return [
         _window(node, node.this)
         for node in query.find_all(exp.Table, bfs=False)
-        if _is_window(node)
+        if is_windowing(node)
     ]
 
 
-def _is_window(node: exp.Expr) -> bool:
+def is_windowing(node: exp.Expr) -> bool:
+    """Tell a windowing function in FROM from other relations."""
     if not isinstance(node, exp.Table):
         return False
     call = node.args.get("this")

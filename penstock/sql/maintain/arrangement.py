@@ -24,7 +24,7 @@ TIME = "__time"
 """BIGINT column: when that was written, in ms since the epoch (the batch's time)."""
 
 Keep = Callable[[DataFrame], DataFrame]
-"""Leaves rows out of those of an arrangement; it gets all columns, added up, and gives them."""
+"""Leaves rows out of those of an arrangement, or puts some together; it gets all columns, added up, and gives them."""
 
 SMALL_ROWS = 100_000
 """Rows up to which one file, or one task, does."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-__all__ = ["numbered"]
+__all__ = ["first_number", "numbered"]
 
 _ROW_BITS = 33
 """Bits of monotonically_increasing_id below the number of the partition."""
 _BATCH_BITS = 32
 """Bits of an arrival number below the batch's, which is an INT: a batch has fewer rows than this counts."""
+
+
+def first_number(batch_id: int) -> int:
+    """Give the number of a batch's first row: those of batches before are less."""
+    return batch_id << _BATCH_BITS
 
 
 def numbered(rows: DataFrame, name: str, batch_id: int) -> DataFrame:
@@ -27,4 +32,4 @@ def numbered(rows: DataFrame, name: str, batch_id: int) -> DataFrame:
         return with_id
     offset = F.array(*(F.lit(n).cast("bigint") for n in offsets))[partition.cast("int")]
     within = F.col(name).bitwiseAND((1 << _ROW_BITS) - 1)
-    return with_id.withColumn(name, F.lit(batch_id << _BATCH_BITS).cast("bigint") + offset + within)
+    return with_id.withColumn(name, F.lit(first_number(batch_id)).cast("bigint") + offset + within)

@@ -31,7 +31,7 @@ class Moment:
     """The batch that stages run in: the same values when it is run again.
 
     `now_ms` is its time since the epoch. `schemas` are the columns of all relations without ROW_KIND. `watermarks` are
-    those of its sources; None where all rows of tables with an end are in it.
+    those of its sources; None where all rows of tables with an end are in it. A time to live of 0 ms is none.
     """
 
     spark: SparkSession = field(repr=False)
@@ -40,6 +40,7 @@ class Moment:
     holder: Holder = field(repr=False)
     schemas: Mapping[str, s.StructType] = field(repr=False)
     watermarks: Watermarks | None = None
+    time_to_live_ms: int = 0
 
     def span(self, sources: Iterable[int]) -> Span:
         """Give the event time that the batch passes, by the watermarks of some sources."""

@@ -92,13 +92,18 @@ def check_clauses(select: exp.Select) -> None:
 
 
 def refuse_varying(select: exp.Select) -> None:
-    """Raise UnsupportedError for functions whose values could not be taken back."""
-    own = (call for call in varying_in(select) if call.find_ancestor(exp.Select) is select)
+    """Raise UnsupportedError for functions whose values could not be taken back. PROCTIME() as an order is no value."""
+    own = (
+        call
+        for call in varying_in(select)
+        if call.find_ancestor(exp.Select) is select
+        and not isinstance(call.find_ancestor(exp.Ordered, exp.Window), exp.Ordered)
+    )
     varying = next(own, None)
     if varying is not None:
         raise UnsupportedError(
-            "a function that gives another value each time is not supported over rows that are updated or deleted: "
-            "what it gave could not be taken back",
+            "a function that gives another value each time is not supported over rows that are kept: what it gave "
+            "could not be taken back, or given again",
             hint="call it in the query that reads the table, where it is computed once for each row",
             span=span_of(varying) or span_of(select),
         )

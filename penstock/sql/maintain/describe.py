@@ -7,14 +7,18 @@ from typing import assert_never
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_text
+from penstock.sql.maintain.kept import AllRows, Kept, LastRows, Totals, Within
 from penstock.sql.maintain.stages import (
+    Closed,
     Input,
     Maintained,
     Normalize,
+    Over,
     Recompute,
     Stage,
     Stateless,
     Temporal,
+    Waits,
 )
 
 __all__ = [
@@ -22,6 +26,7 @@ __all__ = [
     "bound_of_inputs",
     "describe_input",
     "describe_maintained",
+    "is_bounded",
     "is_settled",
     "state_of",
     "text_of",
@@ -97,17 +102,30 @@ def _stage(stage: Stage, state_ttl_ms: int) -> Iterator[str]:
             yield f"  keeps: {mechanism.state}"
             yield f"  bound: {bound_of(stage, state_ttl_ms)}"
             return
+        case Over(name=name, mechanism=mechanism, rows=rows, time=time):
+            order = f"in the order of {time}" if time is not None else "as they come"
+            yield f"{name}: {mechanism.operator} over {rows}, {order}"
+            yield f"  key: {', '.join(mechanism.key) or 'none: one for the whole table'}"
+            yield f"  keeps: {mechanism.state}"
+            yield f"  bound: {bound_of(stage, state_ttl_ms)}"
+            return
+        case Closed(name=name, mechanism=mechanism, rows=rows):
+            yield f"{name}: {mechanism.operator} over the windows of {rows} when they are closed"
+            yield f"  key: {', '.join(mechanism.key)}"
+            yield f"  keeps: {mechanism.state}"
+            yield f"  bound: {bound_of(stage, state_ttl_ms)}"
+            return
         case _:
             assert_never(stage)
     yield f"  bound: {_time_to_live(state_ttl_ms)}"
 
 
-def bound_of(stage: Temporal, state_ttl_ms: int) -> str:
-    """Say what bounds the state of a temporal join. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
-    of_keys = "; one version of each key that was ever seen stays"
-    if state_ttl_ms > 0:
-        of_keys = f"; keys: {_time_to_live(state_ttl_ms)}"
+def bound_of(stage: Waits, state_ttl_ms: int) -> str:
+    """Say what bounds the state of rows that wait, and of keys. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
+    of_keys = _bound_of_keys(stage, state_ttl_ms)
     count = len(stage.waits_for)
+    if not count:
+        return of_keys.removeprefix("; ") or "the time of the rows"
     of_tables = (
         "watermark of its table" if count == 1 else f"lowest watermark of its {count} tables"
     )
@@ -126,6 +144,24 @@ def bound_of_inputs(stage: Recompute, state_ttl_ms: int) -> str:
         return bounds[0]
     named = zip(stage.inputs, bounds, strict=True)
     return "; ".join(f"of {given.name} {bound}" for given, bound in named)
+
+
+def is_bounded(stage: Stage) -> bool:
+    """Tell whether a stage keeps nothing, or nothing that grows without a time to live but by the number of keys."""
+    within = isinstance(stage, Over) and isinstance(stage.kept, Within)
+    return within or isinstance(stage, Stateless | Temporal | Closed)
+
+
+def _bound_of_keys(stage: Waits, state_ttl_ms: int) -> str:
+    if isinstance(stage, Closed) or (isinstance(stage, Over) and isinstance(stage.kept, Within)):
+        return ""  # rows go by time, and so does what is kept of them
+    if state_ttl_ms > 0:
+        return f"; keys: {_time_to_live(state_ttl_ms)}"
+    if isinstance(stage, Temporal):
+        return "; one version of each key that was ever seen stays"
+    if isinstance(stage.kept, AllRows):
+        return "; nothing else: all rows stay"
+    return "; what is kept of each key that was ever seen stays"
 
 
 def _time_to_live(state_ttl_ms: int, said_by: str = "table.exec.state.ttl") -> str:
@@ -149,8 +185,34 @@ def _shape(stage: Stage) -> str:
             )
             sources = ", ".join(map(str, stage.waits_for))
             return f"MAINTAINED {name} TEMPORAL {rows}; {versions} WAITS FOR ({sources}) COMPUTE {to_text(query)}"
+        case Closed(name=name, query=query):
+            sources = ", ".join(map(str, stage.waits_for))
+            rows = f"{stage.rows} AT {stage.time}"
+            return f"MAINTAINED {name} CLOSED {rows} WAITS FOR ({sources}) COMPUTE {to_text(query)}"
+        case Over(name=name, kept=kept, query=query):
+            rows = f"{stage.rows} BY ({', '.join(stage.key)}) AT {stage.time or 'PROCTIME()'}"
+            sources = ", ".join(map(str, stage.waits_for))
+            what = _kept(kept)
+            return f"MAINTAINED {name} OVER {rows} WAITS FOR ({sources}) KEEP {what} COMPUTE {to_text(query)}"
         case _:
             assert_never(stage)
+
+
+def _kept(kept: Kept) -> str:
+    match kept:
+        case Within(micros=micros):
+            return f"{micros} us"
+        case LastRows(count=count):
+            return f"last {count}"
+        case AllRows():
+            return "rows"
+        case Totals(running=running):
+            return ", ".join(
+                f"{one.name} = {one.total}({to_text(one.value)}){' by row' if one.by_row else ''}"
+                for one in running
+            )
+        case _:
+            assert_never(kept)
 
 
 def describe_input(given: Input) -> str:

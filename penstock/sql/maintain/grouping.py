@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.unfolded_sets import is_determined, key_text
+from penstock.sql.maintain.closing import time_of_windows
 from penstock.sql.maintain.linear import as_measures
 from penstock.sql.maintain.ordered import in_order
-from penstock.sql.maintain.relation import Item, Staged, column, unique_name
+from penstock.sql.maintain.read_columns import ReadColumns
+from penstock.sql.maintain.relation import Staged, column
 from penstock.sql.maintain.source import StagedSource, StreamedSource
 from penstock.sql.maintain.stage_list import StageList
-from penstock.sql.maintain.stages import Input, Measure
-from penstock.sql.plan.aggregation import is_same, own_aggregates
+from penstock.sql.maintain.stages import Closed, Input, Measure
+from penstock.sql.plan.aggregation import own_aggregates
 from penstock.sql.plan.mechanism import Mechanism, Way
 from penstock.sql.plan.row_kinds import constant_columns
 from penstock.sql.positions import span_of
@@ -29,24 +30,27 @@ def group_by(
     source: StreamedSource | StagedSource,
     stages: StageList,
     time_to_live_ms: int | None = None,
+    closes: frozenset[int] = frozenset(),
 ) -> Staged:
     """Add the stage of an aggregation; `names` are those of its columns, `time_to_live_ms` is of the hint STATE_TTL.
 
+    `closes` are the leaves whose watermarks close the windows that it groups by, where their rows come from a stage.
     Raises UnsupportedError for aggregates whose value depends on the order of rows.
     """
     group = select.args.get("group")
     aggregates = own_aggregates(select)
     for node in aggregates:
         in_order(node)  # refuses what cannot be, with its place
-    spelled = sorted({to_text(node) for node in aggregates})
+    kept = ", ".join(sorted({to_text(node) for node in aggregates})) or "that it was there"
     keys = list(group.expressions) if group is not None else []
-    columns = _Columns(keys)
+    columns = ReadColumns(keys)
     items = [columns.over(item.unalias()) for item in select.expressions]
     having = select.args.get("having")
     condition = None if having is None else columns.over(having.this)
     own = tuple(name for name, _ in columns.items[: len(keys)])
     place = group or select
-    found = as_measures(items, condition)
+    time = columns.over(time_of_windows(select)).name if closes else None
+    found = None if closes else as_measures(items, condition)
     rows = stages.staged(source.project(columns.items, narrow=found is None))
     measures: tuple[Measure, ...] = ()
     if found is None:
@@ -58,6 +62,17 @@ def group_by(
         query = _selected(rows.name, names, items, condition)
     told = [name for name, key in zip(own, keys, strict=True) if not is_determined(key)]
     key = _key(told, items, names)
+    if time is not None:
+        stage = Closed(
+            name=stages.name("windows"),
+            rows=rows.name,
+            time=time,
+            waits_for=tuple(sorted(closes)),
+            query=query,
+            key=key,
+            mechanism=_mechanism(keys, "rows until the watermark has passed their window", place),
+        )
+        return stages.waiting(stage, columns=names, origin=place)
     return stages.recompute(
         "group",
         [Input(name=rows.name, key=own, measures=measures, time_to_live_ms=time_to_live_ms)],
@@ -65,14 +80,14 @@ def group_by(
         columns=names,
         key=key,
         constants=constant_columns(query),
-        mechanism=Mechanism(
-            way=Way.AGGREGATE,
-            key=tuple(map(key_text, keys)),
-            state=(", ".join(spelled) or "that it was there") if measures else "its rows",
-            span=span_of(place),
-        ),
+        mechanism=_mechanism(keys, kept if measures else "its rows", place),
         origin=place,
     )
+
+
+def _mechanism(keys: Sequence[exp.Expr], state: str, place: exp.Expr) -> Mechanism:
+    key = tuple(map(key_text, keys))
+    return Mechanism(way=Way.AGGREGATE, key=key, state=state, span=span_of(place))
 
 
 def distinct(
@@ -103,40 +118,6 @@ def distinct(
         origin=place,
         inserts=rows.inserts,
     )
-
-
-@dataclass(slots=True)
-class _Columns:
-    """The columns that an aggregation needs: its keys first, then what its aggregates read."""
-
-    keys: Sequence[exp.Expr]
-    items: list[Item] = field(default_factory=list)
-    _read: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for index, key in enumerate(self.keys):
-            wanted = key.name if isinstance(key, exp.Column) else f"__group{index}"
-            self.items.append((unique_name(wanted, self._taken()), key))
-
-    def over(self, value: exp.Expr) -> exp.Expr:
-        """Write an expression over these columns."""
-        found: exp.Expr = value.transform(self._own)
-        return found
-
-    def _own(self, node: exp.Expr) -> exp.Expr:
-        for (name, _), key in zip(self.items, self.keys, strict=False):
-            if is_same(node, key):
-                return column(name, like=node)
-        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-            return node
-        text = to_text(node)
-        if text not in self._read:
-            self._read[text] = unique_name(node.name, self._taken())
-            self.items.append((self._read[text], node.copy()))
-        return column(self._read[text], like=node)
-
-    def _taken(self) -> list[str]:
-        return [name for name, _ in self.items]
 
 
 def _grouped(

@@ -12,7 +12,7 @@ from sqlglot import exp
 from penstock.sql.maintain.relation import column
 from penstock.sql.maintain.stages import Measure
 
-__all__ = ["as_measures", "with_filter"]
+__all__ = ["WHOLE", "as_measures", "when", "with_filter"]
 
 WHOLE = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
 _SUMMED = (*WHOLE, exp.DType.DECIMAL)
@@ -78,7 +78,7 @@ class _Measures:
         if isinstance(node, exp.Count):
             there = None if isinstance(value, exp.Star | exp.Literal) else value
             return self._count(there, condition)
-        total = self._sum(value if condition is None else _when(condition, value))
+        total = self._sum(value if condition is None else when(condition, value))
         count = self._count(value, condition)
         if isinstance(node, exp.Avg):
             total.type = exp.DataType.build(exp.DType.BIGINT)
@@ -92,7 +92,7 @@ class _Measures:
         if value is not None:
             tests.append(exp.not_(exp.Is(this=exp.paren(value.copy()), expression=exp.null())))
         one = exp.cast(exp.Literal.number(1), exp.DType.BIGINT)
-        count = self._sum(_when(exp.and_(*tests), one) if tests else one)
+        count = self._sum(when(exp.and_(*tests), one) if tests else one)
         count.type = exp.DataType.build(exp.DType.BIGINT)
         return count
 
@@ -101,7 +101,8 @@ class _Measures:
         return column(name)
 
 
-def _when(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
+def when(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
+    """Give a value where a condition holds, else NULL."""
     case = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
     case.type = value.type
     return case

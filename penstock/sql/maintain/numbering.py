@@ -11,15 +11,13 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.sql.dialect import to_text
 from penstock.sql.maintain.relation import Item, Relation, Staged, column, unique_name
 from penstock.sql.maintain.stage_list import StageList
-from penstock.sql.maintain.stages import Input, Keeps
+from penstock.sql.maintain.stages import ARRIVAL, Input, Keeps
 from penstock.sql.plan.aggregation import is_same
 from penstock.sql.plan.mechanism import Mechanism, Way
 from penstock.sql.plan.ranking import Numbered, check_numbered
 from penstock.sql.positions import span_of
 
 __all__ = ["number_rows", "reads_number"]
-
-ARRIVAL = "__arrival"
 
 
 def reads_number(reader: exp.Select, numbered: Numbered) -> bool:

@@ -29,17 +29,21 @@ from penstock.sql.maintain.clauses import (
     own_names,
     refuse_varying,
 )
+from penstock.sql.maintain.closing import closes_by, with_windows
 from penstock.sql.maintain.conditions import has_query, kept_by
 from penstock.sql.maintain.feeds import tagged
 from penstock.sql.maintain.grouping import distinct, group_by
-from penstock.sql.maintain.joining import Kind, join, kind_of, spans
+from penstock.sql.maintain.join_conditions import join_conditions
+from penstock.sql.maintain.joining import Kind, join, kind_of
 from penstock.sql.maintain.lives import TimesToLive
 from penstock.sql.maintain.numbering import number_rows, reads_number
+from penstock.sql.maintain.over import add_over
+from penstock.sql.maintain.over_clauses import over_calls, over_window
 from penstock.sql.maintain.relation import Item, Relation, Staged, Streamed, column
 from penstock.sql.maintain.set_operations import combine
 from penstock.sql.maintain.source import StagedSource, StreamedSource, conjuncts
 from penstock.sql.maintain.stage_list import StageList
-from penstock.sql.maintain.stages import Maintained, Temporal
+from penstock.sql.maintain.stages import Maintained, Waits
 from penstock.sql.maintain.temporal import temporal_join, waits_for
 from penstock.sql.maintain.versions import Versions, last_rows, versions_of_table
 from penstock.sql.plan import row_kinds
@@ -61,7 +65,7 @@ class MaintainedPlan:
     """A maintained query: `query` is what Spark streams, `flow` what its result is.
 
     `waiting` are the leaves that wait for their watermark, as an operator of Spark's drops what is late; `timed` those
-    whose watermark temporal joins wait for.
+    whose watermark stages wait for.
     """
 
     maintained: Maintained
@@ -105,13 +109,13 @@ def plan_maintained(query: exp.Expr, tables: Sequence[TableInput]) -> Maintained
         columns=rows.columns,
         key=rows.key,
     )
-    joins = (stage for stage in maintained.stages if isinstance(stage, Temporal))
+    waits = (stage for stage in maintained.stages if isinstance(stage, Waits))
     return MaintainedPlan(
         maintained=maintained,
         query=tagged(feeds, walk.stages.feeds),
         flow=flow,
         waiting=frozenset(waiting),
-        timed=frozenset[int]().union(*(join_.waits_for for join_ in joins)),
+        timed=frozenset[int]().union(*(stage.waits_for for stage in waits)),
     )
 
 
@@ -198,12 +202,9 @@ class _Walk:
                 expanded = self._source(numbered.select)
                 shows = reads_number(reader, numbered)
                 arrives = numbered.is_by_arrival(self._proctimes)
+                project = expanded.project
                 ranked = number_rows(
-                    numbered,
-                    expanded.project,
-                    self.stages,
-                    shows_number=shows,
-                    by_arrival=arrives,
+                    numbered, project, self.stages, shows_number=shows, by_arrival=arrives
                 )
                 names = [i.alias_or_name for i in numbered.select.expressions]
                 kept = [n for n in names if shows or n != numbered.name]
@@ -219,7 +220,7 @@ class _Walk:
                 )
             case exp.Table():
                 alone = all_of(node)
-                streamed = self._streamed(alone)
+                streamed = self._streamed(alone) or self._windowed(node)
                 if streamed is None:
                     plan_changes(alone, self._tables)  # says what stands against it
                     raise UnsupportedError(
@@ -231,6 +232,14 @@ class _Walk:
             case _:
                 rows = self.query(node)
                 return rows, rows.columns
+
+    def _windowed(self, node: exp.Table) -> Staged | None:
+        """Give rows of a stage with their windows; None for those of a table."""
+        (window, *_) = window_tables(node)
+        rows, shown = self._relation(window.input, exp.select("*"))
+        if isinstance(rows, Streamed) or tuple(shown) != rows.columns:
+            return None
+        return with_windows(window, rows, self._tables, self.stages)
 
     def _source(self, select: exp.Select) -> StreamedSource | StagedSource:
         """Plan FROM and WHERE of a SELECT; writes its stars out."""
@@ -309,11 +318,11 @@ class _Walk:
                 # a condition on versions chooses none: it is asked of the one that is valid
                 opened = self._open(right, needed, [])
                 sources = waits_for(node, joined, self._tables)
-                conditions = self._conditions(node, source, opened, right, tests)
+                conditions = join_conditions(node, source, opened, right.alias, tests)
                 source = temporal_join(source, opened, right.versions, conditions, sources, node)
                 continue
             opened = self._open(right, needed, early)
-            conditions = self._conditions(node, source, opened, right, tests)
+            conditions = join_conditions(node, source, opened, right.alias, tests)
             life = self._lives.of(select, right.alias)
             # of what an earlier join gave, no hint can speak
             left = self._lives.of(select, named[0].alias) if len(joined) == 2 else None
@@ -337,36 +346,6 @@ class _Walk:
         }
         return StagedSource(stages=self.stages, rows=staged, scope=scope).filtered(own)
 
-    @staticmethod
-    def _conditions(
-        node: exp.Join,
-        left: StagedSource,
-        right: StagedSource,
-        named: Named,
-        tests: list[exp.Expr],
-    ) -> list[exp.Expr]:
-        """Give the conditions of a join; those of WHERE that belong to it leave `tests`."""
-        kind = kind_of(node)
-        conditions = [c.copy() for c in conjuncts(node.args.get("on"))]
-        using = [c.name for c in node.args.get("using") or []]
-        if using and kind not in (Kind.INNER, Kind.LEFT):
-            raise UnsupportedError(
-                f"USING in a {kind} JOIN of streams is not supported",
-                hint="write ON a.x = b.x, and COALESCE(a.x, b.x) in the SELECT",
-                span=span_of(node),
-            )
-        for name in using:
-            owner = next(alias for alias, shown in left.scope if shown == name)
-            one, two = column(name, owner), column(name, named.alias)
-            conditions.append(exp.EQ(this=one, expression=two))
-        if kind is Kind.INNER:
-            used = [test for test in tests if spans(test, left, right)]
-            conditions += used
-            tests[:] = [test for test in tests if test not in used]
-        if any(has_query(c) for c in conditions):
-            raise UnsupportedError("a query inside ON is not supported", span=span_of(node))
-        return [c for c in conditions if not isinstance(c, exp.Boolean) or not c.this]
-
     # --- SELECT ---
 
     def _inner(self, select: exp.Select) -> Staged:
@@ -375,18 +354,24 @@ class _Walk:
     def _select(self, select: exp.Select) -> Relation:
         check_clauses(select)
         grouped = select.args.get("group") is not None or bool(own_aggregates(select))
+        calls = over_calls(select)
+        if grouped or not calls:
+            refuse_over(select)
+        window = over_window(select, calls, self._tables, self._proctimes)
         source = self._source(select)
+        names = own_names(select)
+        items: list[Item] = [
+            (name, item.unalias()) for name, item in zip(names, select.expressions, strict=True)
+        ]
+        if window is not None:
+            source, items = add_over(select, names, source, window, self.stages)
         if grouped or not isinstance(source, StreamedSource):
             refuse_varying(select)
-        refuse_over(select)
-        names = own_names(select)
         if grouped:
-            life = self._lives.alone(select)
-            rows: Relation = group_by(select, names, source, self.stages, life)
+            closes = closes_by(select, source, self._tables)
+            life = None if closes else self._lives.alone(select)
+            rows: Relation = group_by(select, names, source, self.stages, life, closes)
         else:
-            items: list[Item] = [
-                (name, item.unalias()) for name, item in zip(names, select.expressions, strict=True)
-            ]
             rows = source.project(items)
         if select.args.get("distinct") is not None:
             life = None if grouped else self._lives.alone(select)

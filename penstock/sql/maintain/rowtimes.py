@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from penstock.sql.dialect import window_tables
+from penstock.sql.dialect.windows import WINDOW_COLUMNS, is_windowing
 from penstock.sql.plan.aggregation import own_aggregates
 from penstock.sql.plan.changelog import LEAF
 from penstock.sql.plan.flow import TableInput
@@ -17,15 +19,22 @@ __all__ = ["rowtime_sources", "version_leaves"]
 def rowtime_sources(
     node: exp.Expr, name: str, tables: Sequence[TableInput]
 ) -> frozenset[int] | None:
-    """Give the leaves whose watermarks the rows of a relation do not run ahead of; None where `name` is no rowtime.
+    """Give the leaves whose watermarks the rows of a relation do not run behind; None where `name` is no rowtime.
 
-    A rowtime stays one through projections, filters, UNNEST and UNION ALL, and on the left side of temporal joins.
+    No leaf at all: rows of an aggregation of windows come behind the watermark, those of one window before the next's.
+    A rowtime stays one through projections, filters, UNNEST, UNION ALL, OVER, and on the left of temporal joins.
     """
     match node:
         case exp.Table() if LEAF in node.meta:
             index, alias = node.meta[LEAF], node.args.get("alias")
             renamed = alias is not None and alias.columns
             return frozenset({index}) if tables[index].rowtime == name and not renamed else None
+        case exp.Table() if is_windowing(node):
+            (window, *_) = window_tables(node)
+            alias = node.args.get("alias")
+            if name != WINDOW_COLUMNS[-1] or (alias is not None and alias.columns):
+                return None
+            return rowtime_sources(window.input, window.time_column, tables)
         case exp.Subquery():
             inner = _inner_name(node, name)
             return None if inner is None else rowtime_sources(node.this, inner, tables)
@@ -70,22 +79,38 @@ def _of_union(node: exp.Union, name: str, tables: Sequence[TableInput]) -> froze
         return None
     one = rowtime_sources(node.this, name, tables)
     two = rowtime_sources(node.expression, sides[1][place], tables)
-    return None if one is None or two is None else one | two
+    if one is None or two is None or bool(one) != bool(two):
+        return None
+    return one | two
 
 
 def _of_select(node: exp.Select, name: str, tables: Sequence[TableInput]) -> frozenset[int] | None:
-    grouped = any(node.args.get(part) for part in ("group", "having", "distinct", "windows"))
-    if grouped or own_aggregates(node) or node.args.get("from_") is None:
+    if node.args.get("from_") is None or node.args.get("distinct") is not None:
         return None
+    if node.args.get("group") is not None or own_aggregates(node):
+        return _of_windows(node, name, tables)
     joins = [*(node.args.get("joins") or []), *(node.args.get("laterals") or [])]
     nodes = [join.this if isinstance(join, exp.Join) else join for join in joins]
     joined = [n for n in nodes if isinstance(n, exp.Table | exp.Subquery)]
     if not all(map(is_temporal, joined)):
         return None
     first = node.args["from_"].this
+    if is_windowing(first) and any(item.find(exp.Window) for item in node.expressions):
+        return None  # the best rows of windows come when those close
     inner = _selected(node, name, first.alias_or_name)
     found = None if inner is None else rowtime_sources(first, inner, tables)
     return None if found is None else found.union(*map(version_leaves, joined))
+
+
+def _of_windows(node: exp.Select, name: str, tables: Sequence[TableInput]) -> frozenset[int] | None:
+    """Give no leaf for the time of the windows that a SELECT aggregates."""
+    group, first = node.args.get("group"), node.args["from_"].this
+    keys = {key.name for key in group.expressions} if group is not None else set()
+    if not keys >= set(WINDOW_COLUMNS[:2]) or node.args.get("joins") or node.args.get("laterals"):
+        return None
+    inner = _selected(node, name, first.alias_or_name)
+    found = None if inner is None else rowtime_sources(first, inner, tables)
+    return None if found is None or inner != WINDOW_COLUMNS[-1] else frozenset()
 
 
 def _selected(select: exp.Select, name: str, first: str) -> str | None:

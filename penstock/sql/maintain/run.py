@@ -20,16 +20,20 @@ from penstock.connector.spark.configured import configured
 from penstock.sql.maintain.arrangement import Arrangement, Layout, columns_of
 from penstock.sql.maintain.as_of import join_versions, still_needed
 from penstock.sql.maintain.changes import Changes, Moment
+from penstock.sql.maintain.closed import close_windows, open_windows
 from penstock.sql.maintain.held import holding
 from penstock.sql.maintain.normalize import normalize
+from penstock.sql.maintain.over_state import needed_by_over, over, over_layouts
 from penstock.sql.maintain.recompute import recompute
 from penstock.sql.maintain.schemas import empty, layout_of, schemas_of
 from penstock.sql.maintain.stages import (
     FEED,
     FEED_TIME,
+    Closed,
     Input,
     Maintained,
     Normalize,
+    Over,
     Recompute,
     Stage,
     Stateless,
@@ -87,7 +91,7 @@ class MaintainedRun:
         """Give the changes of a batch, ROW_KIND last, computed and held for as long as the block runs.
 
         `frame` is read once. Within a partition the rows of a key come in order. State is written when the block is
-        entered. Temporal joins go by `watermarks`, None where the batch has all rows of tables with an end.
+        entered. Rows that wait go by `watermarks`, None where the batch has all rows of tables with an end.
 
         Raises StateMismatchError where a folder of the state is missing or damaged.
         """
@@ -110,6 +114,7 @@ class MaintainedRun:
                 holder=holder,
                 schemas=self._schemas,
                 watermarks=watermarks,
+                time_to_live_ms=self._time_to_live_ms,
             )
             found = {
                 feed.name: Changes(frame=self._feed(rows, n), rows=figures[f"feed{n}"])
@@ -147,7 +152,7 @@ class MaintainedRun:
 
     def _time_to_live_of(self, stage: Stage, name: str) -> int:
         match stage:
-            case Temporal(rows=rows) if rows == name:
+            case Temporal(rows=rows) | Over(rows=rows) | Closed(rows=rows) if rows == name:
                 return 0  # they wait for the watermark, and for nothing else
             case Recompute(inputs=inputs):
                 (given,) = (given for given in inputs if given.name == name)
@@ -169,6 +174,10 @@ class MaintainedRun:
                 keep = None
                 if isinstance(stage, Temporal):
                     keep = still_needed(stage, name, arrangement, moment)
+                elif isinstance(stage, Over):
+                    keep = needed_by_over(stage, name, arrangement, moment)
+                elif isinstance(stage, Closed):
+                    keep = open_windows(stage, moment)
                 arrangement.tidy(moment.batch_id, moment.now_ms, keep)
 
     def _run(self, stage: Stage, found: Mapping[str, Changes], moment: Moment) -> Changes:
@@ -180,6 +189,10 @@ class MaintainedRun:
                 return recompute(stage, found, arrangements, moment)
             case Temporal():
                 return join_versions(stage, found, arrangements, moment)
+            case Closed():
+                return close_windows(stage, found[stage.rows], arrangements[stage.rows], moment)
+            case Over():
+                return over(stage, found[stage.rows], arrangements, moment)
             case Stateless():
                 return _stateless(stage, found, moment)
             case _:
@@ -217,6 +230,11 @@ def _layouts(
                 stage.rows: layout_of(spark, schemas[stage.rows], waiting),
                 stage.versions: version_layout(schemas[stage.versions], stage.version_key),
             }
+        case Closed():
+            waiting = Input(name=stage.rows, key=())
+            return {stage.rows: layout_of(spark, schemas[stage.rows], waiting)}
+        case Over():
+            return over_layouts(spark, stage, schemas[stage.rows])
         case Stateless():
             return {}
         case _:

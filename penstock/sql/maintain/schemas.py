@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.identifier import quote
 from penstock.connector.changelog import ROW_KIND
+from penstock.sql.dialect import to_spark_query
 from penstock.sql.maintain.arrangement import COUNT, Layout
+from penstock.sql.maintain.kept import BATCH_TIME, Total, Totals
 from penstock.sql.maintain.measures import measure_types
 from penstock.sql.maintain.stages import (
+    ARRIVAL,
     VALID_FROM,
     VALID_TO,
+    Closed,
     Input,
     Maintained,
     Normalize,
+    Over,
     Recompute,
     Stateless,
     Temporal,
@@ -26,7 +32,7 @@ from penstock.sql.maintain.stages import (
 )
 from penstock.sql.maintain.tables import over_tables
 
-__all__ = ["empty", "input_schema", "layout_of", "schemas_of"]
+__all__ = ["empty", "input_schema", "layout_of", "schemas_of", "total_of", "total_types"]
 
 _NOT_COMPARED = (s.MapType, s.VariantType, s.CalendarIntervalType, s.NullType)
 """Types that Spark cannot group by, or parquet cannot hold."""
@@ -58,6 +64,12 @@ def schemas_of(
                 found[stage.name] = _recomputed(spark, stage, found)
             case Temporal():
                 found[stage.name] = _joined(spark, stage, found)
+            case Over():
+                found[stage.name] = _over(spark, stage, found)
+            case Closed():
+                _check(found[stage.rows])
+                rows = {stage.rows: empty(spark, found[stage.rows])}
+                found[stage.name] = _of(over_tables(spark, stage.query, rows).schema.fields)
             case _:
                 assert_never(stage)
     return found
@@ -122,6 +134,46 @@ def _joined(
         stage.versions: empty(spark, s.StructType([*versions.fields, *validity])),
     }
     return _of(over_tables(spark, stage.query, tables).schema.fields)
+
+
+def total_types(spark: SparkSession, schema: s.StructType, totals: Totals) -> list[s.StructField]:
+    """Give the columns of totals of rows with the columns `schema`: of the type that they add up to."""
+    rows = empty(spark, schema)
+    added = [total_of(one.total, F.expr(to_spark_query(one.value))) for one in totals.running]
+    found = rows.agg(*added).schema.fields
+    return [
+        s.StructField(one.name, field.dataType)
+        for one, field in zip(totals.running, found, strict=True)
+    ]
+
+
+def total_of(total: Total, value: Column) -> Column:
+    """Write a total of a value as Spark's aggregate."""
+    match total:
+        case Total.SUM:
+            return F.sum(value)
+        case Total.MIN:
+            return F.min(value)
+        case Total.MAX:
+            return F.max(value)
+        case Total.FIRST:
+            return F.first(value, ignorenulls=True)
+        case Total.LAST:
+            return F.last(value, ignorenulls=True)
+        case _:
+            assert_never(total)
+
+
+def _over(spark: SparkSession, stage: Over, found: Mapping[str, s.StructType]) -> s.StructType:
+    rows = found[stage.rows]
+    _check(rows)
+    more = [s.StructField(ARRIVAL, s.LongType())]
+    if isinstance(stage.kept, Totals):
+        more += total_types(spark, rows, stage.kept)
+    elif stage.time is None:
+        more.append(s.StructField(BATCH_TIME, s.TimestampType()))
+    result = over_tables(spark, stage.query, {stage.rows: empty(spark, _of([*rows, *more]))})
+    return _of([field for field in result.schema.fields if field.name != ARRIVAL])
 
 
 def _of(fields: list[s.StructField]) -> s.StructType:

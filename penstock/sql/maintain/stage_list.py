@@ -12,9 +12,11 @@ from penstock.sql.dialect import to_text
 from penstock.sql.maintain.describe import describe_input
 from penstock.sql.maintain.relation import ONE, Relation, Staged, Streamed, column, written
 from penstock.sql.maintain.stages import (
+    Closed,
     Feed,
     Input,
     Normalize,
+    Over,
     Recompute,
     Stage,
     Stateless,
@@ -172,8 +174,10 @@ class StageList:
             )
         return self._known[text]
 
-    def temporal(self, stage: Temporal, *, columns: tuple[str, ...], origin: exp.Expr) -> Staged:
-        """Add a temporal join, which gives rows that stay."""
+    def waiting(
+        self, stage: Temporal | Closed, *, columns: tuple[str, ...], origin: exp.Expr
+    ) -> Staged:
+        """Add a stage whose rows wait for the watermark, and then stay."""
         self.stages.append(stage)
         return Staged(
             name=stage.name,
@@ -182,6 +186,15 @@ class StageList:
             inserts=True,
             mechanism=stage.mechanism,
             origin=origin,
+        )
+
+    def over(
+        self, stage: Over, rows: Staged, *, columns: tuple[str, ...], origin: exp.Expr
+    ) -> Staged:
+        """Add OVER aggregates of `rows`: the same rows with more columns."""
+        self.stages.append(stage)
+        return replace(
+            rows, name=stage.name, columns=columns, mechanism=stage.mechanism, origin=origin
         )
 
     def _changes(self, query: exp.Query, table: TableInput, node: exp.Table) -> Staged:

@@ -12,17 +12,38 @@ from enum import StrEnum
 from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
+from penstock.sql.maintain.kept import Kept
 from penstock.sql.plan.mechanism import Mechanism
 
 __all__ = [
-    "FEED", "FEED_TIME", "VALID_FROM", "VALID_TO", "Feed", "Input", "Keeps", "Maintained", "Measure", "Normalize",
-    "Recompute", "Stage", "Stateless", "Temporal", "feed_column",
+    "ARRIVAL",
+    "FEED",
+    "FEED_TIME",
+    "VALID_FROM",
+    "VALID_TO",
+    "Closed",
+    "Feed",
+    "Input",
+    "Keeps",
+    "Maintained",
+    "Measure",
+    "Normalize",
+    "Over",
+    "Recompute",
+    "Stage",
+    "Stateless",
+    "Temporal",
+    "Waits",
+    "feed_column",
 ]  # fmt: skip
 
 FEED = "__feed"
 """INT column of the streaming query: the index of the feed that a row is of."""
 FEED_TIME = "__time"
 """TIMESTAMP column of the streaming query: the time of the batch, the same when it is replayed."""
+
+ARRIVAL = "__arrival"
+"""BIGINT column that numbers rows in the order in which they came, where a stage adds it."""
 
 
 def feed_column(index: int) -> str:
@@ -156,7 +177,50 @@ class Temporal:
     mechanism: Mechanism
 
 
-Stage = Normalize | Stateless | Recompute | Temporal
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Over:
+    """Gives the rows of a relation of inserts, each with OVER aggregates of those before it (StreamExecOverAggregate).
+
+    A row waits until the watermark has passed its `time`, as in a Temporal. Without `waits_for` rows are given as they
+    come; without a `time` in that order, too. Rows of one time count in the order of their arrival. `key` are the
+    columns of PARTITION BY.
+    `kept` says which rows the next ones need, or what in their place: in the SQL `query` the table `rows` has all rows
+    that are needed, with ARRIVAL, and without a `time` BATCH_TIME; with Totals only those that are given, and the
+    totals up to each as columns. The query gives the columns of the stage's result, and ARRIVAL as the last one.
+    """
+
+    name: str
+    rows: str
+    key: tuple[str, ...]
+    time: str | None
+    waits_for: tuple[int, ...]
+    kept: Kept
+    query: exp.Query
+    mechanism: Mechanism
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """Aggregates windows when the watermark has passed them; all rows of a window are then due in one batch.
+
+    `rows` is a relation of inserts with the last time of their window in `time`. `waits_for` as in a Temporal; rows of
+    windows behind the watermark before the batch are late. `query` is SQL over the rows that are due, `key` as in a
+    Recompute.
+    """
+
+    name: str
+    rows: str
+    time: str
+    waits_for: tuple[int, ...]
+    query: exp.Query
+    key: tuple[str, ...] | None = None
+    mechanism: Mechanism
+
+
+Waits = Temporal | Over | Closed
+"""Stages whose rows wait for the watermark of the sources `waits_for`."""
+
+Stage = Normalize | Stateless | Recompute | Waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

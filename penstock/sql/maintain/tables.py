@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from penstock.sql.dialect import to_spark_query
+from penstock.sql.dialect.window_text import to_spark_text
 
 __all__ = ["over_tables"]
 
@@ -31,7 +32,7 @@ def over_tables(
         for name, view in views.items():
             tables[name].createOrReplaceTempView(view)
         # looks the views up at once, so that they can go
-        return spark.sql(to_spark_query(tree))
+        return spark.sql(to_spark_text(tree, to_spark_query))
     finally:
         for view in views.values():
             spark.catalog.dropTempView(view)

@@ -36,7 +36,7 @@ def waits_for(
     point, found = version.expression, None
     if point.table in ("", first.alias) and all(n.versions is not None for n in joined[1:]):
         found = rowtime_sources(first.node, point.name, tables)
-    if found is None:
+    if not found:
         raise UnsupportedError(
             f"{to_text(point)} is not a rowtime of the rows on the left side of this temporal join",
             hint="a rowtime is the column of a stream's WATERMARK, also in a query that selects it; regular joins "
@@ -142,5 +142,5 @@ def _stage(
         key=joined.key(names),
         mechanism=mechanism,
     )
-    result = stages.temporal(stage, columns=tuple(names.values()), origin=node)
+    result = stages.waiting(stage, columns=tuple(names.values()), origin=node)
     return joined.named(result, names)

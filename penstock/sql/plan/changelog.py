@@ -256,9 +256,10 @@ def refuse_over(select: exp.Select) -> None:
         call = window.this.find(exp.Func)  # none in a WINDOW clause: what is OVER it comes, too
         if call is not None and window.find_ancestor(exp.Select) is select:
             raise UnsupportedError(
-                f"{call.sql_name()} OVER a stream is not supported here",
-                hint="what is: ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n in a query in FROM, and "
-                "WHERE n <= 10 in the query around it",
+                f"{call.sql_name()} OVER a stream is not supported here: beside GROUP BY, lookups, or outside the "
+                "SELECT list",
+                hint="give it a SELECT of its own: aggregate or look up in a query in FROM or in a second INSERT, and "
+                "filter on its result in the query around it",
                 span=span_of(window),
             )
 

@@ -15,7 +15,7 @@ from penstock.connector.contract import Resumable, Sink, SinkSettings
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query
 from penstock.sql.maintain.run import FOLDER, MaintainedRun
-from penstock.sql.maintain.stages import Maintained, Temporal
+from penstock.sql.maintain.stages import Maintained, Waits
 from penstock.sql.maintain.watermarks import Watermarks
 from penstock.sql.plan.analysed_query import AnalysedQuery
 from penstock.sql.plan.checkpoint import batch_watermarks
@@ -65,7 +65,7 @@ class MaintainedInsert:
 
     def _watermarks(self, batch: MicroBatch) -> Watermarks | None:
         """Give the watermarks of a batch, where a stage goes by them."""
-        if not any(isinstance(stage, Temporal) for stage in self.maintained.stages):
+        if not any(isinstance(stage, Waits) for stage in self.maintained.stages):
             return None
         sources = len(self.analysed.followed)
         return batch_watermarks(batch.spark, batch.checkpoint, batch.batch_id, sources)

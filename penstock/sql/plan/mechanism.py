@@ -27,6 +27,7 @@ class Way(StrEnum):
     DISTINCT = "distinct rows"
     JOIN = "join"
     TEMPORAL_JOIN = "temporal join"
+    OVER = "OVER aggregation"
     SET = "set operation"
 
 
@@ -59,6 +60,8 @@ class Mechanism:
                 return "join"
             case Way.TEMPORAL_JOIN:
                 return "temporal join"
+            case Way.OVER:
+                return "OVER aggregation"
             case Way.SET:
                 return "set operation"
             case _:
@@ -67,7 +70,7 @@ class Mechanism:
     @property
     def named(self) -> str:
         """The operator with its article."""
-        return f"{'an' if self.operator.startswith('a') else 'a'} {self.operator}"
+        return f"{'an' if self.operator.startswith(('a', 'O')) else 'a'} {self.operator}"
 
 
 def describe_mechanism(mechanism: Mechanism) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.sql.positions import span_of
 
-__all__ = ["Numbered", "check_numbered", "find_numbered"]
+__all__ = ["Numbered", "check_numbered", "find_numbered", "is_arrival"]
 
 MAX_ROWS = 10_000
 """Most rows of a key that are kept: each change sends all of them again."""
@@ -52,15 +52,21 @@ class Numbered:
         """Whether rows are in the order in which they came: by the column of these that is PROCTIME(), or the call."""
         order = self.window.args.get("order")
         first = order.expressions[0].this if order is not None and order.expressions else None
-        if isinstance(first, exp.Anonymous):
-            return first.name.upper() == "PROCTIME"
-        return isinstance(first, exp.Column) and first.name in proctimes
+        return is_arrival(first, proctimes)
+
+
+def is_arrival(order: exp.Expr | None, proctimes: frozenset[str]) -> bool:
+    """Tell whether a value of ORDER BY is PROCTIME(): the call, or a column of these that are."""
+    if isinstance(order, exp.Anonymous):
+        return order.name.upper() == "PROCTIME"
+    return isinstance(order, exp.Column) and order.name in proctimes
 
 
 def find_numbered(reader: exp.Select, source: exp.Expr) -> Numbered | None:
     """Find a ROW_NUMBER, RANK or DENSE_RANK in a relation that `reader` reads; its bound leaves the WHERE of `reader`.
 
-    Raises UnsupportedError for a number without a bound.
+    None also for a number without a bound, or beside another OVER: that is an OVER aggregate as others are. Raises
+    UnsupportedError for a bound that is too large.
     """
     if not isinstance(source, exp.Subquery) or not isinstance(source.this, exp.Select):
         return None
@@ -71,21 +77,13 @@ def find_numbered(reader: exp.Select, source: exp.Expr) -> Numbered | None:
     found = [i for i in items if isinstance(i.this.this, exp.RowNumber | exp.Rank | exp.DenseRank)]
     if not found:
         return None
-    (item,) = found if len(found) == 1 else (None,)
-    if item is None or len(items) > 1:
-        raise UnsupportedError(
-            "a stream is numbered once: there is more than one OVER in this SELECT",
-            hint="write a query for each",
-            span=span_of(found[-1]),
-        )
+    if len(items) > 1:
+        return None
+    (item,) = found
     shown = _shown_name(source, select, item)
     limit = _take_bound(reader, shown)
     if limit is None:
-        raise UnsupportedError(
-            f"{item.this.this.sql_name()} over a stream needs a bound, else every row that comes renumbers all others",
-            hint=f"add WHERE {shown} <= <number> to the query around it",
-            span=span_of(item),
-        )
+        return None
     if limit > MAX_ROWS:
         raise UnsupportedError(
             f"the {limit} best rows of each key are more than the {MAX_ROWS} that are kept",

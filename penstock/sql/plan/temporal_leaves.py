@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.rowtime import Rowtime
 from penstock.sql.dialect import WindowTable
-from penstock.sql.maintain.stages import Maintained, Temporal
+from penstock.sql.maintain.stages import Maintained, Temporal, Waits
 from penstock.sql.plan.flow import TableInput
 
 __all__ = ["check_rowtimes", "numbered_anew", "unnamed_columns"]
@@ -50,7 +50,7 @@ def numbered_anew(maintained: Maintained, order: Sequence[int]) -> Maintained:
     """Give the stages with other numbers of their tables: `order` are the old ones in the order of the new."""
     stages = tuple(
         replace(stage, waits_for=tuple(sorted(map(order.index, stage.waits_for))))
-        if isinstance(stage, Temporal)
+        if isinstance(stage, Waits)
         else stage
         for stage in maintained.stages
     )

@@ -11,8 +11,16 @@ from penstock.connector.changelog import ChangelogMode, RowKind
 from penstock.connector.contract import Guarantee, Guaranteed
 from penstock.connector.registry import connector_of
 from penstock.sql.compound import Detail
-from penstock.sql.maintain.describe import bound_of, bound_of_inputs
-from penstock.sql.maintain.stages import Normalize, Recompute, Stage, Stateless, Temporal
+from penstock.sql.maintain.describe import bound_of, bound_of_inputs, is_bounded
+from penstock.sql.maintain.stages import (
+    Closed,
+    Normalize,
+    Over,
+    Recompute,
+    Stage,
+    Stateless,
+    Temporal,
+)
 from penstock.sql.plan.analysed_insert import AnalysedInsert
 from penstock.sql.plan.analysed_query import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
@@ -144,7 +152,11 @@ def _stage_mode(stage: Stage, ttl_ms: int) -> Iterator[str]:
             mode = "[I,UB,UA,D]" if key else "[I,D]"
             yield f"{name}, {mechanism.operator}: {mode}, key: {', '.join(key or ()) or 'none'}"
             yield f"{INDENT}state: {mechanism.state}; bound: {bound_of_inputs(stage, ttl_ms)}"
-        case Temporal(name=name, mechanism=mechanism, key=key):
+        case (
+            Temporal(name=name, mechanism=mechanism, key=key)
+            | Closed(name=name, mechanism=mechanism, key=key)
+            | Over(name=name, mechanism=mechanism, key=key)
+        ):
             inserts = _mode(ChangelogMode.INSERT_ONLY)
             yield f"{name}, {mechanism.operator}: {inserts}, key: {', '.join(key or ()) or 'none'}"
             yield f"{INDENT}state: {mechanism.state}; bound: {bound_of(stage, ttl_ms)}"
@@ -194,7 +206,7 @@ def _keeps_for_ever(stage: Stage) -> bool:
     """Tell a stage that nothing bounds where no setting does."""
     if isinstance(stage, Recompute):
         return not all(given.time_to_live_ms for given in stage.inputs)
-    return isinstance(stage, Normalize)
+    return not is_bounded(stage)
 
 
 def _read_advice(query: AnalysedQuery) -> Iterator[str]:

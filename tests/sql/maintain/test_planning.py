@@ -345,7 +345,7 @@ def test_grouping_sets_are_unfolded_where_the_rows_are_streamed() -> None:
 @pytest.mark.parametrize(
     ("query", "what", "column"),
     [
-        ("SELECT id, SUM(x) OVER (ORDER BY ts) FROM events", "SUM OVER a stream", 12),
+        ("SELECT id, SUM(x) OVER (ORDER BY x) FROM events", "must be defined on a time attribute", 34),
         ("SELECT id FROM cdc LIMIT 3", "LIMIT of a stream", 26),
         ("SELECT id FROM cdc ORDER BY id", "ORDER BY of a stream", None),
         ("SELECT c.id FROM cdc c FULL JOIN latest l ON c.amount > l.amount", "without an equality", None),

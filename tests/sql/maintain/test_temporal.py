@@ -214,15 +214,3 @@ def test_what_is_no_temporal_join_is_refused_at_its_place(
 
     assert span.line_text[span.column - 1 :].startswith(place)
     assert caught.value.hint or "FULL" in message
-
-
-def test_a_window_over_a_temporal_join_is_refused() -> None:
-    """Its rows leave Spark's stream; a table between the two has a watermark of its own."""
-    joined = "WITH j AS (SELECT o.ts, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency)"
-    with pytest.raises(UnsupportedError, match="Spark does not by itself") as caught:
-        planned(
-            f"{joined} SELECT window_start, COUNT(*) FROM TUMBLE(TABLE j, DESCRIPTOR(ts), INTERVAL '1' MINUTE) "
-            "GROUP BY window_start, window_end"
-        )
-
-    assert "table with a WATERMARK" in (caught.value.hint or "")
