@@ -64,6 +64,8 @@ EXPRESSIONS: tuple[Row, ...] = (
          "several values of one WHEN are several WHENs"),
     _row("CAST", "CAST('12' AS INT)", Status.TRANSLATE),
     _row("TRY_CAST", "TRY_CAST('x' AS INT)", Status.TRANSLATE),
+    _row("CAST of an interval to a number", "CAST(INTERVAL '1' DAY AS INT)", Status.REFUSE,
+         "CAST of an interval to a number is supported for INTERVAL '...' MONTH only"),
     # --- constructors and access ---
     _row("ARRAY[...]", "ARRAY[1, 2]", Status.TRANSLATE),
     _row("MAP[...]", "MAP['a', 1, 'b', 2]", Status.TRANSLATE),

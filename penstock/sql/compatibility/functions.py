@@ -14,6 +14,9 @@ __all__ = ["FUNCTION_ROWS"]
 # Their examples need columns, or stand where only a query can have them.
 ELSEWHERE = ("GROUPING_ID", "GROUP_ID", "CURRENT_WATERMARK", *GROUP_WINDOWS)
 JSON = """'{"a": {"b": [1, 2]}}'"""
+TEXTS = (
+    "NULL inside is NULL; refused where the types of the parts are not known (a user's function)"
+)
 KEPT_DECIMALS = "zeros at the end of a decimal number are left out; a key that comes twice makes the text no JSON"
 
 
@@ -51,6 +54,21 @@ SYNTAX: tuple[Row, ...] = (
         "a text that is a time only for Spark, such as 2026-01-01T10:00, is read",
     ),
     _row("TRY_CAST", "TRY_CAST('non-number' AS INT)"),
+    _row(
+        "CAST of an array to a text",
+        "CAST(ARRAY[TRUE, FALSE] AS STRING)",
+        "[TRUE, FALSE]; " + TEXTS,
+    ),
+    _row("CAST of a map to a text", "CAST(MAP['a', 1] AS STRING)", "{a=1}; a MULTISET too"),
+    _row("CAST of a row to a text", "CAST(ROW(1, 'a') AS STRING)", "(1, a)"),
+    _row("CAST of an interval to a text", "CAST(INTERVAL '36' HOUR AS STRING)", "+1 12:00:00.000"),
+    _row(
+        "CAST of an array, a map or a row",
+        "CAST(ARRAY[TRUE] AS ARRAY<STRING>)",
+        "part by part; two keys of a map that become the same fail the query",
+    ),
+    _row("CAST of a TIMESTAMP to a TIME", "CAST(TIMESTAMP '2021-09-24 12:34:56' AS TIME)"),
+    _row("CAST of a TIME to a TIMESTAMP", "CAST(TIME '12:34:56' AS TIMESTAMP(3))", "on 1970-01-01"),
     # --- arithmetic and strings with a syntax of their own ---
     _row("CEIL", "CEIL(4.5E0)", "a DOUBLE stays a DOUBLE"),
     _row("FLOOR", "FLOOR(4.5E0)", "a DOUBLE stays a DOUBLE"),

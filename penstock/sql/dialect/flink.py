@@ -15,6 +15,7 @@ refuse_compiled_build()
 from penstock.sql.dialect.ddl import FlinkParser  # noqa: E402
 from penstock.sql.dialect.functions import FUNCTIONS, result_argument  # noqa: E402
 from penstock.sql.dialect.generator import FlinkGenerator  # noqa: E402
+from penstock.sql.dialect.result_types import interval_type, made_type  # noqa: E402
 from penstock.sql.dialect.tokens import FlinkTokenizer  # noqa: E402
 
 __all__ = ["READ_BY_FLINK", "Flink"]
@@ -26,14 +27,8 @@ READ_BY_FLINK = "penstock.flink"
 def _annotate_function(annotator: TypeAnnotator, node: exp.Expr) -> exp.Expr:
     """The type of a function's result, from the table of functions."""
     row = FUNCTIONS.get(node.name.upper())
-    kind: exp.DataType | None = None
-    if node.name.upper() == "MAP" and len(node.expressions) > 1:
-        inner = [
-            e.type.copy() if e.type else exp.DataType(this=exp.DType.UNKNOWN)
-            for e in node.expressions[:2]
-        ]
-        kind = exp.DataType(this=exp.DType.MAP, expressions=inner, nested=True)
-    elif (argument := result_argument(row, node.expressions)) is not None:
+    kind = made_type(node.name.upper(), node.expressions)
+    if (argument := result_argument(row, node.expressions)) is not None:
         kind = argument.type
     elif row and row.returns and not row.returns.startswith("<"):
         kind = exp.DataType.build(row.returns, dialect=Flink)
@@ -55,6 +50,11 @@ def _annotate_average(annotator: TypeAnnotator, node: exp.Expr) -> exp.Expr:
     return annotator._set_type(node, kind if whole else exp.DType.DOUBLE)  # noqa: SLF001
 
 
+def _annotate_interval(annotator: TypeAnnotator, node: exp.Interval) -> exp.Expr:
+    """Of months or of milliseconds, which sqlglot does not tell apart."""
+    return annotator._set_type(node, interval_type(node))  # noqa: SLF001
+
+
 class Flink(Dialect):
     """Flink SQL, as of Flink 2.2."""
 
@@ -69,6 +69,7 @@ class Flink(Dialect):
         exp.AnonymousAggFunc: {"annotator": _annotate_function},
         exp.Bracket: {"annotator": _annotate_access},
         exp.Avg: {"annotator": _annotate_average},
+        exp.Interval: {"annotator": _annotate_interval},
         exp.CurrentTimestamp: {"returns": exp.DType.TIMESTAMPLTZ},
         exp.Localtimestamp: {"returns": exp.DType.TIMESTAMPNTZ},
         exp.Extract: {"returns": exp.DType.BIGINT},

@@ -185,8 +185,11 @@ def _typed(tree: exp.Expr, kind: exp.DataType | None) -> exp.Expr:
     if kind is not None:
         for node in _opaque(copied):
             node.type = kind
-    with suppress(*LOST):
-        annotate_types(copied, dialect=FLINK, overwrite_types=False)
+    # a cast is of the type that it names, and sqlglot looks for none inside of it
+    inside = [cast.this for cast in reversed(list(copied.find_all(exp.Cast)))]
+    for part in (*inside, copied):
+        with suppress(*LOST):
+            annotate_types(part, dialect=FLINK, overwrite_types=False)
     return copied
 
 

@@ -121,13 +121,7 @@ ROWS: tuple[Function, ...] = (
         f"THEN CAST(array() AS ARRAY<STRING>) ELSE split({{0}}, {SPLIT_AT}) END",
         least=2,
     ),
-    Function(
-        name="ROW",
-        family=Family.CONSTRUCTION,
-        any_form="struct({*})",
-        least=1,
-        example="ROW(1, 'a')",
-    ),
+    method(Family.CONSTRUCTION, "ROW", None, "ROW(1, 'a')", 1),
     Function(
         name="MAP",
         family=Family.CONSTRUCTION,

@@ -10,34 +10,69 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.sql.dialect.problems import NodeError
+from penstock.sql.dialect.result_types import field_name
 from penstock.sql.dialect.spark_types import (
     FRACTIONS,
     INTEGERS,
     TEXTS,
     TYPES,
-    SparkTypeWriter,
     kind_of,
     number_kind,
     precision_of,
     type_of,
 )
+from penstock.sql.dialect.write_value_texts import CONSTRUCTED, MICROS, ValueTextWriter
 
 __all__ = ["CastWriter"]
 
 BITS = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
 NUMBERS = (*INTEGERS, *FRACTIONS, exp.DType.DECIMAL)
 TIMES = (exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ)
-MICROS = 6
-"""Digits of a second that Spark keeps."""
+NAMES = {
+    exp.DType.TIMESTAMPNTZ: "a TIMESTAMP",
+    exp.DType.TIMESTAMPLTZ: "a TIMESTAMP_LTZ",
+    exp.DType.TIME: "a TIME",
+}
+DIGITS = {**dict.fromkeys(TIMES, MICROS), exp.DType.TIME: 0}
+"""Of a second, where a type names none."""
+TIME_OF = "make_time(extract(HOUR FROM {0}), extract(MINUTE FROM {0}), extract(SECOND FROM {0}))"
 
 
-class CastWriter(SparkTypeWriter):
+def _check(value: exp.Expr, to: exp.DataType) -> None:
+    """Refuse what Flink has no cast for, and Spark has (LogicalTypeCasts). Raises NodeError."""
+    kind = kind_of(value)
+    if kind == exp.DType.INTERVAL and to.this in NUMBERS and not _is_months(value):
+        raise NodeError(
+            "CAST of an interval to a number is supported for INTERVAL '...' MONTH only",
+            value,
+            "take its parts: EXTRACT(DAY FROM i), EXTRACT(HOUR FROM i), ...",
+        )
+    for one, other, hint in (
+        (kind, to.this, "write UNIX_TIMESTAMP(...), EXTRACT(...) or TIMESTAMPDIFF(...)"),
+        (to.this, kind, "write TO_TIMESTAMP_LTZ(number, 0) for seconds, 3 for milliseconds"),
+    ):
+        if one in (*TIMES, exp.DType.TIME) and other in NUMBERS:
+            raise NodeError(
+                f"Flink has no CAST of {NAMES.get(kind, 'a number')} to {NAMES.get(to.this, 'a number')}",
+                value,
+                hint,
+            )
+
+
+def _is_months(value: exp.Expr) -> bool:
+    return isinstance(value, exp.Interval) and value.args["unit"].name.upper() == "MONTH"
+
+
+class CastWriter(ValueTextWriter):
     """Writes casts."""
 
     def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
         """CAST and TRY_CAST (`safe_prefix`)."""
         to: exp.DataType = expression.args["to"]
         value, cast = expression.this, f"{safe_prefix or ''}CAST"
+        _check(value, to)
+        if to.this in CONSTRUCTED and (text := self._to_constructed(value, to, expression)):
+            return text
         if to.this in TEXTS:
             return self._to_text(value, to, cast)
         if to.this in (exp.DType.BINARY, exp.DType.VARBINARY) and to.expressions:
@@ -46,6 +81,8 @@ class CastWriter(SparkTypeWriter):
             return self._to_whole(value, to.this, cast)
         if to.this in TIMES:
             return self._to_time(value, to, cast)
+        if to.this == exp.DType.TIME:
+            return self._to_time_of_day(value, to, cast)
         if to.this == exp.DType.DECIMAL and number_kind(value) in NUMBERS:
             cast = "TRY_CAST"
         return f"{cast}({self.sql(value)} AS {self.sql(to)})"
@@ -102,15 +139,28 @@ class CastWriter(SparkTypeWriter):
     def _to_time(self, value: exp.Expr, to: exp.DataType, cast: str) -> str:
         """To TIMESTAMP(p) or TIMESTAMP_LTZ(p): what is finer than p digits is dropped."""
         digits = precision_of(to, MICROS)
-        plain = f"{cast}({self.sql(value)} AS {self.sql(to)})"
-        kind = kind_of(value)
-        known = type_of(value)
-        had = precision_of(known, MICROS) if kind in TIMES and known else MICROS
-        if digits >= min(had, MICROS) or kind in (exp.DType.DATE, exp.DType.TIME):
+        kind, known, text = kind_of(value), type_of(value), self.sql(value)
+        if (
+            kind == exp.DType.TIME
+        ):  # of the first day (TimeToTimestampCastRule), which Spark does not cast
+            text = f"concat('1970-01-01 ', CAST({text} AS STRING))"
+        plain = f"{cast}({text} AS {self.sql(to)})"
+        had = precision_of(known, DIGITS[kind]) if kind in DIGITS and known else MICROS
+        if digits >= min(had, MICROS) or kind == exp.DType.DATE:
             return plain
         step = f"{10**-digits:.{digits}f}" if digits else "1"
         rest = "make_dt_interval(0, 0, 0, extract(SECOND FROM {0}) % {1}BD)"
         return self._let([plain], lambda v: f"({v[0]} - {rest.format(v[0], step)})")
+
+    def _to_time_of_day(self, value: exp.Expr, to: exp.DataType, cast: str) -> str:
+        """To TIME(p): what is finer than p digits is dropped, which Spark does from a TIME only."""
+        kind, text, wanted = kind_of(value), self.sql(value), self.sql(to)
+        if kind in TIMES:
+            return self._let([text], lambda v: f"CAST({TIME_OF.format(*v)} AS {wanted})")
+        whole = isinstance(value, exp.Literal) and "." not in value.name
+        if kind in TEXTS and not whole and precision_of(to, 0) < MICROS:
+            return f"CAST({cast}({text} AS TIME({MICROS})) AS {wanted})"
+        return f"{cast}({text} AS {wanted})"
 
     # --- bytes and texts ---
 
@@ -121,60 +171,67 @@ class CastWriter(SparkTypeWriter):
         return f"substring({text}, 1, {size})"
 
     def _to_text(self, value: exp.Expr, to: exp.DataType, cast: str) -> str:
-        if kind_of(value) == exp.DType.INTERVAL:
-            raise NodeError(
-                "CAST of an interval to a text is not supported",
-                value,
-                "take its parts: EXTRACT(DAY FROM i), EXTRACT(HOUR FROM i), ...",
-            )
-        text = self._text_of(self.sql(value), type_of(value))
-        if text is None:
-            text = f"{cast}({self.sql(value)} AS STRING)"
+        text = self._text(value, cast)
         if to.this == exp.DType.CHAR:
             return f"rpad({text}, {precision_of(to, 1)}, ' ')"
         return f"left({text}, {precision_of(to, 1)})" if to.expressions else text
 
-    def _text_of(self, sql: str, kind: exp.DataType | None) -> str | None:
-        """Flink's text of a value where Spark's differs; None where they agree or nothing is known."""
-        if kind is None:
+    # --- arrays, maps and rows ---
+
+    def _to_constructed(self, value: exp.Expr, to: exp.DataType, node: exp.Cast) -> str | None:
+        """Part by part, where Spark casts a part otherwise than Flink; None where it does not, or nothing is known.
+
+        (ArrayToArrayCastRule, MapToMapAndMultisetToMultisetCastRule, RowToRowCastRule.)
+        """
+        known = type_of(value)
+        if known is None or known.this != to.this or len(known.expressions) < len(to.expressions):
             return None
-        match kind.this:
-            case exp.DType.BOOLEAN:
-                return f"upper(CAST({sql} AS STRING))"
-            case exp.DType.TIMESTAMPNTZ | exp.DType.TIMESTAMPLTZ:
-                return self._let([sql], lambda v: _text_of_time(v[0], precision_of(kind, MICROS)))
-            case exp.DType.ARRAY if kind.expressions:
-                item = self._item_text("x", kind.expressions[0])
-                return f"concat('[', array_join(transform({sql}, x -> {item}), ', '), ']')"
-            case exp.DType.MAP if len(kind.expressions) == 2:
-                key, item = (
-                    self._item_text(f"e.{n}", k)
-                    for n, k in zip(("key", "value"), kind.expressions, strict=True)
-                )
-                entries = f"transform(map_entries({sql}), e -> concat({key}, '=', {item}))"
-                return f"concat('{{', array_join({entries}, ', '), '}}')"
-            case exp.DType.STRUCT if kind.expressions:
-                return self._let([sql], lambda v: self._row_text(v[0], kind))
-            case _:
+        if to.this == exp.DType.STRUCT:
+            if self._fields("r", known, to, node) is None:
                 return None
-
-    def _item_text(self, sql: str, kind: exp.DataType) -> str:
-        text = self._text_of(sql, kind) or f"CAST({sql} AS STRING)"
-        return f"coalesce({text}, 'NULL')"
-
-    def _row_text(self, sql: str, kind: exp.DataType) -> str:
-        items = [
-            self._item_text(f"{sql}.{self.sql(field, 'this')}", field.args["kind"])
-            for field in kind.expressions
+            return self._let([self.sql(value)], lambda v: str(self._fields(v[0], known, to, node)))
+        names = ("__x",) if to.this == exp.DType.ARRAY else ("__k", "__v")
+        parts = [
+            self._cast_part(exp.column(name), kind, wanted, node)
+            for name, kind, wanted in zip(names, known.expressions, to.expressions, strict=True)
         ]
-        inner = ", ', ', ".join(items)
-        return f"if({sql} IS NULL, NULL, concat('(', {inner}, ')'))"
+        if not any(own for _, own in parts):
+            return None
+        texts, sql = [text for text, _ in parts], self.sql(value)
+        if to.this == exp.DType.ARRAY:
+            return f"transform({sql}, __x -> {texts[0]})"
+        values = f"transform_values({sql}, (__k, __v) -> {texts[1]})"
+        return (
+            f"transform_keys({values}, (__k, __v) -> {texts[0]})"
+            if known.expressions[0] != to.expressions[0]
+            else values
+        )
 
+    def _fields(
+        self, sql: str, known: exp.DataType, to: exp.DataType, node: exp.Cast
+    ) -> str | None:
+        own = len(known.expressions) > len(to.expressions)  # those behind are left out
+        items = []
+        for field, wanted in zip(known.expressions, to.expressions, strict=False):
+            item = exp.Dot(this=exp.var(sql), expression=field.this.copy())
+            text, differs = self._cast_part(item, field.args["kind"], wanted.args["kind"], node)
+            items += [self.sql(exp.Literal.string(wanted.name)), text]
+            own |= differs
+        return f"if({sql} IS NULL, NULL, named_struct({', '.join(items)}))" if own else None
 
-def _text_of_time(sql: str, precision: int) -> str:
-    """All digits of the fraction. Not by date_format, which goes through the session's time zone."""
-    text, digits = f"CAST({sql} AS STRING)", min(precision, MICROS)
-    if not digits:
-        return f"left({text}, 19)"
-    whole = f"if(contains({text}, '.'), {text}, concat({text}, '.'))"
-    return f"left(rpad({whole}, 26, '0'), {20 + digits})"
+    def _cast_part(
+        self, item: exp.Expr, kind: exp.DataType, wanted: exp.DataType, node: exp.Cast
+    ) -> tuple[str, bool]:
+        """The cast of a part, and whether it is another than Spark's own."""
+        item.type = kind
+        text = self.sql(type(node)(this=item, to=wanted.copy()))
+        word = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
+        return text, text != f"{word}({self.sql(item)} AS {self.sql(wanted)})"
+
+    def _row(self, call: exp.Anonymous) -> str:
+        """ROW(a, b), whose fields have Flink's names: Spark would name them by columns, or not."""
+        items = [
+            f"{self.sql(exp.Literal.string(field_name(index)))}, {self.sql(item)}"
+            for index, item in enumerate(call.expressions)
+        ]
+        return f"named_struct({', '.join(items)})"

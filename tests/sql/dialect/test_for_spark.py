@@ -80,6 +80,9 @@ def test_other_rows_are_refused_or_said_in_sparks_words(row: Row) -> None:
          "SELECT /*+ SHUFFLE_REPLICATE_NL(u) */ 1 FROM `t` JOIN `u` ON `t`.`a` > `u`.`a`"),
         ("SELECT a, b FROM t, LATERAL TABLE(f(a)) AS x (b)", "SELECT `a`, `b` FROM `t`, LATERAL F(`a`) AS `x`(`b`)"),
         ("SELECT * FROM TABLE(f('a'))", "SELECT * FROM F('a')"),
+        ("SELECT CAST(1 < 2 AS STRING), CAST(ROW(1, TRUE) AS STRING), CONCAT(a, b || c) FROM t",
+         "SELECT upper(CAST(1 < 2 AS STRING)), concat('(', coalesce(CAST(1 AS STRING), 'NULL'), ', ', "
+         "coalesce(upper(CAST(TRUE AS STRING)), 'NULL'), ')'), concat(`a`, `b` || `c`) FROM `t`"),
         ("EXECUTE INSERT INTO t (a) SELECT a FROM u", "INSERT INTO `t` (`a`) SELECT `a` FROM `u`"),
         ("SELECT 7 / 2, AVG(CAST(1 AS INT)) FROM t", "SELECT CAST(7 DIV 2 AS INT), CAST(AVG(CAST(1 AS INT)) AS INT) FROM `t`"),
     ],
@@ -121,6 +124,8 @@ def test_windowing_functions_are_written_out() -> None:
         ("INSERT OVERWRITE t SELECT 1", "INSERT OVERWRITE replaces other rows in Spark"),
         ("SELECT AVG(price) FROM bids", "the Spark form of AVG(price) hangs on types that are not known"),
         ("SELECT JSON_VALUE(doc, '$.a') FROM t", "the Spark form of JSON_VALUE(doc, '$.a') hangs"),
+        ("SELECT CAST(a AS STRING) FROM t", "the Spark form of CAST(a AS STRING) hangs"),
+        ("SELECT CAST(ROW(1, my_fn(a)) AS STRING) FROM t", "hangs on the types of its parts"),
         ("SELECT UPPER(my_fn(a)), MOD(a, b), a / b FROM t", "the Spark form of a / b hangs"),
     ],
 )  # fmt: skip

@@ -15,6 +15,7 @@ from tests.sql.dialect.answers import (
     aggregates,
     casts,
     collections,
+    constructed,
     json,
     numbers,
     texts,
@@ -31,7 +32,9 @@ CHUNK = 60
 """Columns of one query: Spark's analysis of a wider one takes longer than that of several."""
 
 SCALARS = [
-    pair for family in (numbers, texts, times, collections, json, casts) for pair in family.ANSWERS
+    pair
+    for family in (numbers, texts, times, collections, json, casts, constructed)
+    for pair in family.ANSWERS
 ]
 
 
@@ -58,6 +61,7 @@ QUICK = {  # each query runs once, over a handful of rows: compiling it would ta
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.timeType.enabled": "true",
 }
 
 

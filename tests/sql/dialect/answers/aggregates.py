@@ -57,6 +57,8 @@ ANSWERS: Answers = [
     ("FIRST_VALUE(i RESPECT NULLS) FILTER (WHERE i IS NULL)", None),
     ("COLLECT(s)", {"x": 2, "y": 1}),
     ("COLLECT(DISTINCT s)", {"x": 1, "y": 1}),
+    ("CAST(COLLECT(s) FILTER (WHERE s = 'x') AS STRING)", "{x=2}"),
+    ("CAST(ARRAY_AGG(i > 1) FILTER (WHERE s = 'x') AS CHAR(15))", "[TRUE, NULL]   "),
     ("PERCENTILE(i, 0.25)", 2550.0),
     ("PERCENTILE(i, ARRAY[0.0, 1.0])", [2500.0, 2900.0]),
     ("PERCENTILE(i, 0.5, CASE WHEN i = 2900 THEN 5 WHEN i = 2500 THEN -1 END)", 2900.0),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, time
 from decimal import Decimal
 
 from tests.sql.dialect.answers import Answers, local
@@ -59,6 +59,31 @@ ANSWERS: Answers = [
     ("CAST(CAST(ARRAY[1, NULL] AS ARRAY<INT>) AS STRING)", "[1, NULL]"),
     ("CAST(CAST(MAP['a', TRUE] AS MAP<STRING, BOOLEAN>) AS STRING)", "{a=TRUE}"),
     ("CAST(CAST(ROW(1, 'x') AS ROW<a INT, b STRING>) AS STRING)", "(1, x)"),
+    ("CAST('23:45' AS TIME)", time(23, 45)),
+    ("CAST('12:34:56.123456789' AS TIME)", time(12, 34, 56)),
+    ("CAST(CAST('12:34:56.123456' AS STRING) AS TIME(3))", time(12, 34, 56, 123000)),
+    ("TRY_CAST('2021-09-27 12:34:56' AS TIME)", None),
+    ("CAST(TIMESTAMP '2021-09-24 12:34:56.123456' AS TIME)", time(12, 34, 56)),
+    ("CAST(TIMESTAMP '2021-09-24 12:34:56.123456' AS TIME(3))", time(12, 34, 56, 123000)),
+    ("CAST(CAST(NULL AS TIMESTAMP_LTZ(3)) AS TIME)", None),
+    ("CAST(TIME '12:34:56' AS TIMESTAMP(3))", local(1970, 1, 1, 12, 34, 56)),
+    (
+        "CAST(CAST('12:34:56.123' AS TIME(3)) AS TIMESTAMP(0))",
+        local(1970, 1, 1, 12, 34, 56),
+    ),
+    (
+        "CAST(TIME '12:34:56' AS TIMESTAMP_LTZ(3)) = CAST('1970-01-01 12:34:56' AS TIMESTAMP_LTZ(3))",
+        True,
+    ),
+    ("CAST(INTERVAL '123' MONTH AS INT)", 123),
+    ("CAST(CAST(9234567891.12 AS FLOAT) AS BIGINT)", 9234568192),
+    ("CAST(CAST(123.456 AS FLOAT) AS DOUBLE)", 123.45600128173828),
+    ("CAST(1.987 AS BOOLEAN)", True),
+    ("CAST(CAST(3.123456 AS DOUBLE) AS DECIMAL(8, 4))", Decimal("3.1235")),
+    ("CAST(12345 AS DECIMAL(8, 4))", None),
+    ("CAST(CAST(12345.678912 AS FLOAT) AS DECIMAL(8, 4))", None),
+    ("TRY_CAST('' AS BOOLEAN)", None),
+    ("CAST(X'0102' AS BINARY(4))", b"\1\2\0\0"),
     ("CAST('a' AS BINARY(2))", b"a\0"),
     ("CAST('foobar' AS VARBINARY(4))", b"foob"),
     ("CAST('ab' AS BYTES)", b"ab"),
