@@ -122,9 +122,9 @@ class Cell:
 
     def _select(self, statement: Select) -> None:
         selected = self._session.select(statement)
-        if selected.frame.isStreaming:
-            follow(selected, self._options, self._screen, self._clock)
-            self.kept = selected.frame
+        if selected.live is not None:
+            follow(selected.live, self._options, self._screen, self._clock)
+            self.kept = selected.frame if selected.frame.isStreaming else None
             return
         found = collect_rows(
             selected.frame,

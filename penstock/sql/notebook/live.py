@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from queue import Empty, Queue
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -14,7 +15,7 @@ from penstock.connector.contract import OutputMode
 from penstock.sql.notebook.views import Head, LiveView, Sample, TableView
 from penstock.sql.plan.metrics import read_batch_metrics
 from penstock.sql.run.failure import translate
-from penstock.sql.run.live_select import Changes, result_key, start_taking
+from penstock.sql.run.live_select import Changes, result_key
 from penstock.sql.run.totals import Totals, rows_per_second
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.sql.notebook.options import CellOptions
     from penstock.sql.notebook.screen import Screen
     from penstock.sql.run.clock import Clock
-    from penstock.sql.run.reading import Selected
+    from penstock.sql.run.live_query import LiveQuery
 
 __all__ = ["follow", "heads_of"]
 
@@ -88,15 +89,14 @@ class _State:
         )
 
 
-def follow(selected: Selected, options: CellOptions, screen: Screen, clock: Clock) -> None:
+def follow(live: LiveQuery, options: CellOptions, screen: Screen, clock: Clock) -> None:
     """Run the query and draw it on the calling thread; nothing of it is kept but what is on the screen.
 
     Ends by an interrupt, `--seconds`, `--rows`, or where `--available-now` has read all. Raises QueryFailedError.
     """
-    frame = selected.frame
-    updates = selected.query.output is OutputMode.UPDATE
-    changes = Changes(key=result_key(selected.query.query)) if updates else None
-    heads = heads_of(frame)
+    updates = live.query.output is OutputMode.UPDATE
+    changes = Changes(key=result_key(live.query.query)) if updates else None
+    heads = heads_of(live.shown)
     if changes is not None:
         heads = (Head(name=OP), *heads)
     state = _State(heads=heads, rows=deque(maxlen=options.limit))
@@ -109,9 +109,7 @@ def follow(selected: Selected, options: CellOptions, screen: Screen, clock: Cloc
             batches.put(found)
 
     with TemporaryDirectory(prefix="penstock-") as folder:
-        query = start_taking(
-            frame, selected.query.output, folder, take, available_now=options.available_now
-        )
+        query = live.start(Path(folder), take, available_now=options.available_now)
         began_ms = clock.now_ms()
         place = screen(state.view(0.0, None))
         try:

@@ -4,40 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from queue import Empty, Queue
 from tempfile import TemporaryDirectory
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from penstock.connector.changelog import RowKind
 from penstock.connector.contract import OutputMode
-from penstock.connector.spark.configured import configured
-from penstock.connector.spark.failure import readable_by_spark
-from penstock.connector.spark.interruption import told_shortly
-from penstock.connector.spark.streaming_check import streaming_conf
 from penstock.sql.dialect.unfolded_sets import is_determined
 from penstock.sql.run.failure import translate
+from penstock.sql.run.live_query import Row
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from penstock.sql.plan.analysed_query import AnalysedQuery
     from penstock.sql.run.clock import Clock
+    from penstock.sql.run.live_query import LiveQuery
 
-__all__ = ["Changes", "follow", "result_key", "start_taking"]
+__all__ = ["Changes", "follow", "result_key"]
 
 OP = "op"
 POLL_MS = 100
-ROWS_PER_BATCH = 1000
-"""Rows of a batch that are shown; more would only scroll by."""
-
 MOST_KEYS = 100_000
 """Rows that are remembered to show what an update replaces; older ones are forgotten."""
-
-Row = tuple[Any, ...]
 
 
 def result_key(query: exp.Expr) -> tuple[int, ...] | None:
@@ -84,31 +74,8 @@ class Changes:
         return [(RowKind.UPDATE_BEFORE.short, *before), (RowKind.UPDATE_AFTER.short, *row)]
 
 
-def start_taking(
-    frame: DataFrame,
-    output: OutputMode,
-    folder: str,
-    take: Callable[[list[Row]], None],
-    *,
-    available_now: bool = False,
-) -> StreamingQuery:
-    """Start a query whose checkpoint is a temporary folder; `take` gets the first rows of each batch, on its thread."""
-
-    def call(batch: DataFrame, _: int) -> None:
-        with readable_by_spark(), told_shortly():
-            take([tuple(row) for row in batch.limit(ROWS_PER_BATCH).collect()])
-
-    updates = output is OutputMode.UPDATE
-    writer = frame.writeStream.outputMode("update" if updates else "append")
-    if available_now:
-        writer = writer.trigger(availableNow=True)
-    with configured(frame.sparkSession, streaming_conf(frame, output)):
-        return writer.option("checkpointLocation", folder).foreachBatch(call).start()
-
-
 def follow(
-    frame: DataFrame,
-    analysed: AnalysedQuery,
+    live: LiveQuery,
     *,
     show: Callable[[Sequence[str], Sequence[Row]], None],
     stopped: Callable[[], bool],
@@ -118,7 +85,7 @@ def follow(
 
     Nothing is kept: its checkpoint is a temporary folder. Raises QueryFailedError.
     """
-    columns = tuple(frame.columns)
+    columns, analysed = tuple(live.shown.columns), live.query
     updates = analysed.output is OutputMode.UPDATE
     changes = Changes(key=result_key(analysed.query)) if updates else None
     has_kinds = columns[:1] == (OP,) and bool(analysed.flow.kinds)
@@ -138,7 +105,7 @@ def follow(
 
     never = Event()
     with TemporaryDirectory(prefix="penstock-") as folder:
-        query = start_taking(frame, analysed.output, folder, take)
+        query = live.start(Path(folder), take)
         try:
             while not stopped():
                 active = query.isActive

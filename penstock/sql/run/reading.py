@@ -22,6 +22,7 @@ from penstock.sql.plan.rowtime import rowtime_of
 from penstock.sql.plan.sent_rows import shown_rows
 from penstock.sql.plan.sink_changes import SinkTable
 from penstock.sql.plan.spark_errors import as_input_error
+from penstock.sql.run.live_query import LiveQuery, live_query
 from penstock.sql.script import split
 from penstock.sql.statements import Select
 
@@ -82,45 +83,43 @@ def table_frame(statement: Select, planner: Planner, spark: SparkSession) -> Dat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selected:
-    """The frame of a SELECT, and what is known of the query; the frame streams where that has no end."""
+    """The frame of a SELECT over tables that have an end; or `live`, what shows one without, and the columns it has."""
 
     frame: DataFrame
-    query: AnalysedQuery
+    live: LiveQuery | None = None
 
 
 def select_frame(statement: Select, planner: Planner, spark: SparkSession) -> Selected:
-    """Give a SELECT as a frame: over tables that all have an end its rows, else a stream of them. Raises InputError."""
+    """Give a SELECT as a frame: over tables that all have an end its rows, else those that come. Raises InputError."""
     query = analyse(statement.query, planner.namespace, planner.project, appends=False)
     if query.bounded:
-        return Selected(frame=planner.select(statement, spark), query=query)
-    query = _endless(statement, planner)
-    return Selected(frame=_streamed(query, planner, spark), query=query)
+        return Selected(frame=planner.select(statement, spark))
+    live = live_query(_endless(statement, planner), planner, spark)
+    return Selected(frame=live.shown, live=live)
 
 
 def stream_frame(statement: Select, planner: Planner, spark: SparkSession) -> DataFrame:
     """Follow the tables of a query; their rowtimes are event time for what is built on the frame. Raises InputError."""
     query = _endless(statement, planner)
-    query = replace(query, leaves=tuple(map(_followed, query.leaves)))
-    return _streamed(query, planner, spark)
-
-
-def _endless(statement: Select, planner: Planner) -> AnalysedQuery:
-    query = analyse(statement.query, planner.namespace, planner.project, appends=True, sink=_FRAME)
     if query.maintained is not None:
         raise UnsupportedError(
             "this query keeps its results up to date, which a frame cannot: it has to be an INSERT",
             hint="INSERT INTO a Delta table with a PRIMARY KEY, and read that",
             span=statement.span,
         )
-    return query
+    followed = replace(query, leaves=tuple(map(_followed, query.leaves)))
+    return live_query(followed, planner, spark).frame
 
 
-def _streamed(query: AnalysedQuery, planner: Planner, spark: SparkSession) -> DataFrame:
-    try:
-        frame = planner.builder(spark).build(planner.ready(query), streaming=True)
-    except AnalysisException as error:
-        raise as_input_error(error) from error
-    return shown_rows(frame, query, streaming=True)
+def _endless(statement: Select, planner: Planner) -> AnalysedQuery:
+    return analyse(
+        statement.query,
+        planner.namespace,
+        planner.project,
+        appends=True,
+        sink=_FRAME,
+        state_ttl_ms=planner.state_ttl_ms,
+    )
 
 
 def _followed(leaf: AnalysedLeaf) -> AnalysedLeaf:

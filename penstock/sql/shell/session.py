@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from penstock.catalog.errors import PenstockError, UnsupportedError
+from penstock.catalog.errors import PenstockError
 from penstock.catalog.names import Namespace
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.cli.spark import open_spark, spark_logs
@@ -17,14 +17,15 @@ from penstock.sql.information_schema.look import look
 from penstock.sql.lower import parse_statement
 from penstock.sql.plan.analysed_query import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.analyzer import Analyzer
 from penstock.sql.plan.planner import Planner
-from penstock.sql.plan.sent_rows import shown_rows
 from penstock.sql.plan.sink_changes import SinkTable
 from penstock.sql.positions import Source
 from penstock.sql.run.clock import SystemClock
 from penstock.sql.run.environment import Environment, StopRequest
 from penstock.sql.run.job import Job
 from penstock.sql.run.jvm import end_jvm
+from penstock.sql.run.live_query import live_query
 from penstock.sql.run.live_select import follow
 from penstock.sql.run.script_check import check_scripts
 from penstock.sql.run.script_file import ScriptFile
@@ -137,7 +138,7 @@ class ShellSession:
         with self._interrupts:
             select = self._select(text)
             if select is not None and not select[1].bounded:
-                self._follow(*select)
+                self._follow(select[1])
                 return True
             if select is not None and self._looked_up(select[1]):
                 return True
@@ -209,8 +210,16 @@ class ShellSession:
         if not isinstance(statement, Select):
             return None
         try:
+            analyzer = Analyzer(
+                namespace=self.namespace, project=self.project.root, settings=self.settings
+            )
             query = analyse(
-                statement.query, self.namespace, self.project.root, appends=True, sink=_SCREEN
+                statement.query,
+                self.namespace,
+                self.project.root,
+                appends=True,
+                sink=_SCREEN,
+                state_ttl_ms=analyzer.state_ttl_ms,
             )
         except PenstockError:
             return None  # the road of bounded queries says what is wrong
@@ -232,24 +241,16 @@ class ShellSession:
         self.screen.ended(StatementResult(kind="SELECT", rows=rows, seconds=seconds))
         return True
 
-    def _follow(self, statement: Select, query: AnalysedQuery) -> None:
-        if query.maintained is not None:
-            raise UnsupportedError(
-                "the changes of this query cannot be followed on the screen",
-                hint="write them into a table with 'connector' = 'print', "
-                "or give the table an end: FROM t /*+ OPTIONS('scan.bounded.mode' = 'latest-offset') */",
-                span=statement.span,
-            )
+    def _follow(self, query: AnalysedQuery) -> None:
         spark = cast("SparkSession", self._spark)
         planner = Planner(
             namespace=self.namespace, project=self.project.root, settings=self.settings
         )
         try:
-            frame = planner.builder(spark).build(planner.ready(query), streaming=True)
+            live = live_query(query, planner, spark)
             self.screen.say("following; Ctrl-C stops")
             follow(
-                shown_rows(frame, query, streaming=True),
-                query,
+                live,
                 show=self.screen.rows,
                 stopped=lambda: self._request.count > 0,
                 clock=SystemClock(),
