@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.identifier import quoted
-from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.maintain.arrangement import Arrangement, Keep
 from penstock.sql.maintain.changes import Changes, Moment
 from penstock.sql.maintain.schemas import empty
@@ -20,7 +19,7 @@ from penstock.sql.maintain.stages import Temporal
 from penstock.sql.maintain.tables import over_tables
 from penstock.sql.maintain.touched import keys_of, of_keys
 from penstock.sql.maintain.versioned import arriving, needed_from, valid, with_validity
-from penstock.sql.maintain.waiting import due_rows, instant, passing
+from penstock.sql.maintain.waiting import due_rows, given, instant, nothing, passing
 
 __all__ = ["join_versions", "still_needed"]
 
@@ -40,12 +39,9 @@ def join_versions(
     kept = passing(stage.time, schema[stage.time].dataType, moment.span(stage.waits_for))
     due = due_rows(changes[stage.rows], kept, arrangements[stage.rows], schema, moment)
     if not due.rows.rows:
-        nothing = empty(moment.spark, moment.schemas[stage.name], changes=True)
-        return Changes(frame=nothing, rows=0, late=due.late)
+        return nothing(stage.name, moment, due.late)
     joined = _joined(stage, due.rows, arrangements[stage.versions], moment)
-    kind = F.lit(int(RowKind.INSERT)).cast("tinyint").alias(ROW_KIND)
-    frame, figures = moment.holder.hold(joined.select("*", kind))
-    return Changes(frame=frame, rows=figures["rows"], late=due.late)
+    return given(stage.name, joined, moment, due.late)
 
 
 def still_needed(stage: Temporal, name: str, arrangement: Arrangement, moment: Moment) -> Keep:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
-from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.maintain.arrangement import Arrangement, Keep
 from penstock.sql.maintain.changes import Changes, Moment
-from penstock.sql.maintain.schemas import empty
 from penstock.sql.maintain.stages import Closed
 from penstock.sql.maintain.tables import over_tables
-from penstock.sql.maintain.waiting import Passing, due_rows, passing
+from penstock.sql.maintain.waiting import Passing, due_rows, given, nothing, passing
 
 __all__ = ["close_windows", "open_windows"]
 
@@ -24,12 +21,9 @@ def close_windows(stage: Closed, coming: Changes, open_: Arrangement, moment: Mo
     schema = moment.schemas[stage.rows]
     due = due_rows(coming, _passing(stage, moment), open_, schema, moment)
     if not due.rows.rows:
-        nothing = empty(moment.spark, moment.schemas[stage.name], changes=True)
-        return Changes(frame=nothing, rows=0, late=due.late)
+        return nothing(stage.name, moment, due.late)
     result = over_tables(moment.spark, stage.query, {stage.rows: due.rows.frame})
-    kind = F.lit(int(RowKind.INSERT)).cast("tinyint").alias(ROW_KIND)
-    frame, figures = moment.holder.hold(result.select("*", kind))
-    return Changes(frame=frame, rows=figures["rows"], late=due.late)
+    return given(stage.name, result, moment, due.late)
 
 
 def open_windows(stage: Closed, moment: Moment) -> Keep:

@@ -12,18 +12,24 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.identifier import quoted
-from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.connector.changelog import ROW_KIND
 from penstock.sql.maintain.arrangement import COUNT, TIME, Arrangement, columns_of
 from penstock.sql.maintain.arrival import first_number, numbered
 from penstock.sql.maintain.changes import Changes, Moment
 from penstock.sql.maintain.kept import BATCH_TIME, LastRows, Within
-from penstock.sql.maintain.schemas import empty
 from penstock.sql.maintain.stages import ARRIVAL, Over
 from penstock.sql.maintain.tables import over_tables
 from penstock.sql.maintain.touched import keys_of, of_keys
-from penstock.sql.maintain.waiting import Passing, instant, passing, write_rows
+from penstock.sql.maintain.waiting import (
+    Passing,
+    given,
+    instant,
+    nothing,
+    passing,
+    write_rows,
+)
 
-__all__ = ["arrived", "given", "needed_rows", "nothing", "over_rows", "passing_of"]
+__all__ = ["arrived", "needed_rows", "over_rows", "passing_of"]
 
 _FORGOTTEN, _PASSED, _BACK, _NEWEST = "__forgotten", "__passed", "__back", "__newest"
 
@@ -47,11 +53,11 @@ def over_rows(stage: Over, coming: Changes, kept: Arrangement, moment: Moment) -
     stored = kept.read(moment.batch_id) if tests.moves else None
     both = [rows for rows in (stored, fresh) if rows is not None]
     if not tests.moves or not both:
-        return nothing(stage, moment, late)
+        return nothing(stage.name, moment, late)
     rows = _in_reach(stage, reduce(DataFrame.unionAll, both), moment)
     rows, figures = moment.holder.hold(rows, F.count_if(tests.due).alias("due"))
     if not figures["due"]:
-        return nothing(stage, moment, late)
+        return nothing(stage.name, moment, late)
     if stage.key:
         keys = keys_of([(rows.where(tests.due), stage.key)])
         rows = of_keys(rows, stage.key, keys, at_most=figures["due"])
@@ -61,7 +67,7 @@ def over_rows(stage: Over, coming: Changes, kept: Arrangement, moment: Moment) -
     table = clustered.sortWithinPartitions(*columns_of(stage.key), *arrived(stage))
     table = table.withColumn(BATCH_TIME, F.timestamp_millis(F.col(TIME)))
     result = over_tables(moment.spark, stage.query, {stage.rows: table}).where(tests.due)
-    return given(stage, result, moment, late)
+    return given(stage.name, result, moment, late)
 
 
 def needed_rows(stage: Over, stored: DataFrame, moment: Moment) -> DataFrame:
@@ -83,20 +89,6 @@ def arrived(stage: Over) -> list[Column]:
     """Give the order of the rows of a key."""
     time = [] if stage.time is None else [F.col(quoted(stage.time))]
     return [*time, F.col(ARRIVAL)]
-
-
-def given(stage: Over, result: DataFrame, moment: Moment, late: int) -> Changes:
-    """Compute what a stage gives."""
-    names = columns_of(moment.schemas[stage.name].names)
-    kind = F.lit(int(RowKind.INSERT)).cast("tinyint").alias(ROW_KIND)
-    frame, figures = moment.holder.hold(result.select(*names, kind))
-    return Changes(frame=frame, rows=figures["rows"], late=late)
-
-
-def nothing(stage: Over, moment: Moment, late: int) -> Changes:
-    """Say that a stage gives no row."""
-    frame = empty(moment.spark, moment.schemas[stage.name], changes=True)
-    return Changes(frame=frame, rows=0, late=late)
 
 
 def _arrive(

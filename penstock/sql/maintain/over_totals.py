@@ -15,13 +15,13 @@ from penstock.sql.maintain.arrangement import COUNT, TIME, Arrangement, Layout, 
 from penstock.sql.maintain.arrival import numbered
 from penstock.sql.maintain.changes import Changes, Moment
 from penstock.sql.maintain.kept import Running, Total, Totals
-from penstock.sql.maintain.over_rows import arrived, given, nothing, passing_of
+from penstock.sql.maintain.over_rows import arrived, passing_of
 from penstock.sql.maintain.schemas import total_of
 from penstock.sql.maintain.stages import ARRIVAL, Over
 from penstock.sql.maintain.tables import over_tables
 from penstock.sql.maintain.touched import keys_of, of_keys
 from penstock.sql.maintain.versioned import BATCH
-from penstock.sql.maintain.waiting import Due, due_rows
+from penstock.sql.maintain.waiting import Due, due_rows, given, nothing
 
 __all__ = ["last_totals", "over_totals", "totals_layout"]
 
@@ -49,7 +49,7 @@ def over_totals(
     due = _due(stage, coming, waiting, moment)
     if not due.rows.rows:
         kept.write_nothing(moment.batch_id)
-        return nothing(stage, moment, due.late)
+        return nothing(stage.name, moment, due.late)
     types = {field.name: field.dataType for field in kept.layout.dims}
     values = [_value(one).cast(types[one.name]).alias(one.name) for one in totals.running]
     rows = due.rows.frame.select("*", *values)
@@ -70,7 +70,7 @@ def over_totals(
     running = {one.name: _so_far(one, stage).cast(types[one.name]) for one in totals.running}
     table = rows.withColumns(running).where(F.col(ARRIVAL).isNotNull())
     result = over_tables(moment.spark, stage.query, {stage.rows: table})
-    return given(stage, result, moment, due.late)
+    return given(stage.name, result, moment, due.late)
 
 
 def last_totals(stored: DataFrame, layout: Layout) -> DataFrame:

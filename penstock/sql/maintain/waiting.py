@@ -10,13 +10,23 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 
 from penstock.catalog.identifier import quoted
+from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.source.state import instant_text
 from penstock.sql.maintain.arrangement import COUNT, TIME, Arrangement, columns_of
 from penstock.sql.maintain.changes import Changes, Moment
 from penstock.sql.maintain.schemas import empty
 from penstock.sql.maintain.watermarks import Span
 
-__all__ = ["Due", "Passing", "due_rows", "instant", "passing", "write_rows"]
+__all__ = [
+    "Due",
+    "Passing",
+    "due_rows",
+    "given",
+    "instant",
+    "nothing",
+    "passing",
+    "write_rows",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,3 +110,17 @@ def write_rows(rows: DataFrame, count: int, arrangement: Arrangement, moment: Mo
         return
     numbers = {COUNT: F.lit(1).cast("bigint"), TIME: F.lit(moment.now_ms).cast("bigint")}
     arrangement.write(moment.batch_id, rows.withColumns(numbers), rows=count)
+
+
+def given(name: str, result: DataFrame, moment: Moment, late: int) -> Changes:
+    """Compute what the stage `name` gives: rows that stay, of which none is given again; `late` came too late."""
+    columns = columns_of(moment.schemas[name].names)
+    kind = F.lit(int(RowKind.INSERT)).cast("tinyint").alias(ROW_KIND)
+    frame, figures = moment.holder.hold(result.select(*columns, kind))
+    return Changes(frame=frame, rows=figures["rows"], late=late)
+
+
+def nothing(name: str, moment: Moment, late: int) -> Changes:
+    """Say that the stage `name` gives no row."""
+    frame = empty(moment.spark, moment.schemas[name], changes=True)
+    return Changes(frame=frame, rows=0, late=late)

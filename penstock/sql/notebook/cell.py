@@ -124,7 +124,8 @@ class Cell:
         selected = self._session.select(statement)
         if selected.live is not None:
             follow(selected.live, self._options, self._screen, self._clock)
-            self.kept = selected.frame if selected.frame.isStreaming else None
+            # the frame of a maintained query is that of its feeds, which is no answer
+            self.kept = None if selected.live.query.maintained is not None else selected.frame
             return
         found = collect_rows(
             selected.frame,

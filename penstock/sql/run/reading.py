@@ -83,7 +83,7 @@ def table_frame(statement: Select, planner: Planner, spark: SparkSession) -> Dat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selected:
-    """The frame of a SELECT over tables that have an end; or `live`, what shows one without, and the columns it has."""
+    """The frame of a SELECT over tables that have an end; or `live`, what shows one without, and its frame."""
 
     frame: DataFrame
     live: LiveQuery | None = None
@@ -95,7 +95,7 @@ def select_frame(statement: Select, planner: Planner, spark: SparkSession) -> Se
     if query.bounded:
         return Selected(frame=planner.select(statement, spark))
     live = live_query(_endless(statement, planner), planner, spark)
-    return Selected(frame=live.shown, live=live)
+    return Selected(frame=live.frame, live=live)
 
 
 def stream_frame(statement: Select, planner: Planner, spark: SparkSession) -> DataFrame:
