@@ -16,10 +16,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.sql.maintain.run import MaintainedRun
-from penstock.sql.maintain.stages import FEED, FEED_TIME, Maintained, feed_column
+from penstock.sql.maintain.stages import FEED, FEED_TIME, feed_column
 from penstock.sql.maintain.watermarks import Watermarks
-from tests.sql.maintain.temporal_tables import JOIN, planned
+from tests.sql.maintain.batches import Batches, epoch_ms
+from tests.sql.maintain.temporal_tables import JOIN
 
 Row = tuple[Any, ...]
 START = datetime(2026, 1, 31, 10)
@@ -38,33 +38,16 @@ def at(seconds: int) -> datetime:
 
 def ms(seconds: int) -> int:
     """The same as a watermark."""
-    return int(at(seconds).replace(tzinfo=UTC).timestamp() * 1000)
+    return epoch_ms(at(seconds))
 
 
 @dataclass
-class Join:
+class Join(Batches):
     """A temporal join of orders (id, currency, ts) with rates (currency, rate, since, kind), batch by batch."""
 
-    spark: SparkSession
-    folder: Path
-    sql: str
-    time_to_live_ms: int = 0
     clock: datetime = datetime(2026, 2, 1, tzinfo=UTC)
-    run: MaintainedRun = field(init=False)
-    query: Maintained = field(init=False)
-    batches: int = 0
     before: tuple[int, ...] = (ms(0), ms(0))
     last: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        found = planned(self.sql).maintained
-        assert found is not None
-        self.query = found
-        self.restart()
-
-    def restart(self) -> None:
-        """Begin again from what is in the folder."""
-        self.run = MaintainedRun(self.query, f"file:{self.folder}", self.time_to_live_ms)
 
     def give(
         self, orders: Sequence[Row], rates: Sequence[Row], watermarks: tuple[int, int]

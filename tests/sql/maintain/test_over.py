@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.connector.changelog import RowKind
-from penstock.sql.maintain.run import MaintainedRun
-from penstock.sql.maintain.stages import FEED, FEED_TIME, Maintained, feed_column
+from penstock.sql.maintain.stages import FEED, FEED_TIME, feed_column
 from penstock.sql.maintain.watermarks import Watermarks
-from tests.sql.maintain.temporal_tables import planned
+from tests.sql.maintain.batches import Batches, epoch_ms
 
 Row = tuple[Any, ...]
 START = datetime(2026, 3, 29, 0, 59, 30)  # in Europe clocks jump half a minute later
@@ -33,33 +32,16 @@ def at(seconds: int) -> datetime:
 
 def ms(seconds: int) -> int:
     """The same as a watermark."""
-    return int(at(seconds).replace(tzinfo=UTC).timestamp() * 1000)
+    return epoch_ms(at(seconds))
 
 
 @dataclass
-class Running:
+class Running(Batches):
     """A query over orders (id, currency, amount, ts), batch by batch."""
 
-    spark: SparkSession
-    folder: Path
-    sql: str
-    time_to_live_ms: int = 0
     clock: datetime = datetime(2026, 4, 1, tzinfo=UTC)
-    run: MaintainedRun = field(init=False)
-    query: Maintained = field(init=False)
-    batches: int = 0
     before: int | None = None
     last: int | None = None
-
-    def __post_init__(self) -> None:
-        found = planned(self.sql).maintained
-        assert found is not None
-        self.query = found
-        self.restart()
-
-    def restart(self) -> None:
-        """Begin again from what is in the folder."""
-        self.run = MaintainedRun(self.query, f"file:{self.folder}", self.time_to_live_ms)
 
     def give(self, orders: Sequence[Row], watermark: int | None) -> list[Row]:
         """Run a batch up to a watermark, in seconds; all that it gives are inserts, in this order."""
