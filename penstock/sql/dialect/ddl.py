@@ -49,7 +49,7 @@ class FlinkParser(CatalogParser, SessionParser):
         first = self._curr
         word = first.text.upper() if first.token_type == TokenType.VAR else ""
         statement: exp.Expr | None
-        if word == "RESET" and (not self._next or self._next.token_type == TokenType.STRING):
+        if word == "RESET":
             self._advance()
             statement = self._parse_set(unset=True)
         elif (word in STATEMENT_WORDS and self._next.token_type in STATEMENT_PARTS) or (
@@ -111,17 +111,38 @@ class FlinkParser(CatalogParser, SessionParser):
             self.refuse(f"{verb} {self._curr.text.upper()}")
 
     def _parse_set(self, unset: bool = False, tag: bool = False) -> exp.Set | exp.Command:  # noqa: ARG002
+        """SET 'key' = 'value' and RESET 'key', with or without quotes, as Flink's SetOperationParseStrategy."""
         first = self._curr
         if not first:
             return exp.Set(expressions=[], unset=unset or None)
         hint = "quote the key: RESET 'key'" if unset else "quote both: SET 'key' = 'value'"
-        key = self._require_string(hint)
+        key = self._parse_string() or self._parse_bare_text(hint, key=True)
         if unset:
             return exp.Set(expressions=[exp.SetItem(this=key)], unset=True)
         if not self._match(TokenType.EQ):
             self.raise_error("Expected =", hint=hint)
-        item = exp.EQ(this=key, expression=self._require_string(hint))
+        value = self._parse_string() or self._parse_bare_text(hint)
+        if self._curr and self._curr.token_type != TokenType.SEMICOLON:
+            self.raise_error("Expected the end of the statement", hint=hint)
+        item = exp.EQ(this=key, expression=value)
         return exp.Set(expressions=[mark(exp.SetItem(this=item), first, self._prev)])
+
+    def _parse_bare_text(self, hint: str, *, key: bool = False) -> exp.Expr:
+        """A key or a value without quotes: what stands up to the next blank, a key's also up to the `=`."""
+        first = last = self._curr
+        ends = (TokenType.EQ,) if key else ()
+        while self._curr and self._curr.token_type not in (*ends, TokenType.STRING):
+            if self._curr is not first and self._curr.start > last.end + 1:
+                break
+            last = self._curr
+            self._advance()
+        if self._prev is not last or not last:
+            self.raise_error("Expected a string", hint=hint)
+        rest = self.sql[last.end + 1 : last.end + 2]
+        if rest.strip(";" if not key else ";=").strip():  # a quote, or what is read as a comment
+            self.raise_error("Expected a string", hint=hint)
+        text = self.sql[first.start : last.end + 1]
+        return mark(exp.Literal.string(text), first, last)
 
     def _parse_use(self) -> exp.Expr:  # type: ignore[override]  # MODULES has a node of its own
         kind = None

@@ -1,7 +1,8 @@
 """Lays out a file: statement by statement, with the comments and template tags between them.
 
 A statement with template tags inside, or with parentheses that do not match, stays as it is: what it comes to is not
-known. The pieces of the result are compared with those of the text before it is given out.
+known. So does SET with a key or a value that is not quoted. The pieces of the result are compared with those of the
+text before it is given out.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def _opens(run: Sequence[Piece]) -> bool:
 def _written(run: Sequence[Piece], text: str, indent: int) -> str:
     margin = " " * indent
     nodes = grouped(run)
-    if nodes is None or (len(run) > 1 and any(piece.kind is Kind.TAG for piece in run)):
+    tagged = len(run) > 1 and any(piece.kind is Kind.TAG for piece in run)
+    if nodes is None or tagged or _is_bare_setting(run):
         end = run[-1].start + len(run[-1].text)
         return margin + text[run[0].start : end]
     writer = Writer()
@@ -80,6 +82,12 @@ def _written(run: Sequence[Piece], text: str, indent: int) -> str:
     assert capitals is not None, "the same parentheses"
     writer.statement(capitals, indent)
     return margin + writer.text.lstrip()
+
+
+def _is_bare_setting(run: Sequence[Piece]) -> bool:
+    """Tell whether a run is SET or RESET with a key or value without quotes, in which blanks would mean something."""
+    quoted = {piece.kind is Kind.STRING for piece in run[1:] if piece.text not in {"=", ";"}}
+    return run[0].word in {"SET", "RESET"} and False in quoted
 
 
 def _same(before: Sequence[Piece], after: Sequence[Piece]) -> bool:

@@ -131,3 +131,37 @@ def test_a_statement_set_does_not_swallow_what_follows() -> None:
     trees = sqlglot.parse(sql, read=Flink)
 
     assert [tree and tree.key for tree in trees] == ["statementsetblock", "select"]
+
+
+@pytest.mark.parametrize(
+    ("bare", "quoted"),
+    [
+        ("SET table.exec.mini-batch.enabled = true", "SET 'table.exec.mini-batch.enabled' = 'true'"),
+        ("SET sql-client.execution.result-mode=tableau;", "SET 'sql-client.execution.result-mode' = 'tableau'"),
+        ("set pipeline.name = 'a b'", "SET 'pipeline.name' = 'a b'"),
+        ("SET 'parallelism.default' = 3", "SET 'parallelism.default' = '3'"),
+        ("SET env.java.opts = -Da=b", "SET 'env.java.opts' = '-Da=b'"),
+        ("RESET table.local-time-zone", "RESET 'table.local-time-zone'"),
+    ],
+)  # fmt: skip
+def test_set_and_reset_take_keys_and_values_without_quotes(bare: str, quoted: str) -> None:
+    """As Flink's SetOperationParseStrategy: up to the next blank."""
+    assert sqlglot.parse_one(bare, read="flink").sql("flink") == quoted
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SET a = 5 min",
+        "SET dir = file:///x",
+        "SET a",
+        "SET a =",
+        "SET = b",
+        "RESET a b",
+        "SET a -- b",
+    ],
+)
+def test_set_without_quotes_refuses_what_a_blank_or_a_comment_cuts(sql: str) -> None:
+    """A value is never shortened in silence."""
+    with pytest.raises(FlinkParseError):
+        sqlglot.parse_one(sql, read="flink")

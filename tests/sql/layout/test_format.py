@@ -127,3 +127,10 @@ def test_a_string_without_an_end_is_told_where_it_begins() -> None:
 
     assert caught.value.span is not None
     assert (caught.value.span.line, caught.value.span.column) == (2, 8)
+
+
+def test_set_without_quotes_stays_as_it_is() -> None:
+    """Its value ends at the first blank, and its words are no keywords."""
+    text = "SET table.exec.mini-batch.enabled = true;\nset x.table=-Da=b/c;\nRESET table.set;\n"
+
+    assert format_sql(text) == text
