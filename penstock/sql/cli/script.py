@@ -154,8 +154,10 @@ def _run(
         say(told)
     if request.count > 1:
         return EXIT_INTERRUPTED
-    failed = any(result.status is StatementStatus.FAILED for result in results)
-    return EXIT_FAILED if failed else 0
+    if any(result.status is StatementStatus.FAILED for result in results):
+        return EXIT_FAILED
+    # a stopped endless query has done what was asked of it; one that was to reach an end has not
+    return EXIT_INTERRUPTED if run.interrupted else 0
 
 
 class _Announcer:

@@ -57,7 +57,8 @@ WAIT_S = 0.1
 class ScriptRun:
     """One run of files that were checked and planned. `run` is called once, on one thread.
 
-    `error` is the first failure of the run, `jobs` are the jobs of its INSERTs.
+    `error` is the first failure of the run, `jobs` are the jobs of its INSERTs. `interrupted` tells whether a stop
+    kept a statement from its end: one that would have ended by itself, or one whose turn had not come.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class ScriptRun:
         self.jobs: list[Job] = []
         self._refreshing: set[Job] = set()
         self.error: PenstockError | None = None
+        self.interrupted = False
 
     def run(
         self, scripts: Sequence[CheckedScript], *, wait: bool = True
@@ -126,6 +128,7 @@ class ScriptRun:
             sink=", ".join(short_name(query.sink) for query in one.queries) or None,
         )
         if self.error is not None or self._stop.count > 0:
+            self.interrupted = self.interrupted or self.error is None
             return self._done(replace(blank, status=StatementStatus.SKIPPED))
         if one.queries and is_definition(one.statement):
             try:
@@ -145,6 +148,7 @@ class ScriptRun:
             return self._done(self._failed(blank, error))
         seconds = (self._clock.now_ms() - began_ms) / 1000
         stopped = isinstance(one.statement, Select) and rows is None
+        self.interrupted = self.interrupted or stopped
         status = StatementStatus.STOPPED if stopped else StatementStatus.FINISHED
         return self._done(replace(blank, seconds=seconds, status=status, rows=rows))
 
@@ -247,6 +251,7 @@ class ScriptRun:
         if isinstance(trigger, Continuous):
             return lambda: self._job_end(blank, queries, started)
         result = self._job_end(blank, queries, started)
+        self.interrupted = self.interrupted or result.status is StatementStatus.STOPPED
         return lambda: result
 
     def _keep_refreshed(

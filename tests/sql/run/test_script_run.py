@@ -242,6 +242,32 @@ def test_a_stop_skips_what_has_not_begun():
     assert running.statuses() == ["stopped", "skipped", "skipped"]
 
 
+@pytest.mark.parametrize(
+    ("mode", "bounded", "interrupted"),
+    [
+        (RunMode.BY_TABLES, True, True),
+        (RunMode.AVAILABLE_NOW, False, True),
+        (RunMode.BY_TABLES, False, False),
+        (RunMode.CONTINUOUS, True, False),
+    ],
+)
+def test_a_stop_interrupts_only_what_would_have_ended(mode, bounded, interrupted):
+    """Stopping is how an endless query ends; a bounded one has not read its input to the end."""
+    running = Running(insert("a", 0, bounded=bounded), mode=mode)
+    running.told._when_started = lambda _job: setattr(running.stop, "count", 1)
+
+    assert running.statuses() == ["stopped"]
+    assert running.run.interrupted is interrupted
+
+
+def test_a_run_whose_statements_ended_is_not_interrupted():
+    """Neither is one that failed: its error says what became of the rest."""
+    ended, failed = Running(insert("a", 0, END)), Running(insert("a", BAD), insert("b", END))
+
+    assert (ended.statuses(), ended.run.interrupted) == (["finished"], False)
+    assert (failed.statuses(), failed.run.interrupted) == (["failed", "skipped"], False)
+
+
 def test_a_pipeline_that_another_runs_is_refused_before_anything_starts():
     """All leases are taken first; those taken so far are given back."""
     running = Running(insert("a", END), insert("b", END), held={"job/b"})
