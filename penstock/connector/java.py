@@ -20,7 +20,7 @@ from penstock.catalog.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["MINIMUM_VERSION", "JavaHome", "find_java"]
+__all__ = ["MINIMUM_VERSION", "JavaHome", "find_java", "unfit_java_home"]
 
 MINIMUM_VERSION = 17
 """Spark 4 and Kafka 4 brokers need it."""
@@ -64,6 +64,20 @@ def find_java(environment: Mapping[str, str] | None = None) -> JavaHome:
             rejected.append(f"Java {version} in {home}")
     found = f"found only {', '.join(dict.fromkeys(rejected))}" if rejected else "found none"
     raise InputError(f"Java {MINIMUM_VERSION} or newer is needed, {found}", hint=INSTALL_HINT)
+
+
+def unfit_java_home(environment: Mapping[str, str] | None = None) -> str | None:
+    """Say why the Java that JAVA_HOME names is passed over; None where it fits or none is named."""
+    environment = os.environ if environment is None else environment
+    home = environment.get("JAVA_HOME")
+    if not home:
+        return None
+    version = version_of(Path(home))
+    if version is None:
+        return f"JAVA_HOME is {home}, where there is no working Java"
+    if version < MINIMUM_VERSION:
+        return f"JAVA_HOME is {home}, a Java {version}; {MINIMUM_VERSION} or newer is needed"
+    return None
 
 
 def candidates(environment: Mapping[str, str]) -> Iterator[Path]:

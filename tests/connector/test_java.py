@@ -74,3 +74,18 @@ def test_a_launcher_without_a_release_file_is_asked_itself(tmp_path: Path) -> No
     (home / "bin" / "java").write_text("#!/bin/sh\necho 'openjdk version \"19.0.2\" 2023' >&2\n")
 
     assert java.version_of(home) == 19
+
+
+def test_an_unfit_java_home_is_named_with_the_reason(tmp_path: Path) -> None:
+    """Another Java is taken in its place, which must not happen without a word."""
+    missing, old = tmp_path / "missing", installation(tmp_path / "old", "1.8.0_402")
+    fitting = installation(tmp_path / "fitting", "17.0.9")
+
+    assert java.unfit_java_home({"JAVA_HOME": str(missing)}) == (
+        f"JAVA_HOME is {missing}, where there is no working Java"
+    )
+    assert java.unfit_java_home({"JAVA_HOME": str(old)}) == (
+        f"JAVA_HOME is {old}, a Java 8; 17 or newer is needed"
+    )
+    assert java.unfit_java_home({"JAVA_HOME": str(fitting)}) is None
+    assert java.unfit_java_home({}) is None

@@ -80,10 +80,12 @@ def _python() -> Iterator[Finding]:
 
 
 def _java() -> Iterator[Finding]:
-    from penstock.connector.java import find_java
+    from penstock.connector.java import find_java, unfit_java_home
 
     home = find_java()
     yield _ok("java", f"{home.version} in {home.path}")
+    if (unfit := unfit_java_home()) is not None:
+        yield _warning("java", unfit, f"unset JAVA_HOME, or set it to {home.path}")
 
 
 def _spark() -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""`penstock kafka topics`: the topics of a cluster, and a new one to try things on."""
+"""`penstock kafka topics`: lists, creates, alters and deletes topics of a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.catalog.errors import OptionError
-from penstock.sql.cli.options import FormatOption, VerboseOption
+from penstock.sql.cli.options import FormatOption, VerboseOption, YesOption
 from penstock.sql.cli.pairs import read_pairs
 from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting, say
 from penstock.sql.config import find_project
@@ -20,7 +20,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="topics",
-    help="Topics of a Kafka cluster: list them, make one.",
+    help="Topics of a Kafka cluster: list, create, alter and delete them.",
     no_args_is_help=True,
 )
 
@@ -32,6 +32,18 @@ BootstrapOption = Annotated[
         help="Brokers that ask for no log-in; default the one that `penstock kafka start` runs for this project. "
         "Example: `--bootstrap 127.0.0.1:9092`",
         show_default=False,
+    ),
+]
+
+NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of the topics.")]
+
+ConfigOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--config",
+        metavar="K=V",
+        envvar="PENSTOCK_TOPIC_CONFIG",
+        help="A setting of the topic; may be repeated. Example: `--config cleanup.policy=compact`",
     ),
 ]
 
@@ -65,7 +77,7 @@ def ls(
 @app.command("create")
 def create(  # noqa: PLR0917  typer passes options by name
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of the topics.")],
+    names: NamesArgument,
     partitions: Annotated[
         int | None,
         typer.Option(
@@ -86,15 +98,7 @@ def create(  # noqa: PLR0917  typer passes options by name
             show_default=False,
         ),
     ] = None,
-    config: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--config",
-            metavar="K=V",
-            envvar="PENSTOCK_TOPIC_CONFIG",
-            help="A setting of the topic; may be repeated. Example: `--config cleanup.policy=compact`",
-        ),
-    ] = None,
+    config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     verbose: VerboseOption = False,
 ) -> None:
@@ -113,6 +117,73 @@ def create(  # noqa: PLR0917  typer passes options by name
                 TopicPlan(name=name, partitions=partitions, replicas=replicas, config=settings),
             )
             say(f"made topic {name}")
+
+
+@app.command("alter")
+def alter(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the topic.")],
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "--partitions",
+            min=1,
+            envvar="PENSTOCK_TOPIC_PARTITIONS",
+            help="The number of partitions it is to have; more than now. Example: `--partitions 8`",
+            show_default=False,
+        ),
+    ] = None,
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Add partitions to a topic, or change its settings; settings that are not named stay.
+
+    Running pipelines find new partitions by themselves. Records with a key may go to other partitions from then on.
+
+    Example: `penstock kafka topics alter orders --partitions 8`
+    """
+    settings = read_pairs("--config", config)
+    if partitions is None and not settings:
+        raise typer.BadParameter("give --partitions or --config")
+    with reporting(context, verbose=verbose):
+        from penstock.connector.kafka.topics import add_partitions, alter_config
+
+        admin = _admin(bootstrap)
+        if partitions is not None:
+            add_partitions(admin, name, partitions)
+            say(f"topic {name} has {partitions} partitions")
+        if settings:
+            alter_config(admin, name, settings)
+            say(f"changed {', '.join(settings)} of topic {name}")
+
+
+@app.command("delete")
+def delete(
+    context: typer.Context,
+    names: NamesArgument,
+    yes: YesOption = False,
+    bootstrap: BootstrapOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Delete topics with all their records. A pipeline that reads one of them stops and says so.
+
+    Example: `penstock kafka topics delete orders --yes`
+    """
+    with reporting(context, verbose=verbose):
+        from penstock.connector.kafka.topics import delete_topic, partition_counts, unknown_topic
+
+        admin = _admin(bootstrap)
+        there = partition_counts(admin)
+        for name in names:  # a misspelt name deletes nothing
+            if name not in there:
+                raise unknown_topic(name)
+        for name in names:
+            if not yes:
+                say(f"would delete topic {name} with all its records; --yes does it")
+                continue
+            delete_topic(admin, name)
+            say(f"deleted topic {name}")
 
 
 def _admin(bootstrap: str | None) -> KafkaAdmin:
