@@ -8,12 +8,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from penstock.sql.cli.report import say
-from penstock.sql.cli.text import count_text, duration_text, lag_text, watermark_text
+from penstock.sql.cli.text import (
+    count_text,
+    duration_text,
+    instant_text,
+    lag_text,
+    watermark_text,
+)
 from penstock.sql.run.clock import Clock, SystemClock
 from penstock.sql.run.progress import JobProgress, JobStatus
 
@@ -23,9 +30,20 @@ if TYPE_CHECKING:
 
     from penstock.sql.run.job import Job
 
-__all__ = ["JobBoard", "ProgressMode", "log_line", "progress_table", "showing"]
+__all__ = [
+    "LOG_INTERVAL_MS",
+    "JobBoard",
+    "ProgressLog",
+    "ProgressMode",
+    "log_line",
+    "progress_table",
+    "showing",
+]
 
 LOG_INTERVAL_MS = 5_000
+UNCHANGED_INTERVAL_MS = 60_000
+"""A query of which nothing changed is logged again after so long: a silent log could be a dead process."""
+
 REFRESH_PER_SECOND = 4
 STALE_MS = 3_000  # without a commit for longer than this, the line says for how long
 
@@ -61,16 +79,23 @@ class JobBoard:
 
 @contextmanager
 def showing(
-    board: JobBoard, mode: ProgressMode | None, clock: Clock | None = None
+    board: JobBoard,
+    mode: ProgressMode | None,
+    clock: Clock | None = None,
+    *,
+    interval_ms: int = LOG_INTERVAL_MS,
 ) -> Iterator[None]:
-    """Show the board while the block runs. No mode given: live on a terminal, log lines elsewhere."""
+    """Show the board while the block runs. No mode given: live on a terminal, log lines elsewhere.
+
+    `interval_ms` is the time between two log lines of a query.
+    """
     clock = clock or SystemClock()
     match mode or (ProgressMode.LIVE if sys.stderr.isatty() else ProgressMode.LOG):
         case ProgressMode.LIVE:
             with _live(board, clock):
                 yield
         case ProgressMode.LOG:
-            with _logging(board, clock):
+            with _logging(board, clock, interval_ms):
                 yield
         case ProgressMode.NONE:
             yield
@@ -177,10 +202,13 @@ def _drawing(board: JobBoard, clock: Clock) -> Table | str:
 
 
 @contextmanager
-def _logging(board: JobBoard, clock: Clock) -> Iterator[None]:
-    end = Event()
+def _logging(board: JobBoard, clock: Clock, interval_ms: int) -> Iterator[None]:
+    end, log = Event(), ProgressLog(say)
     thread = Thread(
-        target=_log_until, args=(board, clock, end, say), name="penstock progress", daemon=True
+        target=_log_until,
+        args=(board, clock, end, log, interval_ms),
+        name="penstock progress",
+        daemon=True,
     )
     thread.start()
     try:
@@ -190,10 +218,31 @@ def _logging(board: JobBoard, clock: Clock) -> Iterator[None]:
         thread.join()
 
 
-def _log_until(board: JobBoard, clock: Clock, end: Event, write: Callable[[str], None]) -> None:
-    while not clock.wait(end, LOG_INTERVAL_MS):
-        for job in board.running():
-            write(log_line(job, clock.now_ms()))
+def _log_until(
+    board: JobBoard, clock: Clock, end: Event, log: ProgressLog, interval_ms: int
+) -> None:
+    while not clock.wait(end, interval_ms):
+        log.write(board.running(), clock.now_ms())
+
+
+class ProgressLog:
+    """Writes a line with the time of day for each query that changed, and for the others once a minute."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._last: dict[str, tuple[str, int]] = {}
+        """By query: what its last line said, but for what passing time changes, and when it was written."""
+
+    def write(self, jobs: list[JobProgress], now_ms: int) -> None:
+        """Log the jobs at this time."""
+        for job in jobs:
+            # relative to a fixed time a line changes only when the query does
+            fixed_ms = job.last_commit_ms or job.started_ms
+            state = log_line(replace(job, rows_per_second=0.0), fixed_ms)
+            before, written_ms = self._last.get(job.name, ("", 0))
+            if state != before or now_ms - written_ms >= UNCHANGED_INTERVAL_MS:
+                self._last[job.name] = (state, now_ms)
+                self._write(f"{instant_text(now_ms)} {log_line(job, now_ms)}")
 
 
 def _console() -> Console:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -58,14 +59,16 @@ def reporting(
     verbose: bool = False,
     output: OutputFormat = OutputFormat.TABLE,
     errors: ErrorFormat | None = None,
+    timed: bool = False,
 ) -> Iterator[bool]:
     """Run a command's body; its errors end as text on stderr and an exit status. Yields whether to be verbose.
 
-    `errors` is how they are told there; None is the form for people.
+    `errors` is how they are told there; None is the form for people. `timed`: log messages begin with the time, for
+    commands that run for long.
     """
     outer = context.find_object(Context) or Context()
     verbose = verbose or outer.verbose
-    _configure_logging(verbose=verbose)
+    _configure_logging(verbose=verbose, timed=timed)
     try:
         yield verbose
     except InputError as error:
@@ -140,7 +143,9 @@ def _report(
 
 
 class _Masked(logging.Formatter):
-    """Writes messages without the secrets of templates."""
+    """Writes messages without the secrets of templates; times in UTC, as event times are shown."""
+
+    converter = staticmethod(time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
         return without_secrets(super().format(record))
@@ -158,10 +163,12 @@ class _Stderr(logging.StreamHandler[TextIO]):
         """Ignore what the base class chooses."""
 
 
-def _configure_logging(*, verbose: bool) -> None:
+def _configure_logging(*, verbose: bool, timed: bool) -> None:
     """Show our own messages and the warnings of libraries; everything when asked."""
     handler = _Stderr()
-    handler.setFormatter(_Masked("%(message)s"))
+    handler.setFormatter(
+        _Masked("%(asctime)s %(message)s" if timed else "%(message)s", datefmt="%Y-%m-%d %H:%M:%SZ")
+    )
     logging.basicConfig(
         handlers=[handler],
         level=logging.INFO if verbose else logging.WARNING,

@@ -21,7 +21,7 @@ from penstock.sql.cli.options import (
     VarsFileOption,
     VerboseOption,
 )
-from penstock.sql.cli.progress import ProgressMode
+from penstock.sql.cli.progress import LOG_INTERVAL_MS, ProgressMode
 from penstock.sql.cli.report import OutputFormat, reporting
 from penstock.sql.cli.script_input import read_input
 from penstock.sql.error_formats import ErrorFormat
@@ -60,6 +60,17 @@ def run(  # noqa: PLR0917  typer passes options by name
             show_default=False,
         ),
     ] = None,
+    progress_interval: Annotated[
+        float,
+        typer.Option(
+            "--progress-interval",
+            metavar="SECONDS",
+            min=0.1,
+            envvar="PENSTOCK_PROGRESS_INTERVAL",
+            help="Time between two log lines of a query; one of which nothing changed has a line a minute. "
+            "Example: `--progress-interval 60`",
+        ),
+    ] = LOG_INTERVAL_MS / 1000,
     verbose: VerboseOption = False,
 ) -> None:
     """Run SQL files: all of them are checked first, then their statements run in order.
@@ -69,7 +80,9 @@ def run(  # noqa: PLR0917  typer passes options by name
 
     Example: `penstock run examples/quickstart.sql --var bootstrap=127.0.0.1:9092`
     """
-    with reporting(context, verbose=verbose, output=output, errors=errors) as is_verbose:
+    with reporting(
+        context, verbose=verbose, output=output, errors=errors, timed=True
+    ) as is_verbose:
         script = read_input(
             files,
             var=var,
@@ -91,6 +104,7 @@ def run(  # noqa: PLR0917  typer passes options by name
                 from_scratch=from_scratch,
                 output=output,
                 progress=progress,
+                progress_interval_ms=int(progress_interval * 1000),
                 verbose=is_verbose,
                 errors=errors,
             )

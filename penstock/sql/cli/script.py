@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.sql.cli.plan_text import is_incompatible, plan_document, plan_lines, plans_of
-from penstock.sql.cli.progress import JobBoard, ProgressMode, showing
+from penstock.sql.cli.progress import LOG_INTERVAL_MS, JobBoard, ProgressMode, showing
 from penstock.sql.cli.report import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -58,6 +58,7 @@ class RunOptions:
     progress: ProgressMode | None
     verbose: bool
     errors: ErrorFormat
+    progress_interval_ms: int = LOG_INTERVAL_MS
 
 
 def run_scripts(options: RunOptions) -> int:
@@ -144,7 +145,8 @@ def _run(
     )
     as_json = options.output is OutputFormat.JSON
     # what a `print` table prints belongs on stdout, unless that is one JSON document
-    with showing(board, options.progress), redirect_stdout(sys.stderr if as_json else sys.stdout):
+    shown = showing(board, options.progress, interval_ms=options.progress_interval_ms)
+    with shown, redirect_stdout(sys.stderr if as_json else sys.stdout):
         results = run.run(planned)
     if options.output is OutputFormat.JSON:
         print_json(document(results))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from penstock.connector.source.state import MAX_WATERMARK_MS
 
-__all__ = ["count_text", "duration_text", "lag_text", "watermark_text"]
+__all__ = ["count_text", "duration_text", "instant_text", "lag_text", "watermark_text"]
 
 _SECOND_MS, _MINUTE_MS, _HOUR_MS, _DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 
@@ -36,6 +36,11 @@ def watermark_text(watermark_ms: int | None) -> str:
     if watermark_ms >= MAX_WATERMARK_MS:
         return "end"
     return datetime.fromtimestamp(watermark_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def instant_text(at_ms: int) -> str:
+    """A moment of the clock to the second, as log lines begin: `2026-01-01 00:02:00Z`."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def lag_text(watermark_ms: int | None, now_ms: int) -> str:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from penstock.connector.source.state import MAX_WATERMARK_MS
-from penstock.sql.cli.progress import JobBoard, log_line, progress_table
+from penstock.sql.cli.progress import JobBoard, ProgressLog, log_line, progress_table
 from penstock.sql.run.progress import JobProgress, JobStatus
 
 NOW = 1_767_225_720_000  # 2026-01-01 00:02:00
@@ -121,3 +121,26 @@ def test_the_board_shows_only_what_runs():
     board.add(Running())
 
     assert board.running() == [Running.progress]
+
+
+def test_log_lines_begin_with_the_time():
+    """In UTC, as watermarks are."""
+    lines = []
+    ProgressLog(lines.append).write([progress()], NOW)
+
+    assert lines == [f"2026-01-01 00:02:00Z {log_line(progress(), NOW)}"]
+
+
+def test_a_query_of_which_nothing_changed_has_a_log_line_a_minute():
+    """Time that passes is no change, a batch is; each query has its own minute."""
+    lines = []
+    log = ProgressLog(lines.append)
+    still, other = progress(rows_per_second=9.0), progress(name="quickstart/b", sink="b")
+    log.write([still], NOW)
+    for seconds in range(5, 60, 5):
+        log.write([progress(rows_per_second=8.0), other], NOW + seconds * 1000)
+    assert [line.split()[2] for line in lines] == ["revenue:", "b:"]
+
+    log.write([still, other], NOW + 60_000)
+    log.write([progress(batch_id=13, batches=14), other], NOW + 61_000)
+    assert [line.split()[2] for line in lines] == ["revenue:", "b:", "revenue:", "revenue:"]
