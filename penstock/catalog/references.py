@@ -18,6 +18,8 @@ from urllib.parse import quote, unquote
 
 from penstock.catalog.errors import ConfigError, OptionError, UnknownObjectError, did_you_mean
 from penstock.catalog.properties_file import read_properties
+from penstock.catalog.reference_rules import check_variable, rules_in_force
+from penstock.catalog.referred_file import check_no_key, read_referred_file
 from penstock.catalog.secret import KEY_VARIABLES, SealedSecret, decrypt
 from penstock.catalog.secret_mask import keep_secret
 
@@ -36,9 +38,6 @@ __all__ = [
     "sealed_text",
     "shown_references",
 ]
-
-LARGEST_FILE = 1 << 20
-"""Bytes of a file that a reference may name."""
 
 PROVIDERS = ("secret", "env", "file")
 _SEALED = "sealed"
@@ -109,18 +108,22 @@ def check_references(text: str, *, what: str) -> None:
 
 def resolve_reference(reference: Reference) -> str:
     """Give what a reference stands for, here and now. Raises UnknownObjectError, ConfigError; OptionError for one
-    that was not sealed.
+    that was not sealed, that gives a key of the secrets away, or that the rules of the place do not allow.
     """
     match reference:
         case SealedSecret():
             return decrypt(reference)
         case EnvReference(name=name):
+            check_variable(name)
             value = os.environ.get(name)
             if value is None:
                 raise _no_variable(name)
+            check_no_key(value, what=str(reference))
             return value
         case FileReference():
-            return _from_file(reference)
+            value = _from_file(reference)
+            check_no_key(value, what=str(reference))
+            return value
         case SecretReference(name=name):
             raise OptionError(
                 f"the value of the secret '{name}' did not reach the process that connects",
@@ -270,12 +273,9 @@ def _from_file(reference: FileReference) -> str:
 def _text_of(reference: FileReference) -> str:
     file = Path(reference.path)
     try:
-        if file.stat().st_size > LARGEST_FILE:
-            raise ConfigError(
-                f"{reference}: the file is larger than {LARGEST_FILE} bytes",
-                hint="a reference is for passwords, keys and certificates",
-            )
-        return file.read_text(encoding="utf-8")
+        for rules in rules_in_force():
+            read_referred_file(file, what=str(reference), roots=rules.file_roots)
+        return read_referred_file(file, what=str(reference))
     except FileNotFoundError:
         siblings = _siblings(file)
         near = did_you_mean(file.name, siblings)
@@ -283,10 +283,9 @@ def _text_of(reference: FileReference) -> str:
             f"{reference}: there is no file {file} where the process connects ({_here()})",
             hint=near or "every machine that connects needs the file at this path",
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+    except OSError as error:
         raise ConfigError(
-            f"{reference}: the file cannot be read where the process connects ({_here()}): {reason}",
+            f"{reference}: the file cannot be read where the process connects ({_here()}): {error.strerror}",
             hint="give the user that runs the process the right to read it",
         ) from None
 

@@ -30,8 +30,11 @@ __all__ = [
     "check_value",
     "decrypt",
     "find_keys",
+    "is_key_file",
+    "keep_key_file",
     "key_id",
     "key_place",
+    "keys_in_use",
     "make_key_file",
     "new_key",
     "put_key_first",
@@ -181,6 +184,40 @@ def check_value(name: str, value: str) -> None:
             f"the secret '{name}' is larger than {LARGEST_VALUE} bytes",
             hint="keep it in a file: ${file:/path}",
         )
+
+
+# --- keys that are in use here, which nothing may give away ---
+
+_key_files: set[Path] = set()
+
+
+def keep_key_file(file: Path) -> None:
+    """Remember a file of keys, whether it is there already or not: no reference of this process may read it."""
+    _key_files.add(file.absolute())
+
+
+def is_key_file(found: os.stat_result) -> bool:
+    """Tell whether an open file is one of the keys' files, under whatever name."""
+    for file in _known_key_files():
+        with suppress(OSError):
+            if os.path.samestat(file.stat(), found):
+                return True
+    return False
+
+
+def keys_in_use() -> frozenset[str]:
+    """Give the keys that this process could use: those of the environment and of the files it knows."""
+    found = os.environ.get(KEY_VARIABLE, "").replace(",", " ").split()
+    for file in _known_key_files():
+        with suppress(OSError, UnicodeDecodeError):
+            found += file.read_text(encoding="ascii").split()
+    return frozenset(key for key in found if _is_key(key))
+
+
+def _known_key_files() -> Iterator[Path]:
+    yield from _key_files
+    if named := os.environ.get(KEY_FILE_VARIABLE):
+        yield Path(named)
 
 
 # --- key files ---

@@ -18,6 +18,7 @@ from penstock.catalog.secret import (
     SealedSecret,
     check_value,
     find_keys,
+    keep_key_file,
     key_place,
     make_key_file,
     new_key,
@@ -41,6 +42,9 @@ class SqlSecrets:
     def __init__(self, database: Database, key_file: Path | None = None) -> None:
         self._database = database
         self._key_file = key_file
+        own = key_file or (None if database.file is None else database.file.with_name(KEY_FILE))
+        if own is not None:
+            keep_key_file(own)
 
     def listed(self) -> list[SecretInfo]:
         """List the secrets, sorted by name."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.catalog.errors import ConfigError, did_you_mean
+from penstock.catalog.reference_rules import ReferenceRules, visible_variables
 from penstock.sql.dotenv import ENV_FILE, read_dotenv
 from penstock.sql.project_file import Section, read_document
 from penstock.sql.template_folders import TemplateFolders
@@ -43,7 +44,8 @@ class Project:
     SQL (a Delta table's `path`, the checkpoint directory) start there. `spark_conf` are Spark settings, `settings`
     the SET keys that every file starts with, `variables` the values of `{{ var('...') }}`. `dotenv` is what `.env`
     adds to the environment, `target` the target that was chosen, `targets` those there are. `secret_key_file` has the
-    keys of CREATE SECRET's values; None is what `SqlCatalog` says.
+    keys of CREATE SECRET's values; None is what `SqlCatalog` says. `reference_rules` limit what references and
+    templates may read.
     """
 
     root: Path
@@ -60,6 +62,7 @@ class Project:
     macro_path: Path | None = None
     secret_path: Path | None = None
     secret_key_file: Path | None = None
+    reference_rules: ReferenceRules = field(default_factory=ReferenceRules)
 
     @property
     def data_directory(self) -> Path:
@@ -83,8 +86,8 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment that templates see: that of the process, and what `.env` adds to it."""
-        return {**self.dotenv, **os.environ}
+        """The environment that templates see: the process's, and what `.env` adds; no keys, and what rules allow."""
+        return visible_variables({**self.dotenv, **os.environ}, self.reference_rules)
 
 
 def find_project(start: Path, *, target: str | None = None) -> Project:
@@ -123,7 +126,7 @@ def read_project(file: Path, *, target: str | None = None) -> Project:
     paths, targets = document.section("paths"), document.section("targets")
     paths.only("data", "macros", "secrets")
     secrets = document.section("secrets")
-    secrets.only("key-file")
+    secrets.only("key-file", "file-roots", "env-prefix")
     root = file.parent.resolve()
     dotenv = read_dotenv(root / ENV_FILE)
     project = Project(
@@ -135,6 +138,9 @@ def read_project(file: Path, *, target: str | None = None) -> Project:
         macro_path=paths.path("macros", root),
         secret_path=paths.path("secrets", root),
         secret_key_file=secrets.path("key-file", root),
+        reference_rules=ReferenceRules(
+            file_roots=secrets.paths("file-roots", root), env_prefix=secrets.text("env-prefix")
+        ),
     )
     project = _with(project, document)
     # all targets are read, so that a mistake in one does not wait for its day

@@ -52,6 +52,15 @@ class Section:
         text = self.text(key)
         return None if text is None else root / text
 
+    def paths(self, key: str, root: Path) -> tuple[Path, ...] | None:
+        """Give a list of paths, relative to the project's folder; None where it is not there."""
+        values = self.values.get(key)
+        if values is None:
+            return None
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise self.error(f"`{key}`{self._place} must be a list of strings", key)
+        return tuple(root / value for value in values)
+
     def only(self, *known: str) -> None:
         """Refuse keys that are not known. Raises ConfigError."""
         noun = "key" if self.names else "section"

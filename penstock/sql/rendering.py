@@ -19,7 +19,16 @@ from jinja2 import TemplateError as JinjaError
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from penstock.catalog.errors import Span, TemplateError, did_you_mean
+from penstock.catalog.errors import (
+    ConfigError,
+    InputError,
+    OptionError,
+    Span,
+    TemplateError,
+    did_you_mean,
+)
+from penstock.catalog.referred_file import check_no_key, read_referred_file
+from penstock.catalog.secret import KEY_VARIABLES
 from penstock.catalog.secret_mask import keep_secret
 from penstock.sql.line_marks import MarkedText, mark_outputs, origins_of
 from penstock.sql.positions import LineOrigin
@@ -75,7 +84,15 @@ def render(
     try:
         environment.globals |= _macros(environment, folders)
         return _collect(environment.from_string(text).generate(), environment)
-    except (JinjaError, _UnknownName, TypeError, ValueError, ArithmeticError) as error:
+    except (
+        JinjaError,
+        _UnknownName,
+        OptionError,
+        ConfigError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+    ) as error:
         raise _explain(error, text, file, environment) from error
 
 
@@ -85,11 +102,20 @@ class _UnknownName(Exception):
         self.hint = hint
 
 
+def _key_of_the_secrets(what: str) -> _UnknownName:
+    return _UnknownName(
+        f"{what} is the key of the secrets itself, which no template sees",
+        "name the secret where it is used: ${secret:name}",
+    )
+
+
 _MISSING = object()
 
 
 def _lookup(function: str, known: dict[str, Any], remedy: str) -> Callable[..., Any]:
     def look_up(name: str, default: Any = _MISSING) -> Any:
+        if function == "env_var" and name in KEY_VARIABLES:
+            raise _key_of_the_secrets(f"env_var('{name}')")
         if name in known:
             return known[name]
         if default is not _MISSING:
@@ -109,10 +135,15 @@ def _secret(env: dict[str, str], folder: Path | None) -> Callable[[str], str]:
     """Look a secret up: an environment variable, else a file of that name, without the newline at its end."""
 
     def secret(name: str) -> str:
+        what = f"secret('{name}')"
+        if name in KEY_VARIABLES:
+            raise _key_of_the_secrets(what)
         value = env.get(name)
         if value is None and folder is not None and re.fullmatch(r"[\w.-]+", name):
             file = folder / name
-            value = file.read_text(encoding="utf-8").rstrip("\r\n") if file.is_file() else None
+            if file.is_file():
+                value = read_referred_file(file, what=what).rstrip("\r\n")
+                check_no_key(value, what=what)
         if value is None:
             place = f", or put it into a file {folder / name}" if folder is not None else ""
             hint = f"set {name} in the environment or in .env{place}; a secret has no default"
@@ -165,7 +196,7 @@ def _explain(
 ) -> TemplateError:
     hint: str | None = getattr(error, "hint", None)
     line = _line_of(error.__traceback__, environment.files)
-    message = str(error)
+    message = error.message if isinstance(error, InputError) else str(error)
     if isinstance(error, TemplateSyntaxError):
         named = error.filename if error.name != MAIN else None
         line = (named or file, error.lineno)

@@ -9,6 +9,7 @@ from pathlib import Path
 from jinja2 import BaseLoader, Environment, TemplateNotFound, nodes
 
 from penstock.catalog.errors import Span, TemplateError
+from penstock.catalog.referred_file import check_no_key
 from penstock.sql.template_folders import TemplateFolders
 
 __all__ = ["MAIN", "ProjectLoader", "macro_names"]
@@ -19,7 +20,7 @@ MAIN = "<main>"
 class ProjectLoader(BaseLoader):
     """Finds an included file beside the including template, else from the project's root. Nothing outside of both.
 
-    Links are followed first, so that none leads out.
+    Links are followed first, so that none leads out; nor into what begins with a dot (`.env`, `.penstock/secret.key`).
     """
 
     def __init__(self, folder: Path, folders: TemplateFolders) -> None:
@@ -38,16 +39,28 @@ class ProjectLoader(BaseLoader):
         inside = [root.resolve() for root in self._roots]
         for root in self._roots:
             file = root.joinpath(*parts)
-            if file.is_file() and any(file.resolve().is_relative_to(each) for each in inside):
-                return file.read_text(encoding="utf-8"), _shown(file), lambda: True
+            if file.is_file() and any(_may_read(file.resolve(), each) for each in inside):
+                text = file.read_text(encoding="utf-8")
+                check_no_key(text, what=f"the file '{template}'")
+                return text, _shown(file), lambda: True
         raise TemplateNotFound(template)
+
+
+def _may_read(file: Path, root: Path) -> bool:
+    """Tell whether a file, links followed, lies in a folder and below no hidden one in it."""
+    if not file.is_relative_to(root):
+        return False
+    return not any(part.startswith(".") for part in file.relative_to(root).parts)
 
 
 def macro_names(environment: Environment, folders: TemplateFolders) -> dict[str, str]:
     """List the macros of the project's macro folder, with their files. Raises TemplateError for one given twice."""
     folder = folders.macro_folder
     found: dict[str, str] = {}
+    inside = folder.resolve()
     for file in sorted(folder.rglob("*.sql")) if folder.is_dir() else ():
+        if not _may_read(file.resolve(), inside):
+            continue
         name = file.relative_to(folder).as_posix()
         text = file.read_text(encoding="utf-8")
         tree = environment.parse(text, name, _shown(file))

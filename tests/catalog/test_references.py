@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import string
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.catalog import secret_mask
+from penstock.catalog import reference_rules, secret, secret_mask
 from penstock.catalog.errors import ConfigError, OptionError, UnknownObjectError
 from penstock.catalog.options import STRING, Option, PrefixOption, resolve
 from penstock.catalog.redaction import redact
+from penstock.catalog.reference_rules import FILE_ROOTS_VARIABLE, ReferenceRules, add_rules
 from penstock.catalog.references import (
     EnvReference,
     FileReference,
@@ -22,7 +24,9 @@ from penstock.catalog.references import (
     sealed_text,
     shown_references,
 )
+from penstock.catalog.referred_file import LARGEST_FILE
 from penstock.catalog.secret import KEY_VARIABLE, KeyRing, SealedSecret, new_key
+from penstock.catalog.store import SqlCatalog
 
 KEYS = KeyRing(keys=(new_key(),))
 
@@ -37,6 +41,7 @@ def seal(name: str) -> SealedSecret:
 def one_key_and_nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process has the key that `seal` uses."""
     monkeypatch.setattr(secret_mask, "_values", set())
+    monkeypatch.setattr(secret, "_key_files", set())
     monkeypatch.setenv(KEY_VARIABLE, KEYS.keys[0])
 
 
@@ -212,3 +217,108 @@ def test_references_are_shown_and_values_beside_them_are_not() -> None:
     shown = redact({"password": sealed, "jaas": "x ${secret:s}", "url": "http://u:${env:P}@h/"})
 
     assert shown == {"password": "${secret:s}", "jaas": "******", "url": "http://******@h/"}
+
+
+def test_a_file_of_the_kernel_or_a_device_is_no_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`/proc/self/environ` has the key in it and says that it is empty; a link to it is no other file."""
+    monkeypatch.setenv("ANY_PASSWORD", "hunter2")
+    (tmp_path / "innocent").symlink_to("/proc/self/environ")
+    (tmp_path / "folder").symlink_to("/proc/self")
+    os.mkfifo(tmp_path / "pipe")
+
+    for path in (
+        "/proc/self/environ",
+        "/proc/self/../self/environ",
+        "/dev/zero",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+        f"{tmp_path}/innocent",
+        f"{tmp_path}/folder/environ",
+        f"{tmp_path}/pipe",
+        str(tmp_path),
+    ):
+        with pytest.raises((OptionError, ConfigError, UnknownObjectError)) as caught:
+            reveal(f"${{file:{path}}}", secret=True)
+        assert "hunter2" not in str(caught.value)
+
+
+def test_a_file_is_read_to_its_limit_and_no_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that grows while it is read is refused as one that was larger from the beginning."""
+    file = tmp_path / "ca.pem"
+    file.write_text("x" * LARGEST_FILE, encoding="utf-8")
+    assert len(reveal(f"${{file:{file}}}", secret=False)) == LARGEST_FILE
+
+    file.write_text("x" * (LARGEST_FILE + 1), encoding="utf-8")
+    asked: list[int] = []
+    real_read, real_fstat = os.read, os.fstat
+
+    def smaller(handle: int) -> os.stat_result:
+        found = list(real_fstat(handle))
+        found[6] = 10
+        return os.stat_result(found)
+
+    def counted(handle: int, size: int) -> bytes:
+        asked.append(size)
+        return real_read(handle, size)
+
+    monkeypatch.setattr(os, "fstat", smaller)
+    monkeypatch.setattr(os, "read", counted)
+    with pytest.raises(ConfigError, match="larger than"):
+        reveal(f"${{file:{file}}}", secret=False)
+    assert max(asked) == LARGEST_FILE + 1
+
+
+def test_the_file_of_the_keys_is_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under its own name, a link's, a second name's, as a copy, or as a line of another file."""
+    monkeypatch.delenv(KEY_VARIABLE)
+    catalog = SqlCatalog(f"sqlite:///{tmp_path}/catalog.db")
+    catalog.secrets.create("one", "value-of-one")
+    key = (tmp_path / "secret.key").read_text(encoding="ascii").strip()
+    (tmp_path / "linked").symlink_to(tmp_path / "secret.key")
+    os.link(tmp_path / "secret.key", tmp_path / "second")
+    (tmp_path / "copy").write_text(key, encoding="ascii")
+    (tmp_path / "p.properties").write_text(f"{KEY_VARIABLE}={key}\n", encoding="ascii")
+    monkeypatch.setenv("INNOCENT", f"a,{key}")
+
+    for reference in (
+        f"${{file:{tmp_path}/secret.key}}",
+        f"${{file:{tmp_path}/linked}}",
+        f"${{file:{tmp_path}/second}}",
+        f"${{file:{tmp_path}/copy}}",
+        f"${{file:{tmp_path}/p.properties}}",
+        f"${{file:{tmp_path}/p.properties:{KEY_VARIABLE}}}",
+        "${env:INNOCENT}",
+    ):
+        with pytest.raises(OptionError, match="key of the secrets itself") as caught:
+            reveal(reference, secret=True)
+        assert key not in str(caught.value)
+
+
+def test_files_and_variables_stay_within_the_rules_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that leads out of the folders is out of them; the environment's rule holds beside the project's."""
+    monkeypatch.setattr(reference_rules, "_of_projects", {})
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "password").write_text("inside", encoding="utf-8")
+    (tmp_path / "outside").write_text("outside", encoding="utf-8")
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "outside")
+    monkeypatch.setenv("APP_PASSWORD", "of-app")
+    monkeypatch.setenv("CI_TOKEN", "of-ci")
+    add_rules(ReferenceRules(file_roots=(tmp_path / "in",), env_prefix="APP_"))
+
+    assert reveal(f"${{file:{tmp_path}/in/password}}${{env:APP_PASSWORD}}", secret=True) == (
+        "insideof-app"
+    )
+    for path in ("outside", "in/link", "in/../outside"):
+        with pytest.raises(OptionError, match="none of the folders"):
+            reveal(f"${{file:{tmp_path}/{path}}}", secret=True)
+    with pytest.raises(OptionError, match="begin with APP_ alone"):
+        reveal("${env:CI_TOKEN}", secret=True)
+
+    monkeypatch.setenv(FILE_ROOTS_VARIABLE, str(tmp_path / "nowhere"))
+    with pytest.raises(OptionError, match="none of the folders"):
+        reveal(f"${{file:{tmp_path}/in/password}}", secret=True)

@@ -233,3 +233,23 @@ def test_the_project_file_of_the_documentation_is_right(tmp_path, monkeypatch):
 
     assert (project.target, project.variables["topic"]) == ("dev", "orders-dev")
     assert find_project(tmp_path, target="prod").master == "spark://host:7077"
+
+
+def test_the_rules_of_references_bind_templates_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders are relative to the project; variables without the prefix are not there for `env_var`."""
+    (tmp_path / "penstock.toml").write_text(
+        '[secrets]\nfile-roots = ["keys", "/run/secrets"]\nenv-prefix = "APP_"\n'
+    )
+    monkeypatch.setenv("APP_TOPIC", "orders")
+    monkeypatch.setenv("CI_TOKEN", "hunter2")
+    project = find_project(tmp_path)
+
+    assert project.reference_rules.file_roots == (tmp_path / "keys", Path("/run/secrets"))
+    assert project.environment["APP_TOPIC"] == "orders"
+    assert "CI_TOKEN" not in project.environment
+
+    (tmp_path / "penstock.toml").write_text("[secrets]\nfile-roots = 'keys'\n")
+    with pytest.raises(ConfigError, match="must be a list of strings"):
+        find_project(tmp_path)

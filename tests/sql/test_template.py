@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import InputError, TemplateError
+from penstock.catalog.secret import KEY_VARIABLE, new_key
+from penstock.sql.config import Project
 from penstock.sql.errors import render
 from penstock.sql.positions import Source
 from penstock.sql.template import Rendered, TemplateFolders, render_template
@@ -158,6 +160,40 @@ def test_a_secret_comes_from_the_environment_or_a_file_and_is_masked(tmp_path: P
     assert result.text == "'from-a-file-7' 'from-env-8'"
     assert source.span(0, 3).line_text == "'*************' '**********'"
     assert render(InputError(f"bad: {result.text}")).endswith("bad: '******' '******'")
+
+
+def test_the_key_of_the_secrets_is_in_no_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as a variable, a default or not, a secret of that name, nor in what a template includes."""
+    key = new_key()
+    monkeypatch.setenv(KEY_VARIABLE, key)
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "copy").write_text(key)
+    (tmp_path / "keys" / "linked").symlink_to("/proc/self/environ")
+    (tmp_path / "key.sql").write_text(f"-- {key}")
+    (tmp_path / ".env").write_text("PASSWORD=hunter2")
+    (tmp_path / ".penstock").mkdir()
+    (tmp_path / ".penstock" / "secret.key").write_text("hunter2")
+    (tmp_path / "linked.sql").symlink_to(tmp_path / ".env")
+    project = Project(root=tmp_path)
+
+    assert KEY_VARIABLE not in project.environment
+    for text in (
+        f"{{{{ env_var('{KEY_VARIABLE}') }}}}",
+        f"{{{{ env_var('{KEY_VARIABLE}', 'x') }}}}",
+        f"{{{{ secret('{KEY_VARIABLE}') }}}}",
+        "{{ secret('copy') }}",
+        "{{ secret('linked') }}",
+        "{% include 'key.sql' %}",
+        "{% include '.env' %}",
+        "{% include '.penstock/secret.key' %}",
+        "{% include 'linked.sql' %}",
+    ):
+        with pytest.raises(TemplateError) as caught:
+            in_project(tmp_path, text, **{KEY_VARIABLE: key})
+        assert key not in render(caught.value)
+        assert "hunter2" not in render(caught.value)
 
 
 def test_a_missing_secret_says_where_it_is_looked_for(tmp_path: Path) -> None:

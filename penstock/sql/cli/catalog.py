@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.catalog.reference_rules import add_rules
 from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption
 from penstock.sql.cli.report import OutputFormat, print_json, reporting, say
 from penstock.sql.config import Project, find_project
@@ -28,6 +29,7 @@ def open_catalog(url: str | None, project: Project | None = None) -> SqlCatalog:
     from penstock.catalog.store import SqlCatalog
 
     project = project or find_project(Path.cwd())
+    add_rules(project.reference_rules)
     return SqlCatalog(url or project.default_catalog_url, secret_key_file=project.secret_key_file)
 
 

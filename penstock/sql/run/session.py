@@ -13,6 +13,7 @@ from sqlglot import exp
 from penstock.catalog.contract import Catalog
 from penstock.catalog.errors import SqlSyntaxError
 from penstock.catalog.identifier import Identifier
+from penstock.catalog.reference_rules import add_rules
 from penstock.catalog.store import SqlCatalog
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
 from penstock.connector.spark.datasource import bind_table_source
@@ -80,6 +81,7 @@ def connect(
     refuse_connect(spark)
     publishing = read_publishing(publish)
     project = find_project(Path.cwd())
+    add_rules(project.reference_rules)
     if spark is None:
         settings = {**FOR_PEOPLE, **project.spark_conf, **conf}
         spark = start_spark(project.master or DEFAULT_MASTER, settings)
