@@ -180,7 +180,11 @@ def stored_version(connection: Connection) -> int:
 
 
 def now_ms(connection: Connection) -> int:
-    """Read the database's clock in epoch ms: the one clock that all runners share."""
+    """Read the database's clock in epoch ms: with PostgreSQL the one clock that all runners share.
+
+    SQLite asks the machine that it runs on: for one machine that is as good, but over a network drive each machine
+    has a clock of its own, and claims of others look older or younger by the difference.
+    """
     if connection.dialect.name == "sqlite":
         # its CURRENT_TIMESTAMP has no fraction of a second
         text = connection.scalar(select(func.strftime("%Y-%m-%d %H:%M:%f", "now")))

@@ -13,11 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from penstock.catalog.errors import PipelineLockedError
+from penstock.catalog.errors import PenstockError, PipelineLockedError, QueryFailedError
 
 __all__ = [
     "HEARTBEAT_MS",
+    "HOLDER_TIMEOUT_MS",
     "LEASE_TIMEOUT_MS",
+    "RENEWAL_TIMEOUT_S",
     "Claim",
     "Lease",
     "Owner",
@@ -26,6 +28,7 @@ __all__ = [
     "locked_by",
     "lost_to",
     "this_process",
+    "unconfirmed",
 ]
 
 HEARTBEAT_MS = 5_000
@@ -33,6 +36,15 @@ HEARTBEAT_MS = 5_000
 
 LEASE_TIMEOUT_MS = 30_000
 """A claim without a heartbeat for longer than this, by the database's clock, may be taken over."""
+
+HOLDER_TIMEOUT_MS = 20_000
+"""A holder that has not renewed for this long, by its own monotonic clock, stops its work: before others may begin.
+
+What is left of LEASE_TIMEOUT_MS is for the end of what it writes.
+"""
+
+RENEWAL_TIMEOUT_S = 6
+"""How long a database may take to answer a renewal: a second one has to fit into HOLDER_TIMEOUT_MS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +141,19 @@ def lost_to(lease: Lease, claim: Claim | None) -> PipelineLockedError:
         f"this process has lost pipeline {lease.pipeline!r}{by}",
         hint=f"it was silent for more than {LEASE_TIMEOUT_MS // 1000} s: was it stopped, or the catalog out of reach? "
         "Start it again when no other runner is left",
+    )
+
+
+def unconfirmed(lease: Lease, cause: PenstockError | None) -> QueryFailedError:
+    """Make the error for a holder that could not renew in time; `cause` is what its last attempt failed of.
+
+    It passes: while nobody else has taken the claim, a later renewal confirms it.
+    """
+    why = "the catalog has not answered" if cause is None else cause.message
+    return QueryFailedError(
+        f"the lease of pipeline {lease.pipeline!r} could not be renewed for {HOLDER_TIMEOUT_MS // 1000} s, "
+        f"so that another runner may take it: {why}",
+        hint="see to the catalog; where nobody has taken it, the pipeline goes on from its checkpoint",
     )
 
 

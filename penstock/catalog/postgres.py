@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select
@@ -9,12 +14,46 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from penstock.catalog.errors import ConfigError
 
-__all__ = ["LOCK_TIMEOUT_S", "is_away", "is_lock_timeout", "is_passing", "open_engine", "queue_up"]
+__all__ = [
+    "ANSWER_TIMEOUT_S",
+    "DEADLINE_S",
+    "LOCK_TIMEOUT_S",
+    "answers_within",
+    "is_away",
+    "is_lock_timeout",
+    "is_passing",
+    "open_engine",
+    "queue_up",
+]
 
 LOCK_TIMEOUT_S = 10
 """How long a writer waits for another process's transaction; ours take milliseconds."""
-CONNECT_TIMEOUT_S = 10
-"""How long a server may take to answer at all, unless the URL says `connect_timeout`."""
+STATEMENT_TIMEOUT_S = 12
+"""How long the server works on a statement; the wait for a lock is a part of it."""
+IDLE_TIMEOUT_S = 60
+"""How long the server keeps a transaction, and its locks, for a process that stands still in the midst of it."""
+
+_CONNECTING: dict[str, int] = {
+    # how long a server may take to answer at all
+    "connect_timeout": 10,
+    # a network that is cut is noticed within ten seconds too, whether or not something was sent
+    "tcp_user_timeout": 10_000,
+    "keepalives_idle": 4,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+}
+"""Parameters of a connection, unless the URL has others."""
+_SERVER_LIMITS = {
+    "lock_timeout": LOCK_TIMEOUT_S,
+    "statement_timeout": STATEMENT_TIMEOUT_S,
+    "idle_in_transaction_session_timeout": IDLE_TIMEOUT_S,
+}
+
+ANSWER_TIMEOUT_S = 15.0
+"""How long to wait for each answer. Above the server's own limits, whose errors say more."""
+
+DEADLINE_S: ContextVar[float] = ContextVar("penstock_deadline_s", default=math.inf)
+"""When, by `time.monotonic`, the last answer has to be there; see `answers_within`."""
 
 DRIVER = "postgresql+psycopg"
 
@@ -33,7 +72,7 @@ def open_engine(url: URL, location: str) -> Engine:
     """
     if url.drivername == "postgresql":
         url = url.set(drivername=DRIVER)  # SQLAlchemy would take psycopg2
-    given = url.query.get("connect_timeout")
+    parameters = {key: value for key, value in _CONNECTING.items() if key not in url.query}
     try:
         engine = create_engine(
             url,
@@ -42,7 +81,7 @@ def open_engine(url: URL, location: str) -> Engine:
             pool_size=1,
             max_overflow=20,
             pool_pre_ping=True,
-            connect_args={} if given else {"connect_timeout": CONNECT_TIMEOUT_S},
+            connect_args=parameters,
         )
     except ImportError as error:
         raise ConfigError(
@@ -50,13 +89,38 @@ def open_engine(url: URL, location: str) -> Engine:
             hint="pip install 'psycopg[binary]'" if error.name == "psycopg" else None,
         ) from error
 
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, arguments: Any, parameters: Any) -> Any:
+        from penstock.catalog.postgres_connection import BoundedConnection
+
+        return BoundedConnection.connect(*arguments, **_in_time(parameters))
+
     @event.listens_for(engine, "connect")
     def bound_waits(connection: Any, _record: Any) -> None:
         with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'")
+            for name, seconds in _SERVER_LIMITS.items():
+                cursor.execute(f"SET {name} = '{seconds}s'")
         connection.commit()
 
     return engine
+
+
+@contextmanager
+def answers_within(seconds: float) -> Iterator[None]:
+    """Give up what is done in this thread and block once it has taken that long."""
+    token = DEADLINE_S.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        DEADLINE_S.reset(token)
+
+
+def _in_time(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    left_s = DEADLINE_S.get() - time.monotonic()
+    if left_s == math.inf:
+        return dict(parameters)
+    limit_s = max(math.ceil(left_s), 1)  # 0 would be no limit
+    return {**parameters, "connect_timeout": min(int(parameters["connect_timeout"]), limit_s)}
 
 
 def queue_up(connection: Connection) -> None:

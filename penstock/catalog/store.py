@@ -16,7 +16,7 @@ from penstock.catalog.existence import unknown_object
 from penstock.catalog.function_rows import SqlFunctions
 from penstock.catalog.history import Change
 from penstock.catalog.identifier import Identifier
-from penstock.catalog.lease import Claim, Lease, Owner
+from penstock.catalog.lease import RENEWAL_TIMEOUT_S, Claim, Lease, Owner
 from penstock.catalog.migrations import PLACES_SINCE, VERSIONS_SINCE
 from penstock.catalog.object_rows import (
     create_object,
@@ -34,6 +34,7 @@ from penstock.catalog.places import (
     may_drop_catalog,
     may_drop_database,
 )
+from penstock.catalog.postgres import answers_within
 from penstock.catalog.secret_rows import SqlSecrets
 from penstock.catalog.table import Table, View
 
@@ -205,7 +206,7 @@ class SqlCatalog:
 
     def renew(self, lease: Lease) -> None:
         """Say that the holder lives. Raises PipelineLockedError when the lease is lost."""
-        with self._database.writing() as connection:
+        with answers_within(RENEWAL_TIMEOUT_S), self._database.writing() as connection:
             lease_rows.renew(connection, lease)
 
     def release(self, lease: Lease) -> None:

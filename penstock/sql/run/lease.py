@@ -10,7 +10,7 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import PenstockError, PipelineLockedError
-from penstock.catalog.lease import HEARTBEAT_MS, LEASE_TIMEOUT_MS, Lease, this_process
+from penstock.catalog.lease import HEARTBEAT_MS, HOLDER_TIMEOUT_MS, Lease, this_process, unconfirmed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,23 +22,40 @@ __all__ = ["PipelineLease", "hold_lease", "hold_leases"]
 
 log = logging.getLogger(__name__)
 
+RETRY_MS = 1_000
+"""How long after a renewal that failed the next one is tried."""
+
 
 class PipelineLease:
-    """A lease that is kept alive until `release`. Safe to use from any thread."""
+    """A lease that is kept alive until `release`. Safe to use from any thread.
 
-    def __init__(self, catalog: Catalog, lease: Lease, clock: Clock) -> None:
+    `renewed_ms` is the monotonic time at which the claim was asked for: it lasts no longer than from there on.
+    """
+
+    def __init__(self, catalog: Catalog, lease: Lease, clock: Clock, *, renewed_ms: int) -> None:
         self._catalog = catalog
         self._lease = lease
         self._clock = clock
         self._lock = Lock()
         self._released = Event()
+        self._renewed_ms = renewed_ms
         self._lost: PenstockError | None = None
+        self._failure: PenstockError | None = None
         self._stop: Callable[[], None] = lambda: None
 
     def lost(self) -> PenstockError | None:
-        """Tell why this process is no longer the pipeline's runner; None while it is."""
+        """Tell why this process must not work on the pipeline; None while it may. Never waits for the catalog.
+
+        The time is compared here, since the thread that renews may hang. PipelineLockedError is for good; after
+        QueryFailedError a renewal may still find that nobody has taken the lease.
+        """
         with self._lock:
-            return self._lost
+            if self._lost is not None:
+                return self._lost
+            silent_ms = self._clock.monotonic_ms() - self._renewed_ms
+            return (
+                unconfirmed(self._lease, self._failure) if silent_ms >= HOLDER_TIMEOUT_MS else None
+            )
 
     def on_stop_request(self, stop: Callable[[], None]) -> None:
         """Have `stop` called, on the thread that renews, each time that the catalog is found to ask for the end."""
@@ -46,35 +63,47 @@ class PipelineLease:
             self._stop = stop
 
     def keep_alive(self) -> None:
-        """Renew until the release, on the calling thread.
+        """Renew until the release, or until another has the lease, on the calling thread.
 
-        A store that cannot be reached is tried again until the claim has run out: then another runner may have
-        the pipeline, and this one must not go on.
+        A store that cannot be reached is tried again and again: what `lost` says meanwhile is its own part.
         """
-        renewed_ms = self._clock.now_ms()
-        while not self._clock.wait(self._released, HEARTBEAT_MS):
+        pause_ms = HEARTBEAT_MS
+        while not self._clock.wait(self._released, pause_ms):
+            began_ms = self._clock.monotonic_ms()
             try:
                 self._catalog.renew(self._lease)
-                renewed_ms = self._clock.now_ms()
+                self._note_renewed(began_ms)
+                pause_ms = HEARTBEAT_MS
                 self._pass_on_stop()
             except PipelineLockedError as error:
                 self._lose(error)
                 return
             except PenstockError as error:
-                log.warning("the lease of %s could not be renewed: %s", self._lease.pipeline, error)
-                if self._clock.now_ms() - renewed_ms >= LEASE_TIMEOUT_MS:
-                    self._lose(error)
-                    return
+                pause_ms = RETRY_MS
+                self._note_failure(error)
 
     def release(self) -> None:
-        """Give the lease back; again does nothing."""
+        """Give the lease back; again does nothing. One that may be another's runs out by itself."""
         if self._released.is_set():
             return
         self._released.set()
+        if self.lost() is not None:
+            return  # nor does the job's end wait for a catalog that does not answer
         try:
             self._catalog.release(self._lease)
         except PenstockError as error:
             log.warning("the lease of %s runs out by itself: %s", self._lease.pipeline, error)
+
+    def _note_renewed(self, began_ms: int) -> None:
+        """Count from the start of the renewal: when the database did it in between, nobody here knows."""
+        with self._lock:
+            self._renewed_ms, self._failure = began_ms, None
+
+    def _note_failure(self, error: PenstockError) -> None:
+        with self._lock:
+            first, self._failure = self._failure is None, error
+        if first:
+            log.warning("the lease of %s could not be renewed: %s", self._lease.pipeline, error)
 
     def _pass_on_stop(self) -> None:
         if self._catalog.is_asked_to_stop(self._lease):
@@ -89,7 +118,9 @@ class PipelineLease:
 
 def hold_lease(catalog: Catalog, pipeline: str, clock: Clock) -> PipelineLease:
     """Claim a pipeline and keep the claim. Raises PipelineLockedError, which names the runner that has it."""
-    held = PipelineLease(catalog, catalog.acquire_lease(pipeline, this_process()), clock)
+    asked_ms = clock.monotonic_ms()
+    lease = catalog.acquire_lease(pipeline, this_process())
+    held = PipelineLease(catalog, lease, clock, renewed_ms=asked_ms)
     Thread(target=held.keep_alive, name=f"penstock lease {pipeline}", daemon=True).start()
     return held
 

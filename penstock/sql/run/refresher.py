@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.sql.run.failure import EngineGoneError, translate
+from penstock.sql.run.failure import EngineGoneError, is_permanent, translate
 from penstock.sql.run.job_state import JobState
 from penstock.sql.run.progress import JobProgress, JobStatus
 
@@ -60,7 +60,8 @@ class Refresher:
     """Refreshes one table until it is stopped, or the table is no longer to be refreshed. `progress` is for any thread.
 
     A refresh that fails is told and tried again at the next time. `lost_lease` is asked before each; an error it gives
-    ends the job. `at_end` is called once, on the thread, before `done` is set.
+    keeps the refresh from being done, and one that is for good ends the job. `at_end` is called once, on the thread,
+    before `done` is set.
     """
 
     def __init__(
@@ -155,6 +156,9 @@ class Refresher:
                 self._note_failure(translate(error))
 
     def _write(self) -> None:
+        lost = self._lost_lease()
+        if lost is not None:
+            raise lost
         self._state.set(JobStatus.RUNNING, "refreshing")
         self._writing.set()
         try:
@@ -164,12 +168,12 @@ class Refresher:
         self._note_refreshed()
 
     def _wait_until(self, due_ms: int) -> bool:
-        """Wait for a time. False when the job is to stop. Raises when its lease is lost."""
+        """Wait for a time. False when the job is to stop. Raises when its lease is lost for good."""
         while (left_ms := due_ms - self._clock.now_ms()) > 0:
             if self._clock.wait(self._stop, min(left_ms, LONGEST_WAIT_MS)):
                 return False
             lost = self._lost_lease()
-            if lost is not None:
+            if lost is not None and is_permanent(lost):
                 raise lost
         return not self._stop.is_set()
 

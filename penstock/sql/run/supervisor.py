@@ -52,7 +52,8 @@ class SupervisorSettings:
 class Supervisor:
     """Runs one query until it ends, is stopped, or fails for good. `progress` may be read from any thread.
 
-    `lost_lease` is asked at every look; an error it gives stops the query at once and for good. `at_end` is called
+    `lost_lease` is asked at every look and before every start; an error it gives stops the query at once, and is a
+    failure as any other: it may pass, or be for good. `at_end` is called
     once, on the supervisor's thread, before `done` is set.
     """
 
@@ -148,6 +149,7 @@ class Supervisor:
             began_ms = self._clock.now_ms()
             try:
                 if query is None:
+                    self._check_lease()
                     query = self._start_query()
                 self._watch(query)
             except Exception as error:  # whatever Spark throws is translated
@@ -182,7 +184,7 @@ class Supervisor:
         return query
 
     def _wait_to_restart(self, failure: PenstockError, delay_ms: int) -> bool:
-        """Wait out the delay. False when the job is to stop, or its lease is lost, instead of starting again."""
+        """Wait out the delay. False when the job is to stop instead of starting again."""
         log.warning(
             "%s: failed, starting again from its checkpoint in %.1f s: %s",
             self._sink,
@@ -205,14 +207,19 @@ class Supervisor:
             self._collect(query)
             if ended:
                 return
-            lost = self._lost_lease()
-            if lost is not None:
-                query.stop()
-                raise lost
+            self._check_lease(query)
             if self._stop.is_set():
                 self._finish_batch(query)
                 return
             self._state.set(JobStatus.RUNNING, str(query.status["message"]))
+
+    def _check_lease(self, query: StreamingQuery | None = None) -> None:
+        """Stop the query where another runner may have the pipeline by now. Raises the reason."""
+        lost = self._lost_lease()
+        if lost is not None:
+            if query is not None:
+                query.stop()
+            raise lost
 
     def _finish_batch(self, query: StreamingQuery) -> None:
         """Let the batch in flight commit, then stop: Spark's own stop() interrupts it."""
@@ -228,6 +235,7 @@ class Supervisor:
             ):
                 break
             self._clock.wait(self._stop_now, STOP_POLL_MS)
+            self._check_lease(query)
             self._collect(query)
         query.stop()
         self._collect(query)

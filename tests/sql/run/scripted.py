@@ -32,10 +32,14 @@ class MovedClock:
 
     def __init__(self) -> None:
         self.now = 1_000_000
+        self.set_by_ms = 0
         self.waits: list[int] = []
         self.while_waiting: Callable[[], None] = lambda: None
 
     def now_ms(self) -> int:
+        return self.now + self.set_by_ms
+
+    def monotonic_ms(self) -> int:
         return self.now
 
     def wait(self, event: Event, timeout_ms: int) -> bool:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import time
+from threading import Event, Thread
+
 import pytest
 
-from penstock.catalog.errors import CatalogError, PipelineLockedError
-from penstock.catalog.lease import HEARTBEAT_MS, Lease, this_process
+from penstock.catalog.errors import CatalogError, PipelineLockedError, QueryFailedError
+from penstock.catalog.lease import (
+    HEARTBEAT_MS,
+    HOLDER_TIMEOUT_MS,
+    LEASE_TIMEOUT_MS,
+    Lease,
+    this_process,
+)
 from penstock.connector.contract import AvailableNow
 from penstock.sql.run.clock import SystemClock
+from penstock.sql.run.failure import is_permanent
 from penstock.sql.run.lease import PipelineLease, hold_leases
 from penstock.sql.run.progress import JobStatus
 from penstock.sql.run.restart import ExponentialDelay
 from penstock.sql.run.supervisor import Supervisor, SupervisorSettings
-from tests.sql.run.scripted import MovedClock, ScriptedInsert, ScriptedQuery
+from tests.sql.run.scripted import END, MovedClock, ScriptedInsert, ScriptedQuery
 
 
 class ScriptedCatalog:
@@ -39,7 +49,7 @@ def held(catalog):
     """A lease over the catalog, with a clock that jumps."""
     lease = Lease(pipeline="job/t", owner=this_process(), fence=1, since_ms=0)
     clock = MovedClock()
-    return PipelineLease(catalog, lease, clock), clock
+    return PipelineLease(catalog, lease, clock, renewed_ms=clock.monotonic_ms()), clock
 
 
 def test_a_lease_is_renewed_until_it_is_released():
@@ -91,14 +101,193 @@ def test_a_catalog_that_is_away_for_a_moment_costs_nothing():
     assert lease.lost() is None
 
 
+def away(lease, clock, *, until_ms=HOLDER_TIMEOUT_MS):
+    """A catalog that cannot be reached, up to a time after now at which the lease is given back."""
+    end = clock.now + until_ms
+
+    def answer():
+        if clock.now >= end:
+            lease._released.set()
+        return CatalogError("gone")
+
+    return answer
+
+
 def test_a_catalog_that_stays_away_ends_the_claim():
-    """When the claim may have run out, another runner may have begun: this one must not go on."""
-    lease, clock = held(ScriptedCatalog(*[CatalogError("gone")] * 10))
+    """Before the claim may have run out and another runner may have begun: this one must not go on."""
+    catalog = ScriptedCatalog()
+    lease, clock = held(catalog)
+    began, lost_at = clock.now, []
+    catalog.then = away(lease, clock, until_ms=2 * LEASE_TIMEOUT_MS)
+    clock.while_waiting = lambda: lost_at.append(clock.now - began) if lease.lost() else None
 
     lease.keep_alive()
 
-    assert isinstance(lease.lost(), CatalogError)
-    assert len(clock.waits) == 6
+    assert lost_at[0] == HOLDER_TIMEOUT_MS < LEASE_TIMEOUT_MS
+    assert "could not be renewed for 20 s" in lease.lost().message
+    assert "gone" in lease.lost().message
+    assert not is_permanent(lease.lost())
+
+
+def test_a_claim_that_nobody_took_meanwhile_is_confirmed_by_a_later_renewal():
+    """The catalog was away for a minute, or the machine slept: the fence has not grown, so nobody else has run."""
+    catalog = ScriptedCatalog()
+    lease, clock = held(catalog)
+    clock.while_waiting = lambda: setattr(clock, "now", clock.now + 60_000)
+    seen = []
+
+    def answer():
+        seen.append(lease.lost())
+        clock.while_waiting = lease._released.set
+
+    catalog.then = answer
+    lease.keep_alive()
+
+    assert seen[0] is not None
+    assert lease.lost() is None
+
+
+class HangingCatalog(ScriptedCatalog):
+    """Answers no renewal until the test ends, as a server behind a network that swallows answers."""
+
+    def __init__(self):
+        super().__init__()
+        self.hangs, self.answer = Event(), Event()
+
+    def renew(self, lease):
+        self.hangs.set()
+        self.answer.wait(30)
+
+
+def test_a_lease_is_lost_in_time_while_its_renewal_hangs():
+    """The look compares the time itself: the thread that renews is still waiting."""
+    catalog = HangingCatalog()
+    lease, clock = held(catalog)
+    began = clock.now
+    keeper = Thread(target=lease.keep_alive)
+    keeper.start()
+    assert catalog.hangs.wait(10)
+
+    clock.now = began + HOLDER_TIMEOUT_MS - 1
+    before = lease.lost()
+    clock.now += 1
+    after = lease.lost()
+    lease.release()
+    catalog.answer.set()
+    keeper.join(10)
+
+    assert before is None
+    assert "the catalog has not answered" in after.message
+    assert catalog.released == 0, "the job's end does not wait for a catalog that hangs"
+
+
+@pytest.mark.parametrize("hours", [-5, 5])
+def test_a_wall_clock_that_is_set_changes_nothing_about_a_lease(hours):
+    """Neither does it last longer after a step back, nor is it lost by a step ahead."""
+    catalog = ScriptedCatalog()
+    lease, clock = held(catalog)
+    began = clock.now
+    clock.set_by_ms = hours * 3_600_000
+    at_once = lease.lost()
+    catalog.then = away(lease, clock)
+
+    lease.keep_alive()
+
+    assert at_once is None
+    assert clock.now - began == HOLDER_TIMEOUT_MS
+    assert lease.lost() is not None
+
+
+def test_a_lease_lasts_from_the_start_of_a_renewal_on():
+    """When the database noted it is not known: the answer took eight seconds."""
+    catalog = ScriptedCatalog()
+    lease, clock = held(catalog)
+
+    def answer_late():
+        clock.now += 8_000
+        lease._released.set()
+
+    catalog.then = answer_late
+    lease.keep_alive()
+    clock.now += HOLDER_TIMEOUT_MS - 8_000 - 1
+    before = lease.lost()
+    clock.now += 1
+
+    assert before is None
+    assert lease.lost() is not None
+
+
+def test_the_machines_monotonic_clock_goes_on_while_it_sleeps():
+    """On Linux that is not CLOCK_MONOTONIC, which stands still in a suspended machine."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        pytest.skip("only Linux has CLOCK_BOOTTIME")
+    before = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+    assert 0 <= SystemClock().monotonic_ms() - before < 60_000
+
+
+def test_a_query_is_not_started_again_under_a_lease_that_was_lost_meanwhile():
+    """The wait before a restart may be longer than a claim lasts."""
+    taken = PipelineLockedError("this process has lost pipeline 'job/t'")
+    insert = ScriptedInsert([ScriptedQuery([QueryFailedError("broken")]), ScriptedQuery([0])])
+    clock = MovedClock()
+    lost: list[PipelineLockedError] = []
+    clock.while_waiting = lambda: lost.append(taken)
+    supervisor = Supervisor(
+        insert,
+        settings=SupervisorSettings(trigger=AvailableNow(), restarts=ExponentialDelay()),
+        clock=clock,
+        lost_lease=lambda: lost[0] if lost else None,
+    )
+
+    supervisor.start()
+
+    assert supervisor.done.wait(10)
+    assert supervisor.error is taken
+    assert len(insert.started) == 1
+
+
+def test_a_query_goes_on_when_its_lease_is_confirmed_again():
+    """It is stopped while that is not known, and starts again from its checkpoint."""
+    catalog = ScriptedCatalog()
+    lease, clock = held(catalog)
+    first = ScriptedQuery([0, lambda: setattr(clock, "now", clock.now + HOLDER_TIMEOUT_MS)])
+    second = ScriptedQuery([1, END])
+    clock.while_waiting = lambda: lease._note_renewed(clock.now)
+    supervisor = Supervisor(
+        ScriptedInsert([first, second]),
+        settings=SupervisorSettings(trigger=AvailableNow(), restarts=ExponentialDelay()),
+        clock=clock,
+        lost_lease=lease.lost,
+    )
+
+    supervisor.start()
+
+    assert supervisor.done.wait(10)
+    assert supervisor.progress().status is JobStatus.FINISHED
+    assert (first.stops, second.batches) == (1, [1])
+
+
+def test_a_query_whose_last_batch_takes_long_stops_when_its_lease_is_lost():
+    """A job that was asked to stop waits ten minutes for its batch, and no longer than its lease."""
+    taken = PipelineLockedError("this process has lost pipeline 'job/t'")
+    query = ScriptedQuery([0], busy=True)
+    clock = MovedClock()
+    lost: list[PipelineLockedError] = []
+    clock.while_waiting = lambda: lost.append(taken)
+    supervisor = Supervisor(
+        ScriptedInsert([query]),
+        settings=SupervisorSettings(trigger=AvailableNow(), restarts=ExponentialDelay()),
+        clock=clock,
+        lost_lease=lambda: lost[0] if lost else None,
+    )
+    supervisor.request_stop()
+
+    supervisor.start()
+
+    assert supervisor.done.wait(10)
+    assert (supervisor.error, query.stops) == (taken, 1)
+    assert len(clock.waits) == 1
 
 
 def test_several_leases_are_held_all_or_none():
