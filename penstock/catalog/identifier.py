@@ -8,10 +8,22 @@ from dataclasses import dataclass
 
 from penstock.catalog.errors import DefinitionError
 
-__all__ = ["Identifier", "check_storable", "name_clash", "parse_identifier", "quote", "quoted"]
+__all__ = [
+    "UNREAD",
+    "Identifier",
+    "check_storable",
+    "name_clash",
+    "parse_identifier",
+    "quote",
+    "quoted",
+    "spark_literal",
+]
 
 MAX_LENGTH = 255
 """Characters of one part of a name that is kept in a database."""
+
+UNREAD = r"\u0024{"
+"""`${` as Spark's variable substitution does not find it, and a literal still means it."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.\s]+)")
@@ -41,6 +53,15 @@ def quote(name: str) -> str:
 def quoted(name: str) -> str:
     """Write a name as SQL, in backticks: a reserved word is a name like any other."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def spark_literal(text: str) -> str:
+    """Write a text as a literal of Spark SQL, in which Spark finds no `${...}` to put a variable's value for.
+
+    Spark looks for them in the whole text of a statement before it reads escapes.
+    """
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped.replace('${', UNREAD)}'"
 
 
 def check_storable(name: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.catalog.identifier import quoted
+from penstock.catalog.identifier import quoted, spark_literal
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.table import exists, stored_schema
@@ -102,10 +102,7 @@ class DeltaEditor:
         kinds = {
             each.name: each.dataType.simpleString() for each in stored_schema(self.target.table)
         }
-        literals = {
-            name: value.replace("\\", "\\\\").replace("'", "\\'")
-            for name, value in partition.items()
-        }
         return " AND ".join(
-            f"{quoted(name)} = CAST('{value}' AS {kinds[name]})" for name, value in literals.items()
+            f"{quoted(name)} = CAST({spark_literal(value)} AS {kinds[name]})"
+            for name, value in partition.items()
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.identifier import spark_literal
 from penstock.catalog.options import Resolved
 from penstock.connector.changelog import RowKind
 from penstock.connector.formats import Format
@@ -58,11 +59,11 @@ def change_expression(
         return None
     row = json_expression(members, _writing(format_, resolved, prefix))
     if kind is None:
-        begin, end = map(_literal, envelope.comes)
+        begin, end = map(spark_literal, envelope.comes)
     else:
         gone = f"{kind} IN ({RowKind.UPDATE_BEFORE.value}, {RowKind.DELETE.value})"
         begin, end = (
-            f"CASE WHEN {gone} THEN {_literal(goes)} ELSE {_literal(comes)} END"
+            f"CASE WHEN {gone} THEN {spark_literal(goes)} ELSE {spark_literal(comes)} END"
             for comes, goes in zip(envelope.comes, envelope.goes, strict=True)
         )
     return f"concat({begin}, {row}, {end})"
@@ -81,7 +82,3 @@ def _writing(format_: Format, resolved: Resolved, prefix: str) -> JsonWriting:
         ignores_nulls=False,
         plain_decimals=resolved.get(options[_PLAIN]),
     )
-
-
-def _literal(text: str) -> str:
-    return f"'{text}'"

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from penstock.catalog import types as t
 from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.identifier import spark_literal
 from penstock.catalog.options import Resolved
 from penstock.connector.formats.json_options import (
     TimestampStandard,
@@ -56,7 +57,10 @@ def json_expression(members: Members, writing: JsonWriting) -> str:
 
 def _object(members: Members, writing: JsonWriting, depth: int) -> str:
     texts = [
-        (_literal(f"{json.dumps(name, ensure_ascii=False)}:"), _value(logical, sql, writing, depth))
+        (
+            spark_literal(f"{json.dumps(name, ensure_ascii=False)}:"),
+            _value(logical, sql, writing, depth),
+        )
         for name, logical, sql in members
     ]
     if writing.ignores_nulls:
@@ -164,8 +168,3 @@ def _quoted(text: str) -> str:
 
 def _name(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import DefinitionError
-from penstock.catalog.identifier import quote, quoted
+from penstock.catalog.identifier import quote, quoted, spark_literal
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.spark.types import spark_type
 
@@ -57,5 +57,4 @@ def _expression(column: PhysicalColumn, given: Collection[str], *, changes: bool
     if changes:
         missing += f" AND {quoted(ROW_KIND)} <> {RowKind.DELETE.value}"
     text = f"column {column.name} is NOT NULL, and the query gives NULL"
-    literal = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"CASE WHEN {missing} THEN raise_error('{literal}') ELSE {name} END AS {name}"
+    return f"CASE WHEN {missing} THEN raise_error({spark_literal(text)}) ELSE {name} END AS {name}"

@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.generator import Generator
 from sqlglot.generators.spark import SparkGenerator
 
+from penstock.catalog.identifier import UNREAD
 from penstock.sql.dialect.called_tables import is_always, is_left, keeping_name, table_call
 from penstock.sql.dialect.problems import NodeError
 
@@ -221,6 +222,10 @@ class SparkTypeWriter(SparkGenerator):
             return f"INTERVAL '{int(text) * factor}' {name}"
         words = f"{unit.this.name} TO {unit.expression.name}" if unit.expression else unit.name
         return f"INTERVAL '{text}' {words}"
+
+    def literal_sql(self, expression: exp.Literal) -> str:
+        """A number or a text; in a text Spark finds no variable to substitute, in whatever session it is read."""
+        return super().literal_sql(expression).replace("${", UNREAD)
 
     def like_sql(self, expression: exp.Like) -> str:
         r"""LIKE; Flink has no escape unless one is named, Spark has \."""

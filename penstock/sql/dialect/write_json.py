@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from penstock.catalog.identifier import spark_literal
 from penstock.sql.dialect.json_path import JsonPath, read_json_path
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.spark_types import TEXTS, kind_of
@@ -230,8 +231,7 @@ def _each(value: str, parts: Sequence[str], depth: int) -> str:
 
 
 def _at(value: str, path: str, kind: str) -> str:
-    quoted = path.replace("\\", "\\\\").replace("'", "\\'")
-    return f"try_variant_get({value}, '{quoted}', '{kind}')"
+    return f"try_variant_get({value}, {spark_literal(path)}, '{kind}')"
 
 
 def _json(found: str, wrapper: str) -> str:

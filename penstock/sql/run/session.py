@@ -54,7 +54,13 @@ from penstock.sql.run.refreshing import (
 from penstock.sql.run.scene import Scene
 from penstock.sql.run.session_settings import check_settings, restart_strategy
 from penstock.sql.run.spark_connect import refuse_connect
-from penstock.sql.run.spark_session import DEFAULT_MASTER, FOR_PEOPLE, check_spark, start_spark
+from penstock.sql.run.spark_session import (
+    DEFAULT_MASTER,
+    FOR_PEOPLE,
+    check_spark,
+    leave_variables,
+    start_spark,
+)
 from penstock.sql.run.statement_set import plan_set
 from penstock.sql.script import split
 from penstock.sql.statements import (
@@ -89,6 +95,7 @@ def connect(
         check_spark(spark)
         for key, value in conf.items():
             spark.conf.set(key, value)
+        leave_variables(spark)
     url = catalog or project.default_catalog_url
     keys = project.secret_key_file
     spark.dataSource.register(bind_table_source(url, project.root, keys))

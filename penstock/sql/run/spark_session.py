@@ -15,8 +15,10 @@ from pyspark.sql import SparkSession
 from penstock.catalog.errors import ConfigError
 from penstock.connector.delta.jars import delta_jars
 from penstock.connector.java import find_java
+from penstock.sql.plan.engine import SUBSTITUTION
+from penstock.sql.run.java_environment import java_environment
 
-__all__ = ["DEFAULT_MASTER", "FOR_PEOPLE", "is_running", "start_spark"]
+__all__ = ["DEFAULT_MASTER", "FOR_PEOPLE", "is_running", "leave_variables", "start_spark"]
 
 # local[*] never tries a task again, local[*,4] does
 DEFAULT_MASTER = "local[*,4]"
@@ -34,26 +36,39 @@ def start_spark(
 ) -> SparkSession:
     """Start a Spark session, or take the running one. `conf` wins over the defaults.
 
-    `launch` is given all settings and may launch the Java process its own way (`jvm.py`). Raises InputError
-    when Java is missing or too old, ConfigError when a session runs that has no Delta, or when PYSPARK_PYTHON
-    names an interpreter that lacks what Spark's Python processes need.
+    `launch` is given all settings and may launch the Java process its own way (`jvm.py`). The process does not get
+    the keys of secrets (`java_environment`). Raises InputError when Java is missing or too old, ConfigError when a
+    session runs that has no Delta, or when PYSPARK_PYTHON names an interpreter that lacks what Spark's Python
+    processes need.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
         check_spark(running)
+        leave_variables(running)
         return running
     os.environ["JAVA_HOME"] = str(find_java().path)  # the one named there may be too old
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
         _check_interpreter(os.environ["PYSPARK_PYTHON"])
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {**_defaults(master), **(conf or {})}
-    if launch is not None:
-        launch({"spark.master": master, "spark.app.name": "penstock", **settings})
+    settings = {**_defaults(master), **(conf or {}), SUBSTITUTION: "false"}
     builder = SparkSession.builder.appName("penstock").master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with java_environment():
+        if launch is not None:
+            launch({"spark.master": master, "spark.app.name": "penstock", **settings})
+        return builder.getOrCreate()
+
+
+def leave_variables(spark: SparkSession) -> None:
+    """Have a session, and those that are made from now on of its Spark, take `${...}` in SQL for what is written.
+
+    For good: rows that are read after `Session.stop` would hold keys as well.
+    """
+    spark.conf.set(SUBSTITUTION, "false")
+    shared = spark._jsparkSession.sharedState()  # noqa: SLF001  new sessions begin with its settings
+    shared.conf().set(SUBSTITUTION, "false")
 
 
 def is_running() -> bool:

@@ -57,3 +57,11 @@ def test_unnest_gives_as_many_columns_as_are_named(relation: str, message: str) 
     assert message in error.message
     assert error.span is not None
     assert error.span.column == sql.index("UNNEST") + 1
+
+
+def test_spark_finds_no_variable_in_a_literal() -> None:
+    """It replaces `${...}` in the text of a statement; an escape is read later. A literal stays a literal."""
+    written = write_spark(parse_query("SELECT '${env:X}', U&'\\0024{y}', '$', m['${k}'] FROM t"))
+
+    assert "${" not in written
+    assert r"'\u0024{env:X}', '\u0024{y}', '$'" in written
