@@ -92,9 +92,11 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     """The run's Spark. Ask for `spark` instead, which also stops the queries a test leaves behind."""
     from pyspark.sql import SparkSession
 
+    from penstock.catalog.errors import failure_mark
     from penstock.connector.delta.jars import delta_jars
     from penstock.connector.java import find_java
 
+    failure_mark()  # the workers have it from the JVM's environment
     os.environ["JAVA_HOME"] = str(find_java().path)
     settings = {
         "spark.jars": ",".join(str(jar) for jar in delta_jars()),

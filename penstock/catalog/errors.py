@@ -8,7 +8,9 @@ from __future__ import annotations
 import difflib
 import heapq
 import json
+import os
 import re
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -16,6 +18,7 @@ from typing import ClassVar, Self
 from penstock.catalog.secret_mask import without_secrets
 
 __all__ = [
+    "MARK_VARIABLE",
     "BadRecordError",
     "BrokerUnavailableError",
     "CatalogError",
@@ -41,6 +44,7 @@ __all__ = [
     "decode_failure",
     "did_you_mean",
     "encode_failure",
+    "failure_mark",
     "known_are",
 ]
 
@@ -241,24 +245,41 @@ class QueryFailedError(RunError):
     code: ClassVar[str] = "PEN-8003"
 
 
-_FAILURE = re.compile(r"\[\[penstock:(\{.*?\})\]\]")
+MARK_VARIABLE = "PENSTOCK_FAILURE_MARK"
+"""The variable by which a process tells those that it starts how errors are marked."""
+
+_MARK = re.compile(r"[0-9a-f]{32}")
+
+
+def failure_mark() -> str:
+    """Give the word that marks errors of this process and of those that it starts: nobody else can guess it.
+
+    Made where the environment has none. Without it a record that Spark quotes could speak for Penstock.
+    """
+    mark = os.environ.get(MARK_VARIABLE, "")
+    if not _MARK.fullmatch(mark):
+        mark = os.environ[MARK_VARIABLE] = secrets.token_hex(16)
+    return mark
 
 
 def encode_failure(error: PenstockError) -> str:
     """Write an error so that `decode_failure` finds it in any longer text (Spark turns exceptions into text)."""
     value = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
-    # a closing mark inside the message would end the failure early
-    text = json.dumps(value).replace("]]", "]\\u005d")
-    return f"[[penstock:{text}]]"
+    # a mark inside the message is a text like others, and ends or begins nothing
+    text = json.dumps(value).replace("]]", "]\\u005d").replace("[[", "[\\u005b")
+    return f"[[penstock:{failure_mark()}:{text}]]"
 
 
 def decode_failure(text: str) -> PenstockError | None:
-    """Find the first error that was written into `text`; None when there is none."""
-    found = _FAILURE.search(text)
-    if found is None:
+    """Find the last error that a process with our mark wrote into `text`; None when there is none.
+
+    The last is the one that was raised: what led to it stands before it.
+    """
+    found = re.findall(rf"\[\[penstock:{failure_mark()}:(\{{.*?\}})\]\]", text)
+    if not found:
         return None
     try:
-        value = json.loads(found.group(1))
+        value = json.loads(found[-1])
         message, hint = str(value["message"]), value.get("hint")
     except (json.JSONDecodeError, KeyError):
         return None

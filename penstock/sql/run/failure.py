@@ -92,7 +92,7 @@ def translate(error: BaseException) -> PenstockError:
     ours = decode_failure(text)
     if ours is not None:
         return ours
-    if type(error).__name__ in _JVM_GONE or "Answer from Java side is empty" in text:
+    if _is_gone(error):
         return EngineGoneError(
             "Spark's Java process ended unexpectedly",
             hint="was it out of memory? Give it more with --conf spark.driver.memory=4g",
@@ -113,6 +113,13 @@ def translate(error: BaseException) -> PenstockError:
     )
     kind = PermanentFailureError if permanent else QueryFailedError
     return kind(reason, hint=_hint(conditions))
+
+
+def _is_gone(error: BaseException) -> bool:
+    """Tell whether Spark's Java process is gone, as py4j says it; a Java exception may quote a record that says so."""
+    if type(error).__name__ in _JVM_GONE:
+        return True
+    return type(error).__name__ == "Py4JError" and "Answer from Java side is empty" in str(error)
 
 
 def _layers(error: BaseException) -> list[str]:

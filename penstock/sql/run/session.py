@@ -17,6 +17,7 @@ from penstock.catalog.reference_rules import add_rules
 from penstock.catalog.store import SqlCatalog
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
 from penstock.connector.spark.datasource import bind_table_source
+from penstock.connector.spark.failure import share_failure_mark
 from penstock.sql.catalog_changes import filling
 from penstock.sql.config import Project, find_project
 from penstock.sql.kept_fresh import is_refreshed, unkept
@@ -96,6 +97,7 @@ def connect(
         for key, value in conf.items():
             spark.conf.set(key, value)
         leave_variables(spark)
+    share_failure_mark(spark)
     url = catalog or project.default_catalog_url
     keys = project.secret_key_file
     spark.dataSource.register(bind_table_source(url, project.root, keys))

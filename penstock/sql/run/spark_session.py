@@ -12,9 +12,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.catalog.errors import ConfigError
+from penstock.catalog.errors import ConfigError, failure_mark
 from penstock.connector.delta.jars import delta_jars
 from penstock.connector.java import find_java
+from penstock.connector.spark.failure import share_failure_mark
 from penstock.sql.plan.engine import SUBSTITUTION
 from penstock.sql.run.java_environment import java_environment
 
@@ -41,10 +42,12 @@ def start_spark(
     session runs that has no Delta, or when PYSPARK_PYTHON names an interpreter that lacks what Spark's Python
     processes need.
     """
+    failure_mark()  # the Java process hands the environment on to Python processes
     running = SparkSession.getActiveSession()
     if running is not None:
         check_spark(running)
         leave_variables(running)
+        share_failure_mark(running)
         return running
     os.environ["JAVA_HOME"] = str(find_java().path)  # the one named there may be too old
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -58,7 +61,9 @@ def start_spark(
     with java_environment():
         if launch is not None:
             launch({"spark.master": master, "spark.app.name": "penstock", **settings})
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+    share_failure_mark(session)
+    return session
 
 
 def leave_variables(spark: SparkSession) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import SparkSession
 
 from penstock.catalog import secret_mask
-from penstock.catalog.errors import SinkError, decode_failure
+from penstock.catalog.errors import MARK_VARIABLE, SinkError, decode_failure
 from penstock.catalog.secret_mask import keep_secret
 from penstock.connector.spark.failure import (
     SparkReadableError,
     readable_by_spark,
+    share_failure_mark,
     spark_readable,
 )
 
@@ -54,3 +59,25 @@ def test_other_errors_keep_their_kind_and_lose_the_secret() -> None:
         raise KeyError(VALUE)
 
     assert VALUE not in report(caught.value)
+
+
+def test_python_workers_of_a_given_session_mark_errors_as_this_process_does(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its Java process was started by somebody else, whose environment has another mark."""
+    monkeypatch.setenv(MARK_VARIABLE, "c" * 32)
+    monkeypatch.setattr(spark.sparkContext, "environment", dict(spark.sparkContext.environment))
+
+    def refuse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with readable_by_spark():
+            for _ in batches:
+                raise SinkError("refused [[penstock:{}]]", hint="change it")
+            yield from ()
+
+    share_failure_mark(spark)
+    with pytest.raises(PythonException) as caught:
+        spark.range(1).mapInArrow(refuse, "id BIGINT").collect()
+    found = decode_failure(str(caught.value))
+
+    assert isinstance(found, SinkError)
+    assert (found.message, found.hint) == ("refused [[penstock:{}]]", "change it")
