@@ -6,7 +6,7 @@ Knows nothing of definitions and leases. SQLite by default, PostgreSQL for teams
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemy
 
 from penstock.catalog import postgres, sqlite_file
 from penstock.catalog.errors import CatalogError, ConfigError
-from penstock.catalog.migrations import HEAD, version_of
+from penstock.catalog.migrations import (
+    HEAD,
+    MIN_READER,
+    STEPS_SINCE,
+    VERSIONS_SINCE,
+    version_of,
+)
 
 __all__ = ["ATTEMPTS", "Database", "now_ms", "stored_version"]
 
@@ -39,8 +45,12 @@ class Database:
     newer Penstock or is something else: that one is left as it is.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self, url: str, *, running: Callable[[Connection], Sequence[str]] = lambda _: ()
+    ) -> None:
+        """`running` lists the pipelines of other processes, which an upgrade in passing must not stop."""
         self._url = _checked(url)
+        self._running = running
         self._is_sqlite = self._url.get_backend_name() == "sqlite"
         self._file = sqlite_file.file_of(self._url) if self._is_sqlite else None
         if self._file is not None:
@@ -55,6 +65,7 @@ class Database:
             else postgres.open_engine(self._url, self.location)
         )
         self._process = os.getpid()
+        self._has_steps = True
 
     @property
     def location(self) -> str:
@@ -76,31 +87,53 @@ class Database:
             yield None
             return
         with self._turn, self._explained(), self._opened().connect() as connection:
-            version = version_of(connection)
+            version = self._version_of(connection)
             connection.execution_options(**{STORED_VERSION: version})
             yield connection if version >= max(since, 1) else None
 
     @contextmanager
-    def writing(self, *, queued: bool = False) -> Iterator[Connection]:
-        """Open a transaction for writing, committed at the end; makes the store, or brings it up to date, first.
+    def writing(
+        self, *, queued: bool = False, since: int = VERSIONS_SINCE, upgrading: bool = True
+    ) -> Iterator[Connection]:
+        """Open a transaction for writing, committed at the end; makes the store first where there is none.
 
-        `queued`: no other one that is queued runs at once, as with SQLite's writers always. Lets IntegrityError pass:
-        the caller knows what it means.
+        `since` is the version that has what is to be written. With `upgrading` a SQLite file is brought up to date in
+        passing, where that stops nobody; a server's store is by `upgrade` alone. `queued`: no other one that is queued
+        runs at once, as with SQLite's writers always.
+
+        Raises CatalogError for an older store, lets IntegrityError pass: the caller knows what it means.
         """
         with self._turn, self._explained():
-            self._bring_up_to_date()
+            version = self._ready_to_write(since, upgrading=upgrading)
             with self._writer().begin() as connection:
                 if queued:
                     self._queue_up(connection)
-                connection.execution_options(**{STORED_VERSION: HEAD})
+                connection.execution_options(**{STORED_VERSION: version})
                 yield connection
 
-    def change(self, step: Callable[[Connection], T], *, queued: bool = True) -> T:
+    def version(self) -> int:
+        """Give the version of the store, 0 where there is none."""
+        with self.reading() as connection:
+            return 0 if connection is None else stored_version(connection)
+
+    def upgrade(self) -> None:
+        """Make the store, or bring it up to date."""
+        with self._turn, self._explained():
+            self._create_file()
+            self._migrate()
+
+    def change(
+        self,
+        step: Callable[[Connection], T],
+        *,
+        queued: bool = True,
+        since: int = VERSIONS_SINCE,
+    ) -> T:
         """Do a step in a transaction for writing; again, up to ATTEMPTS times, while others are in the way."""
         failure: BaseException | None = None
         for _ in range(ATTEMPTS):
             try:
-                with self.writing(queued=queued) as connection:
+                with self.writing(queued=queued, since=since) as connection:
                     return step(connection)
             except (IntegrityError, _Passing) as error:
                 failure = error
@@ -127,12 +160,46 @@ class Database:
         if not self._is_sqlite:
             postgres.queue_up(connection)
 
-    def _bring_up_to_date(self) -> None:
+    def _version_of(self, connection: Connection) -> int:
+        version = version_of(connection, steps=self._has_steps)
+        if not self._has_steps and not 0 < version < STEPS_SINCE:
+            version = version_of(connection)
+        self._has_steps = not 0 < version < STEPS_SINCE
+        return version
+
+    def _ready_to_write(self, since: int, *, upgrading: bool) -> int:
+        """Make the store, or bring it up to date where that may be done in passing. Gives its version."""
+        self._create_file()
+        with self._opened().connect() as connection:
+            version = self._version_of(connection)
+            if version >= HEAD or (version >= since and not upgrading):
+                return version
+            others = self._in_the_way(connection, version)
+        if version == 0 or others is None:
+            self._migrate()
+            return HEAD
+        if version < since:
+            raise CatalogError(
+                f"the catalog {self.location} is of version {version}, and this Penstock writes version {since} and "
+                f"later: {others}",
+                hint="`penstock catalog upgrade` brings it up to date; nothing was changed",
+            )
+        return version
+
+    def _in_the_way(self, connection: Connection, version: int) -> str | None:
+        """Say why a store is not brought up to date in passing; None where it may be."""
+        if not self._is_sqlite:
+            return "it is not upgraded in passing, as others may use it"
+        if version >= MIN_READER or version == 0:
+            return None
+        running = self._running(connection)
+        return f"its runners would stop ({', '.join(running)})" if running else None
+
+    def _create_file(self) -> None:
         if self._file is not None and not self._file.exists():
             sqlite_file.create_file(self._file)
-        with self._opened().connect() as connection:
-            if version_of(connection) == HEAD:
-                return
+
+    def _migrate(self) -> None:
         # loaded before others have to wait for the transaction
         from penstock.catalog.migrations.upgrade import migrate
 
@@ -142,6 +209,7 @@ class Database:
                 migrated = migrate(connection)
             if migrated and self._file is not None:
                 sqlite_file.write_ahead(connection, self._file)
+        self._has_steps = True
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -8,10 +8,18 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
 from penstock.catalog.database import now_ms
-from penstock.catalog.lease import Claim, Lease, Owner, has_lapsed, locked_by, lost_to
+from penstock.catalog.lease import Claim, Lease, Owner, has_lapsed, locked_by, lost_to, this_process
 from penstock.catalog.migrations import LEASES, STOP_REQUESTS
 
-__all__ = ["acquire", "claims", "is_asked_to_stop", "release", "renew", "request_stop"]
+__all__ = [
+    "acquire",
+    "claims",
+    "is_asked_to_stop",
+    "release",
+    "renew",
+    "request_stop",
+    "running_elsewhere",
+]
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +82,16 @@ def claims(connection: Connection) -> list[Claim]:
     rows = connection.execute(select(LEASES).where(LEASES.c.token != ""))
     found = [claim for claim in (_claim(row, now) for row in rows) if not has_lapsed(claim)]
     return sorted(found, key=lambda claim: claim.lease.pipeline)
+
+
+def running_elsewhere(connection: Connection) -> list[str]:
+    """List the pipelines that other processes run."""
+    own = this_process()
+    return [
+        claim.lease.pipeline
+        for claim in claims(connection)
+        if (claim.lease.owner.host, claim.lease.owner.pid) != (own.host, own.pid)
+    ]
 
 
 def request_stop(connection: Connection, pipeline: str) -> Claim | None:

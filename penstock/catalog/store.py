@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -17,7 +17,12 @@ from penstock.catalog.function_rows import SqlFunctions
 from penstock.catalog.history import Change
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.lease import RENEWAL_TIMEOUT_S, Claim, Lease, Owner
-from penstock.catalog.migrations import PLACES_SINCE, VERSIONS_SINCE
+from penstock.catalog.migrations import (
+    LEASES_SINCE,
+    PLACES_SINCE,
+    STOP_REQUESTS_SINCE,
+    VERSIONS_SINCE,
+)
 from penstock.catalog.object_rows import (
     create_object,
     drop_object,
@@ -53,7 +58,7 @@ class SqlCatalog:
 
     def __init__(self, url: str, *, secret_key_file: Path | None = None) -> None:
         """`secret_key_file`: the keys of secrets, where the environment names none; None is beside a local file."""
-        self._database = Database(url)
+        self._database = Database(url, running=lease_rows.running_elsewhere)
         self.functions = SqlFunctions(self._database)
         self.secrets = SqlSecrets(self._database, secret_key_file)
 
@@ -201,17 +206,19 @@ class SqlCatalog:
     def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
         """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
         return self._database.change(
-            lambda connection: lease_rows.acquire(connection, pipeline, owner), queued=False
+            lambda connection: lease_rows.acquire(connection, pipeline, owner),
+            queued=False,
+            since=LEASES_SINCE,
         )
 
     def renew(self, lease: Lease) -> None:
         """Say that the holder lives. Raises PipelineLockedError when the lease is lost."""
-        with answers_within(RENEWAL_TIMEOUT_S), self._database.writing() as connection:
+        with answers_within(RENEWAL_TIMEOUT_S), self._writing_leases() as connection:
             lease_rows.renew(connection, lease)
 
     def release(self, lease: Lease) -> None:
         """Give a lease back; one that was lost is left alone."""
-        with self._database.writing() as connection:
+        with self._writing_leases() as connection:
             lease_rows.release(connection, lease)
 
     def claims(self) -> list[Claim]:
@@ -222,17 +229,31 @@ class SqlCatalog:
     def request_stop(self, pipeline: str) -> Claim | None:
         """Ask the runner of a pipeline to end; it finds out when it renews its lease. None where there is none."""
         return self._database.change(
-            lambda connection: lease_rows.request_stop(connection, pipeline), queued=False
+            lambda connection: lease_rows.request_stop(connection, pipeline),
+            queued=False,
+            since=STOP_REQUESTS_SINCE,
         )
 
     def is_asked_to_stop(self, lease: Lease) -> bool:
         """Tell whether somebody asked for the end of the run that holds `lease`."""
-        with self._database.reading() as connection:
+        with self._database.reading(since=STOP_REQUESTS_SINCE) as connection:
             return connection is not None and lease_rows.is_asked_to_stop(connection, lease)
+
+    def version(self) -> int:
+        """Give the version of the store, 0 where there is none."""
+        return self._database.version()
+
+    def upgrade(self) -> None:
+        """Make the store, or bring it up to date. What runs goes on where MIN_READER allows it."""
+        self._database.upgrade()
 
     def close(self) -> None:
         """Close what is open; the next call opens it again."""
         self._database.close()
+
+    def _writing_leases(self) -> AbstractContextManager[Connection]:
+        """Open a transaction of a runner that is at work: it never changes the store's tables."""
+        return self._database.writing(since=LEASES_SINCE, upgrading=False)
 
     def _write(self, step: Callable[[Connection, StoredPlaces], None]) -> None:
         """Change definitions in a transaction: no other process does, or it is all done again."""

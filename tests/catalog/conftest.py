@@ -27,6 +27,11 @@ class Store:
     url: str
     execute: Callable[[str], list[tuple[Any, ...]]]
 
+    @property
+    def is_server(self) -> bool:
+        """Whether it is PostgreSQL."""
+        return self.url.startswith("postgresql")
+
     def open(self) -> SqlCatalog:
         """A catalog of its own, as another process has."""
         return SqlCatalog(self.url)

@@ -5,29 +5,31 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from setuptools import find_packages
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, inspect
 
 from penstock.catalog import migrations
 from penstock.catalog.descriptor import DatabaseDescriptor
 from penstock.catalog.errors import CatalogError
 from penstock.catalog.identifier import Identifier
-from penstock.catalog.lease import this_process
-from penstock.catalog.migrations.tables import HEAD, METADATA, VERSION
+from penstock.catalog.lease import Lease, Owner, this_process
+from penstock.catalog.migrations.tables import HEAD, METADATA, MIN_READER, STEP
 from penstock.catalog.schema import ComputedColumn, MetadataColumn
 from penstock.catalog.store import SqlCatalog
 from penstock.catalog.table import Table
 from tests.catalog.conftest import Store
 from tests.catalog.examples import identifier, table
 from tests.catalog.processes import together
-from tests.catalog.workers import first_use
+from tests.catalog.workers import first_use, upgrade_and_use
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(migrations.__file__).parent
@@ -46,10 +48,19 @@ def make_legacy(store: Store, version: int) -> None:
     for statement in LEGACY.split(";\n"):
         if statement.strip():
             store.execute(statement)
+    store.execute("UPDATE penstock_leases SET heartbeat_ms = 0")  # its runner is gone
     for later in range(version + 1, 4):
         store.execute(f"DELETE FROM penstock_schema_version WHERE version = {later}")
         for name in SINCE[later]:
             store.execute(f"DROP TABLE {name}")
+
+
+def make_fourth(store: Store) -> None:
+    """Make a store as the last Penstock left it whose version was that of its readers as well."""
+    store.open().create(table())
+    for name in ("penstock_alembic_step", "penstock_job_states"):
+        store.execute(f"DROP TABLE {name}")
+    store.execute("UPDATE penstock_alembic_version SET version_num = '0004'")
 
 
 def check_contents(catalog: SqlCatalog, version: int) -> None:
@@ -65,7 +76,7 @@ def check_contents(catalog: SqlCatalog, version: int) -> None:
     assert catalog.views() == [
         Identifier(catalog="default_catalog", database="sales", name="totals")
     ]
-    assert [claim.lease.fence for claim in catalog.claims()] in ([], [1])  # its runner may live
+    assert catalog.claims() == []
     if version >= 2:
         assert [(c.name, c.comment) for c in catalog.catalogs()][1:] == [("kept", "of the house")]
         assert catalog.database("default_catalog", "sales").comment == "it's ours"
@@ -81,6 +92,10 @@ def test_a_store_of_the_time_before_alembic_is_taken_over(store: Store, version:
     check_contents(catalog, version)
     before = catalog.get(identifier("orders"))
     untouched = store.execute("SELECT max(version) FROM penstock_schema_version")
+    if store.is_server:
+        with pytest.raises(CatalogError, match="not upgraded in passing"):
+            catalog.create(table("new"))
+        catalog.upgrade()
     catalog.create(table("new"))
     check_contents(catalog, version)
     after = catalog.get(identifier("orders"))
@@ -90,7 +105,10 @@ def test_a_store_of_the_time_before_alembic_is_taken_over(store: Store, version:
     assert untouched == [(version,)]
     assert catalog.history()[-1].name[2] == "new"
     assert catalog.history(identifier("orders"))[0].version == 2
-    assert store.execute("SELECT version_num FROM penstock_alembic_version") == [("0004",)]
+    assert store.execute("SELECT version_num FROM penstock_alembic_step") == [(f"{HEAD:04}",)]
+    assert store.execute("SELECT version_num FROM penstock_alembic_version") == [
+        (f"{MIN_READER:04}",)
+    ]
     # the Penstock of that time says that this one is newer
     assert store.execute("SELECT max(version) FROM penstock_schema_version") == [(4,)]
     catalog.close()
@@ -104,6 +122,7 @@ def test_a_store_of_the_first_version_has_one_catalog_and_one_database(store: St
     databases = catalog.databases()
     functions = catalog.functions.listed()
     history = catalog.history()
+    catalog.upgrade()
     catalog.create_database(DatabaseDescriptor(catalog="default_catalog", name="more"))
 
     assert (names, databases, functions, history) == (
@@ -119,7 +138,6 @@ def test_a_store_of_the_first_version_has_one_catalog_and_one_database(store: St
 def test_a_lease_of_an_older_store_is_kept(store: Store) -> None:
     """Its fence goes on growing."""
     make_legacy(store, 3)
-    store.execute("UPDATE penstock_leases SET heartbeat_ms = 0")
     catalog = store.open()
 
     assert catalog.acquire_lease("job/t", this_process()).fence == 2
@@ -139,7 +157,7 @@ def test_processes_that_migrate_at_once_do_it_once(store: Store) -> None:
 def test_processes_that_take_an_older_store_over_at_once_do_it_once(store: Store) -> None:
     """As above."""
     make_legacy(store, 2)
-    together(first_use, [(store.url, name) for name in "abc"])
+    together(upgrade_and_use, [(store.url, name) for name in "abc"])
     catalog = store.open()
 
     assert len(catalog.tables()) == 5
@@ -155,7 +173,7 @@ def test_the_steps_make_the_tables_that_the_code_uses(store: Store) -> None:
     script = ScriptDirectory.from_config(config)
     engine = create_engine(store.url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION.name})
+        context = MigrationContext.configure(connection, opts={"version_table": STEP.name})
         differences = [
             difference
             for difference in compare_metadata(context, METADATA)
@@ -195,6 +213,111 @@ def test_alembic_is_loaded_where_something_is_migrated_alone(sqlite_store: Store
     assert told.stdout.split() == ["False", "2"]
 
 
+def test_a_newer_store_is_used_as_long_as_it_allows(store: Store) -> None:
+    """Its steps added something that this Penstock does not know of; leases are renewed, definitions changed."""
+    store.open().create(table("a"))
+    catalog = store.open()
+    lease = catalog.acquire_lease("job/t", this_process())
+    store.execute("UPDATE penstock_alembic_step SET version_num = '0099'")
+    store.execute("ALTER TABLE penstock_leases ADD COLUMN novelty VARCHAR(10)")
+    catalog.renew(lease)
+    catalog.create(table("b"))
+    catalog.upgrade()
+
+    assert catalog.version() == 99
+    assert [one.name for one in catalog.tables()] == ["a", "b"]
+    assert [claim.lease for claim in catalog.claims()] == [lease]
+    assert store.execute("SELECT version_num FROM penstock_alembic_step") == [("0099",)]
+    catalog.close()
+
+
+def test_a_store_of_the_version_before_is_used_as_it_is_on_a_server(store: Store) -> None:
+    """Definitions and leases are written to it; nothing of it is changed in passing, which on SQLite costs nobody."""
+    make_fourth(store)
+    catalog = store.open()
+    lease = catalog.acquire_lease("job/t", this_process())
+    catalog.renew(lease)
+    catalog.create(table("b"))
+    catalog.release(lease)
+
+    assert catalog.version() == (4 if store.is_server else HEAD)
+    catalog.upgrade()
+    assert catalog.version() == HEAD
+    assert len(catalog.tables()) == 2
+    catalog.close()
+
+
+def test_a_heartbeat_changes_no_tables(store: Store) -> None:
+    """What a newer Penstock does in passing happens where somebody asked it for something."""
+    make_fourth(store)
+    store.execute(
+        "INSERT INTO penstock_leases (pipeline, fence, token, host, pid, boot_id, since_ms, heartbeat_ms) "
+        "VALUES ('job/t', 1, 'x', 'elsewhere', 1, '', 0, 0)"
+    )
+    catalog = store.open()
+    owner = Owner(host="elsewhere", pid=1, boot_id="", token="x")
+    lease = Lease(pipeline="job/t", owner=owner, fence=1, since_ms=0)
+    catalog.renew(lease)
+    catalog.release(lease)
+
+    assert catalog.version() == 4
+    catalog.close()
+
+
+def test_a_file_whose_runners_would_stop_is_not_upgraded_in_passing(sqlite_store: Store) -> None:
+    """They are named; once they have ended it is."""
+    make_legacy(sqlite_store, 3)
+    catalog = sqlite_store.open()
+    sqlite_store.execute(
+        "UPDATE penstock_leases SET token = 'x', host = 'elsewhere', "
+        "heartbeat_ms = CAST(strftime('%s', 'now') AS INTEGER) * 1000"
+    )
+    (claim,) = catalog.claims()
+    with pytest.raises(CatalogError, match=claim.lease.pipeline) as caught:
+        catalog.create(table("new"))
+    before = catalog.version()
+    catalog.release(claim.lease)
+    catalog.create(table("new"))
+
+    assert "penstock catalog upgrade" in (caught.value.hint or "")
+    assert (before, catalog.version()) == (3, HEAD)
+    catalog.close()
+
+
+def test_steps_since_the_fourth_only_add(sqlite_store: Store) -> None:
+    """An older process goes on with the store: its columns stay, and new ones may be left out of a row."""
+    shapes = []
+    for version in range(MIN_READER, HEAD + 1):
+        engine = create_engine(sqlite_store.url.replace("catalog", f"catalog{version}"))
+        Path(engine.url.database or "").parent.mkdir(parents=True, exist_ok=True)
+        with engine.begin() as connection:
+            config = Config()
+            config.set_main_option("script_location", str(FOLDER))
+            config.attributes["connection"] = connection
+            command.upgrade(config, f"{version:04}")
+            found = inspect(connection)
+            shapes.append(
+                {
+                    (name, column["name"]): (
+                        str(column["type"]),
+                        column["nullable"] or column["default"] is not None,
+                    )
+                    for name in found.get_table_names()
+                    for column in found.get_columns(name)
+                }
+            )
+        engine.dispose()
+
+    for before, after in pairwise(shapes):
+        assert {key: after.get(key) for key in before} == before
+        tables = {name for name, _ in before}
+        assert all(
+            optional
+            for (name, _), (_, optional) in (after.items() - before.items())
+            if name in tables
+        )
+
+
 def without_a_version(store: Store) -> None:
     store.open().create(table())
     store.execute("DELETE FROM penstock_alembic_version")
@@ -202,7 +325,14 @@ def without_a_version(store: Store) -> None:
 
 def newer(store: Store) -> None:
     store.open().create(table())
-    store.execute("UPDATE penstock_alembic_version SET version_num = '0005'")
+    store.execute("UPDATE penstock_alembic_version SET version_num = '0099'")
+    store.execute("UPDATE penstock_alembic_step SET version_num = '0099'")
+
+
+def before_its_lowest_reader(store: Store) -> None:
+    """As a Penstock leaves it that cannot keep those of today."""
+    make_fourth(store)
+    store.execute("UPDATE penstock_alembic_version SET version_num = '0099'")
 
 
 def newer_legacy(store: Store) -> None:
@@ -210,7 +340,9 @@ def newer_legacy(store: Store) -> None:
     store.execute("INSERT INTO penstock_schema_version VALUES (4)")
 
 
-@pytest.mark.parametrize("spoil", [without_a_version, newer, newer_legacy])
+@pytest.mark.parametrize(
+    "spoil", [without_a_version, newer, before_its_lowest_reader, newer_legacy]
+)
 def test_a_store_of_an_unknown_version_is_left_alone(
     store: Store, file: Path, spoil: Callable[[Store], None]
 ) -> None:

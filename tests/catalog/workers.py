@@ -79,6 +79,13 @@ def first_use(url: str, name: str) -> None:
     SqlCatalog(url).create(table(name))
 
 
+def upgrade_and_use(url: str, name: str) -> None:
+    """Create one table in a store that is brought up to date first."""
+    catalog = SqlCatalog(url)
+    catalog.upgrade()
+    catalog.create(table(name))
+
+
 def run_statements(url: str, statements: list[str]) -> tuple[int, list[tuple[str, str]]]:
     """Run DDL, each statement by itself; gives the process, and each with `done` or the error that was told."""
     namespace = Namespace(SqlCatalog(url))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from penstock.catalog.migrations.tables import VERSION
+from penstock.catalog.migrations.tables import STEP
 
 __all__ = ["run"]
 
@@ -12,7 +12,7 @@ __all__ = ["run"]
 def run() -> None:
     """Apply the steps that Alembic was asked for."""
     connection = context.config.attributes["connection"]
-    context.configure(connection=connection, version_table=VERSION.name)
+    context.configure(connection=connection, version_table=STEP.name)
     context.run_migrations()
 
 

@@ -24,35 +24,62 @@ __all__ = [
     "FUNCTIONS_SINCE",
     "HEAD",
     "HISTORY",
+    "JOB_STATES",
+    "JOB_STATES_SINCE",
     "LEASES",
+    "LEASES_SINCE",
     "LEGACY_VERSION",
+    "LOWEST_READER",
     "METADATA",
+    "MIN_READER",
     "OBJECTS",
     "PLACES_SINCE",
     "SECRETS",
     "SECRETS_SINCE",
+    "STEP",
+    "STEPS_SINCE",
     "STOP_REQUESTS",
-    "VERSION",
+    "STOP_REQUESTS_SINCE",
     "VERSIONS_SINCE",
 ]
 
 METADATA = MetaData()
 
-HEAD = 4
+HEAD = 5
 """The version of a store that is up to date: the number of the last file in `versions/`."""
+MIN_READER = 4
+"""The oldest Penstock, by its HEAD, that may use a store that is up to date.
+
+Steps add tables, and columns that may be left out, so that it stays. Where one cannot, this becomes its number: from
+the upgrade on older processes refuse the store, and their pipelines stop.
+"""
+LEASES_SINCE = 1
+"""The version of a store from which on pipelines have leases."""
 PLACES_SINCE = 2
 """The version of a store from which on it holds catalogs and databases."""
 FUNCTIONS_SINCE = 3
-"""The version of a store from which on it holds functions and requests to stop."""
+"""The version of a store from which on it holds functions."""
+STOP_REQUESTS_SINCE = 3
+"""The version of a store from which on pipelines may be asked to stop."""
 VERSIONS_SINCE = 4
 """The version of a store from which on its definitions have versions and a history."""
 SECRETS_SINCE = 4
 """The version of a store from which on it holds secrets."""
+STEPS_SINCE = 5
+"""The version of a store from which on its version and its lowest reader are told apart."""
+JOB_STATES_SINCE = 5
+"""The version of a store from which on it holds what runners say of their jobs."""
 
-VERSION = Table(
+STEP = Table(
+    "penstock_alembic_step",
+    METADATA,
+    # one row, kept by Alembic: the number of the last file of `versions/` that was applied, as 0005
+    Column("version_num", String(32), primary_key=True),
+)
+LOWEST_READER = Table(
     "penstock_alembic_version",
     METADATA,
-    # one row, kept by Alembic: the number of the last file of `versions/` that was applied, as 0004
+    # one row: the MIN_READER of the store. The Penstock of version 4 takes it for the store's version, and goes on
     Column("version_num", String(32), primary_key=True),
 )
 LEGACY_VERSION = Table(
@@ -161,6 +188,19 @@ STOP_REQUESTS = Table(
     Column("pipeline", String(512), primary_key=True),
     # of the grant that is asked to end: a later runner of the pipeline is not meant
     Column("fence", BigInteger, nullable=False),
+)
+JOB_STATES = Table(
+    "penstock_job_states",
+    METADATA,
+    Column("pipeline", String(512), primary_key=True),
+    # of the grant whose holder says so: nothing of it holds for a later runner
+    Column("fence", BigInteger, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("restarts", BigInteger, nullable=False),
+    Column("last_error", Text, nullable=True),
+    Column("waiting_for", Text, nullable=True),
+    Column("waiting_since_ms", BigInteger, nullable=True),  # epoch ms by the runner's clock
+    Column("changed_ms", BigInteger, nullable=False),  # epoch ms by the database's clock
 )
 SECRETS = Table(
     "penstock_secrets",

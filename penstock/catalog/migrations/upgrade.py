@@ -6,10 +6,10 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, delete, insert, inspect
 
 from penstock.catalog.migrations.state import legacy_version, version_of
-from penstock.catalog.migrations.tables import HEAD, VERSION
+from penstock.catalog.migrations.tables import HEAD, LOWEST_READER, MIN_READER, STEP
 
 __all__ = ["migrate"]
 
@@ -17,11 +17,17 @@ __all__ = ["migrate"]
 def migrate(connection: Connection) -> bool:
     """Bring the store up to date within the transaction of `connection`, which nobody else migrates in meanwhile.
 
-    Tells whether there was anything to do. A store of the time before Alembic goes on from where it is.
+    Tells whether there was anything to do. A store of the time before Alembic, or before its steps were told apart from
+    its readers, goes on from where it is.
     """
-    known = inspect(connection).has_table(VERSION.name)
-    version = version_of(connection) if known else legacy_version(connection)
-    if version == HEAD:
+    names = set(inspect(connection).get_table_names())
+    known = STEP.name in names
+    # no question that fails: it would end the transaction
+    if LOWEST_READER.name in names:
+        version = version_of(connection, steps=known)
+    else:
+        version = legacy_version(connection)
+    if version >= HEAD:
         return False
     config = Config()
     # a % begins an interpolation there
@@ -30,4 +36,6 @@ def migrate(connection: Connection) -> bool:
     if version and not known:
         command.stamp(config, f"{version:04}")
     command.upgrade(config, f"{HEAD:04}")
+    connection.execute(delete(LOWEST_READER))
+    connection.execute(insert(LOWEST_READER).values(version_num=f"{MIN_READER:04}"))
     return True

@@ -12,6 +12,7 @@ import typer
 from penstock.sql.cli import (
     catalog,
     catalog_log,
+    catalog_upgrade,
     dlq,
     doctor,
     error_codes,
@@ -87,6 +88,7 @@ app.command("shell")(shell.shell)
 app.command("peek")(peek.peek)
 app.command("tail")(tail.tail)
 catalog.app.command("log")(catalog_log.log)
+catalog.app.command("upgrade")(catalog_upgrade.upgrade)
 catalog.app.command("infer")(infer.infer)
 catalog.app.command("lineage")(lineage.lineage)
 app.add_typer(kafka.app, name="kafka")

@@ -1,0 +1,65 @@
+"""`penstock catalog upgrade`: what it says before it does anything, and that it asks."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.catalog.lease import this_process
+from penstock.catalog.lease_rows import acquire
+from penstock.catalog.migrations import HEAD
+from penstock.catalog.store import SqlCatalog
+from penstock.sql.cli.app import app
+from tests.catalog.examples import table
+
+
+@pytest.fixture
+def store(project):
+    """A catalog of version 4, in which a pipeline runs."""
+    file = project / ".penstock" / "catalog.db"
+    catalog = SqlCatalog(f"sqlite:///{file}")
+    catalog.create(table("orders"))
+    with sqlite3.connect(file) as connection:
+        connection.execute("DROP TABLE penstock_alembic_step")
+        connection.execute("DROP TABLE penstock_job_states")
+    connection.close()
+    return catalog
+
+
+@pytest.fixture
+def penstock(store):
+    """Runs the command."""
+    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+    return lambda *arguments: runner.invoke(app, ["catalog", "upgrade", *arguments])
+
+
+def claim(store: SqlCatalog) -> None:
+    """Let a pipeline run, without a change of the store in passing."""
+    with store._writing_leases() as connection:
+        acquire(connection, "etl/orders", this_process())
+
+
+def test_running_pipelines_are_named_before_anything_is_done(store, penstock):
+    """And nothing is done without being told to."""
+    claim(store)
+    refused = penstock()
+
+    assert refused.exit_code == 2
+    assert f"is of version 4; this Penstock makes it {HEAD}" in refused.stderr
+    assert "these pipelines run, and go on:" in refused.stderr
+    assert f"etl/orders, process {this_process().pid}" in refused.stderr
+    assert "add --yes" in refused.stderr
+    assert store.version() == 4
+
+
+def test_a_catalog_is_upgraded_once(store, penstock):
+    """The second time there is nothing to do."""
+    first, second = penstock("--yes", "--format", "json"), penstock()
+
+    assert json.loads(first.stdout) == {"before": 4, "after": HEAD, "running": []}
+    assert second.exit_code == 0
+    assert "nothing is to be done" in second.stderr
+    assert store.version() == HEAD
