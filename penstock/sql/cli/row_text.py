@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.sql.run.summary import plain
 
-__all__ = ["RowFormat", "RowWriter"]
+__all__ = ["RowFormat", "RowLines", "RowWriter"]
 
 WIDEST = 40
 """Characters that a column is padded to; longer values stand as they are."""
@@ -64,6 +64,21 @@ class RowWriter:
             ).rstrip()
             for row in cells
         ]
+
+
+class RowLines:
+    """Writes the rows of queries that go on, with a header where it is another query's turn."""
+
+    def __init__(self) -> None:
+        self._columns: tuple[str, ...] = ()
+        self._writer: RowWriter | None = None
+
+    def write(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        """Write rows under their columns."""
+        if self._writer is None or tuple(columns) != self._columns:
+            self._columns = tuple(columns)
+            self._writer = RowWriter(self._columns, RowFormat.TABLE)
+        self._writer.write(rows)
 
 
 def _cell(value: Any) -> str:

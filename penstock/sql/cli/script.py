@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.sql.cli.plan_text import is_incompatible, plan_document, plan_lines, plans_of
 from penstock.sql.cli.progress import LOG_INTERVAL_MS, JobBoard, ProgressMode, showing
@@ -20,6 +20,7 @@ from penstock.sql.cli.report import (
     print_rows,
     say,
 )
+from penstock.sql.cli.row_text import RowLines
 from penstock.sql.cli.script_input import ScriptInput
 from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.spark import open_spark, spark_logs
@@ -163,14 +164,18 @@ def _run(
 
 
 class _Announcer:
-    """Puts started jobs on the board and a query's rows on stdout."""
+    """Puts started jobs on the board and a query's rows on stdout (`Listener`)."""
 
     def __init__(self, board: JobBoard, options: RunOptions) -> None:
         self._board = board
         self._options = options
+        self._lines = RowLines()
 
     def job_started(self, job: Job) -> None:
         self._board.add(job)
+
+    def rows_came(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        self._lines.write(columns, rows)
 
     def statement_ended(self, result: StatementResult) -> None:
         if result.rows is not None and self._options.output is OutputFormat.TABLE:

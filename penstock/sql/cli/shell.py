@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -96,6 +96,7 @@ def shell(  # noqa: PLR0917  typer passes options by name
 
 
 def _open(script: ScriptInput, *, verbose: bool) -> ShellSession:
+    from penstock.sql.cli.row_text import RowLines
     from penstock.sql.shell.session import Screen, ShellSession
 
     def spark() -> SparkSession:
@@ -108,7 +109,7 @@ def _open(script: ScriptInput, *, verbose: bool) -> ShellSession:
         variables=script.variables,
         spark_conf=script.spark_conf,
         master=script.master,
-        screen=Screen(say=say, ended=_show, rows=_Lines().write),
+        screen=Screen(say=say, ended=_show, rows=RowLines().write),
         verbose=verbose,
     )
     return session
@@ -166,20 +167,3 @@ def _show(result: StatementResult) -> None:
         print_rows(result.rows)
     more = "the first " if result.rows.truncated else ""
     say(f"{more}{count:,} row{'' if count == 1 else 's'} in {result.seconds:.1f} s")
-
-
-class _Lines:
-    """Writes the rows of a query that goes on, with a header where its columns are new."""
-
-    def __init__(self) -> None:
-        self._columns: tuple[str, ...] = ()
-        self._writer: Any = None
-
-    def write(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
-        """Write rows under their columns."""
-        from penstock.sql.cli.row_text import RowFormat, RowWriter
-
-        if tuple(columns) != self._columns or self._writer is None:
-            self._columns = tuple(columns)
-            self._writer = RowWriter(self._columns, RowFormat.TABLE)
-        self._writer.write(rows)

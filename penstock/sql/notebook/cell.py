@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,9 @@ class Cell:
         self.kept = job
         self._panel.add(job)
 
+    def rows_came(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        """Nothing: SELECTs are shown by the cell itself (`Listener`)."""
+
     def statement_ended(self, result: StatementResult) -> None:
         """Show the rows of a SHOW, or that a statement is done (`Listener`); a job shows itself."""
         if result.status is not StatementStatus.FINISHED:
@@ -99,7 +103,6 @@ class Cell:
             variables={**project.variables, **self._options.variables},
             env=project.environment,
             folders=project.folders,
-            follows=True,
         )
         return plan_scripts(
             checked,

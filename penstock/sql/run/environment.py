@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql import SparkSession
 
@@ -44,6 +45,9 @@ class Listener(Protocol):
     def job_started(self, job: Job) -> None:
         """An INSERT runs."""
 
+    def rows_came(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        """A SELECT that never ends has rows, `op` in front: their kinds."""
+
     def statement_ended(self, result: StatementResult) -> None:
         """A statement is over."""
 
@@ -53,6 +57,9 @@ class Silent:
 
     def job_started(self, job: Job) -> None:
         """An INSERT runs."""
+
+    def rows_came(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        """A SELECT that never ends has rows, `op` in front: their kinds."""
 
     def statement_ended(self, result: StatementResult) -> None:
         """A statement is over."""

@@ -22,6 +22,7 @@ from penstock.sql.plan.lookup_keys import AskedByKey, LookupWay, ReadWhole, look
 from penstock.sql.plan.projection import is_plain_projection
 from penstock.sql.plan.shape import shape_of
 from penstock.sql.plan.statement_set import SharedRead, SideBySide, share
+from penstock.sql.plan.watched import unending
 from penstock.sql.run.explain_details import detail_lines
 from penstock.sql.run.progress import short_name
 from penstock.sql.statements import (
@@ -72,7 +73,9 @@ def _made(statement: CreateTableAs | ReplaceTableAs) -> list[str]:
 def _plan(statement: Select | InsertInto | StatementSet, analyzer: Analyzer) -> list[str]:
     match statement:
         case Select() as select:
-            query = analyse(select.query, analyzer.namespace, analyzer.project, appends=False)
+            query = unending(select.query, analyzer) or analyse(
+                select.query, analyzer.namespace, analyzer.project, appends=False
+            )
             return ["SELECT", *_indented(_query(query, analyzer))]
         case InsertInto() as insert:
             return _insert(analyzer.analyse_insert(insert), analyzer)

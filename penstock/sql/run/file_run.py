@@ -40,6 +40,7 @@ def run_file(
         variables={**project.variables, **variables},
         env=project.environment,
         folders=project.folders,
+        follows=False,
     )
     planned = plan_scripts(
         checked,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["LiveQuery", "Row", "live_query"]
 
 ROWS_PER_BATCH = 1000
-"""Rows of a batch that are shown; more would only scroll by."""
+"""Rows of a batch that a person is shown, more would only scroll by; and what is handed on together."""
 
 SCREEN = "screen"
 
@@ -59,9 +60,16 @@ class LiveQuery:
         return self.frame if kept is None else kept.columns_of(self.frame)
 
     def start(
-        self, folder: Path, take: Callable[[list[Row]], None], *, available_now: bool = False
+        self,
+        folder: Path,
+        take: Callable[[list[Row]], None],
+        *,
+        available_now: bool = False,
+        whole: bool = False,
     ) -> StreamingQuery:
         """Start it; `take` gets the first rows of each batch, on its thread. `folder` is for its checkpoint.
+
+        With `whole` it gets all of them, some at a time.
 
         Raises AnalysisException for what Spark cannot stream.
         """
@@ -72,7 +80,7 @@ class LiveQuery:
             output=self.query.output,
             changes=self.query.changes,
         )
-        screen = _Screen(take=take)
+        screen = _Screen(take=take, whole=whole)
         kept = self._kept(screen, settings.checkpoint)
         conf = {**self.conf, **streaming_conf(self.frame, self.query.output)}
         with configured(self.frame.sparkSession, conf):
@@ -109,9 +117,10 @@ def live_query(query: AnalysedQuery, planner: Planner, spark: SparkSession) -> L
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Screen:
-    """A sink (`contract.Sink`) that hands the first rows of a batch on."""
+    """A sink (`contract.Sink`) that hands the first rows of a batch on, or all."""
 
     take: Callable[[list[Row]], None]
+    whole: bool = False
 
     @property
     def accepts(self) -> ChangelogMode:
@@ -127,7 +136,12 @@ class _Screen:
         self.write(frame)
 
     def write(self, frame: DataFrame) -> None:
-        self.take([tuple(row) for row in frame.limit(ROWS_PER_BATCH).collect()])
+        if not self.whole:
+            self.take([tuple(row) for row in frame.limit(ROWS_PER_BATCH).collect()])
+            return
+        rows = (tuple(row) for row in frame.toLocalIterator(prefetchPartitions=True))
+        while some := list(islice(rows, ROWS_PER_BATCH)):
+            self.take(some)
 
 
 def _drop(rows: list[Row]) -> None:

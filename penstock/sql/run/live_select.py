@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Empty, Queue
+from queue import Full, Queue
 from tempfile import TemporaryDirectory
 from threading import Event
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.sql.run.clock import Clock
     from penstock.sql.run.live_query import LiveQuery
 
-__all__ = ["Changes", "follow", "result_key"]
+__all__ = ["POLL_MS", "Changes", "Following", "follow", "result_key"]
 
 OP = "op"
 POLL_MS = 100
@@ -74,6 +74,78 @@ class Changes:
         return [(RowKind.UPDATE_BEFORE.short, *before), (RowKind.UPDATE_AFTER.short, *row)]
 
 
+class Following:
+    """A query that runs, and what it has to show. Its checkpoint is a temporary folder: nothing is kept.
+
+    Every method is called on one thread. `available_now`: it ends with what is there now. `whole`: each batch is shown
+    whole, else its first rows.
+    """
+
+    def __init__(
+        self, live: LiveQuery, *, available_now: bool = False, whole: bool = False
+    ) -> None:
+        """Start the query. Raises AnalysisException for what Spark cannot stream."""
+        columns, analysed = tuple(live.shown.columns), live.query
+        updates = analysed.output is OutputMode.UPDATE
+        self._changes = Changes(key=result_key(analysed.query)) if updates else None
+        self._has_kinds = columns[:1] == (OP,) and bool(analysed.flow.kinds)
+        self.columns = columns if self._has_kinds else (OP, *columns)
+        self._batches: Queue[list[Row]] = Queue(maxsize=4)
+        self._stopped = False
+        self._folder = TemporaryDirectory(prefix="penstock-")
+        try:
+            self._query = live.start(
+                Path(self._folder.name), self._take, available_now=available_now, whole=whole
+            )
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    def show(self, show: Callable[[Sequence[str], Sequence[Row]], None]) -> bool:
+        """Show what has come, `op` in front; gives False once nothing more will. Raises QueryFailedError."""
+        if self._stopped:
+            return False
+        active = self._query.isActive  # asked first: what is there afterwards is the last
+        while not self._batches.empty():
+            show(self.columns, self._rows_of(self._batches.get_nowait()))
+        if active:
+            return True
+        failure = self._query.exception()
+        self.stop()
+        if failure is not None:
+            raise translate(failure) from failure
+        return False
+
+    def stop(self) -> None:
+        """End the query, if it has not ended."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self._drop_waiting()
+        self._query.stop()
+        self._folder.cleanup()
+
+    def _take(self, rows: list[Row]) -> None:
+        """Wait for a place in the queue, on the batch's own thread, as long as somebody looks."""
+        while rows and not self._stopped:
+            try:
+                self._batches.put(rows, timeout=POLL_MS / 1000)
+            except Full:
+                continue
+            return
+
+    def _rows_of(self, batch: list[Row]) -> list[Row]:
+        if self._has_kinds:
+            return batch
+        if self._changes is None:
+            return [(RowKind.INSERT.short, *row) for row in batch]
+        return [change for row in batch for change in self._changes.of(row)]
+
+    def _drop_waiting(self) -> None:
+        while not self._batches.empty():
+            self._batches.get_nowait()
+
+
 def follow(
     live: LiveQuery,
     *,
@@ -83,42 +155,12 @@ def follow(
 ) -> None:
     """Run a streaming query and show its rows, `op` in front, on the calling thread, until `stopped` says so.
 
-    Nothing is kept: its checkpoint is a temporary folder. Raises QueryFailedError.
+    Raises QueryFailedError.
     """
-    columns, analysed = tuple(live.shown.columns), live.query
-    updates = analysed.output is OutputMode.UPDATE
-    changes = Changes(key=result_key(analysed.query)) if updates else None
-    has_kinds = columns[:1] == (OP,) and bool(analysed.flow.kinds)
-    shown = columns if has_kinds else (OP, *columns)
-    batches: Queue[list[Row]] = Queue(maxsize=4)
-
-    def take(rows: list[Row]) -> None:
-        if rows:
-            batches.put(rows)
-
-    def rows_of(batch: list[Row]) -> list[Row]:
-        if has_kinds:
-            return batch
-        if changes is None:
-            return [(RowKind.INSERT.short, *row) for row in batch]
-        return [change for row in batch for change in changes.of(row)]
-
     never = Event()
-    with TemporaryDirectory(prefix="penstock-") as folder:
-        query = live.start(Path(folder), take)
-        try:
-            while not stopped():
-                active = query.isActive
-                try:
-                    show(shown, rows_of(batches.get_nowait()))
-                except Empty:
-                    if not active:
-                        break
-                    clock.wait(never, POLL_MS)
-        finally:
-            while not batches.empty():
-                batches.get_nowait()  # a batch that waits for its place would not end
-            query.stop()
-        failure = query.exception()
-        if failure is not None and not stopped():
-            raise translate(failure) from failure
+    following = Following(live)
+    try:
+        while not stopped() and following.show(show):
+            clock.wait(never, POLL_MS)
+    finally:
+        following.stop()

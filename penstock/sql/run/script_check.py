@@ -21,9 +21,9 @@ from penstock.sql.kept_fresh import is_refreshed
 from penstock.sql.locating import place_of_message
 from penstock.sql.lower import parse_statement
 from penstock.sql.plan.analysed_insert import AnalysedInsert
-from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import Analyzer
 from penstock.sql.plan.statement_set import set_pipelines
+from penstock.sql.plan.watched import unending
 from penstock.sql.run.commands import check_command
 from penstock.sql.run.connector_check import check_connector
 from penstock.sql.run.explain import explain_lines
@@ -97,12 +97,12 @@ def check_scripts(
     variables: Mapping[str, Any],
     env: Mapping[str, str],
     folders: TemplateFolders | None = None,
-    follows: bool = False,
+    follows: bool = True,
 ) -> tuple[CheckedScript, ...]:
     """Check files as one: templates, syntax, names, options, types of queries. Starts no JVM, does no I/O on tables.
 
     `folders` are those that templates read beside their own, by default those of the project's folder. A SELECT that
-    never ends is an error, unless the caller `follows` it. Raises InputErrors with everything that is wrong.
+    never ends is an error where the caller does not follow it. Raises InputErrors with everything that is wrong.
     """
     check_settings(settings)
     folders = folders or TemplateFolders(root=project)
@@ -192,8 +192,8 @@ def _check(
             case Explain():
                 explain_lines(statement, analyzer)
             case Select():
-                query = analyse(statement.query, draft.namespace, draft.project, appends=False)
-                if not (query.bounded or follows):
+                query = unending(statement.query, analyzer)
+                if query is not None and not follows:
                     raise _endless(statement)
     except InputError as error:
         _locate(error, text)
@@ -239,8 +239,8 @@ def _locate(error: InputError, text: StatementText) -> None:
 
 def _endless(statement: Select) -> UnsupportedError:
     return UnsupportedError(
-        "this query never ends: a table it reads has no end, and a file prints finished results only",
-        hint="give the table an end, FROM t /*+ OPTIONS('scan.bounded.mode' = 'latest-offset') */, "
-        "or write the rows somewhere with INSERT INTO",
+        "this query never ends, and nobody would see its rows here",
+        hint="`penstock run` shows them as they come, session.sql('SELECT ...') gives them as a DataFrame; or write "
+        "them somewhere with INSERT INTO",
         span=statement.span,
     )

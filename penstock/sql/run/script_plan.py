@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 from penstock.catalog.errors import InputError
 from penstock.catalog.names import Namespace
 from penstock.sql.plan.planner import Planner
+from penstock.sql.plan.watched import unending
 from penstock.sql.run.functions import add_jar, register_called
+from penstock.sql.run.live_query import live_query
 from penstock.sql.run.script_check import CheckedScript, CheckedStatement
 from penstock.sql.run.script_draft import Draft, Faults
 from penstock.sql.run.statement_set import plan_set
@@ -68,7 +70,11 @@ def _plan(
             add_jar(statement.path, spark, draft.project)  # functions further down may need it
         if isinstance(statement, Select):
             register_called(statement.query, draft.namespace, spark, draft.project)
-            planner.select(statement, spark)
+            watched = unending(statement.query, planner)
+            if watched is not None:
+                live_query(watched, planner, spark)
+            else:
+                planner.select(statement, spark)
         for analysed in (checked.analysed, *checked.members):
             if analysed is not None:
                 register_called(analysed.statement.query, draft.namespace, spark, draft.project)

@@ -1,6 +1,7 @@
 """Runs checked files: statements in order, one job an INSERT, and what came of each.
 
-Bounded INSERTs run one after the other, endless ones side by side until they are stopped. FULL materialized tables are
+Bounded INSERTs run one after the other, endless ones side by side until they are stopped; so do SELECTs, whose rows
+the listener is given: all at once, or as they come. FULL materialized tables are
 refreshed as long as those run, and as long as the run itself where nothing is to end. A statement that
 fails ends the run: jobs that are left finish their batch and stop. Checking is `script_check.py`'s part.
 """
@@ -46,6 +47,7 @@ from penstock.sql.run.summary import (
     with_jobs,
     with_refreshes,
 )
+from penstock.sql.run.watched_select import WatchedSelect, watch
 from penstock.sql.statements import Explain, ResetOption, Select, SetOption
 
 __all__ = ["MAX_ROWS", "ScriptRun"]
@@ -86,6 +88,8 @@ class ScriptRun:
         self._stops_passed_on = 0
         self.jobs: list[Job] = []
         self._refreshing: set[Job] = set()
+        self._watched: list[WatchedSelect] = []
+        self._select_ends: list[Callable[[], StatementResult]] = []
         self.error: PenstockError | None = None
         self.interrupted = False
 
@@ -93,6 +97,8 @@ class ScriptRun:
         self, scripts: Sequence[CheckedScript], *, wait: bool = True
     ) -> tuple[StatementResult, ...]:
         """Run the statements in order; with `wait`, until the last job has ended, else without results.
+
+        SELECTs that never end are waited for in any case: their rows are shown by this thread.
 
         Raises PipelineLockedError, before anything is started, when another runner holds one of the
         pipelines. What fails later is told by the results and `error`, not raised.
@@ -102,12 +108,15 @@ class ScriptRun:
             if self._from_scratch:
                 set_aside_all(scripts, self._clock)
             ends = [self._one(one, script) for script in scripts for one in script.statements]
-            return tuple(end() for end in ends) if wait else ()
+            results = tuple(end() for end in (ends if wait else self._select_ends))
+            return results if wait else ()
         except BaseException:
             for job in self.jobs:
                 job.request_stop()
             raise
         finally:
+            for watched in self._watched:
+                watched.stop()
             for lease in self._unused_leases.values():
                 lease.release()
 
@@ -143,6 +152,12 @@ class ScriptRun:
             return self._keep_refreshed(blank, one)
         began_ms = self._clock.now_ms()
         try:
+            if isinstance(one.statement, Select):
+                planner, show = self._planner(script), self._listener.rows_came
+                ends = self._mode is RunMode.AVAILABLE_NOW
+                watched = watch(one.statement, planner, self._environment, show=show, ends=ends)
+                if watched is not None:
+                    return self._watching(blank, watched)
             rows = self._immediate(one, script)
         except Exception as error:  # noqa: BLE001  whatever it is becomes the statement's error
             return self._done(self._failed(blank, error))
@@ -191,6 +206,27 @@ class ScriptRun:
             spark=lambda: environment.spark,
             jobs=tuple(self.jobs),
         )
+
+    def _watching(
+        self, blank: StatementResult, watched: WatchedSelect
+    ) -> Callable[[], StatementResult]:
+        """Give what waits for the end of a SELECT's rows; where they end with what is there, that comes at once."""
+        self._watched.append(watched)
+        began_ms = self._clock.now_ms()
+
+        def end() -> StatementResult:
+            watched.wait(self._clock, self._look)
+            self._note(watched.error)
+            seconds = (self._clock.now_ms() - began_ms) / 1000
+            result = watched.result(replace(blank, seconds=seconds))
+            self._listener.statement_ended(result)
+            return result
+
+        if self._mode is RunMode.AVAILABLE_NOW:
+            result = end()
+            return lambda: result
+        self._select_ends.append(end)
+        return end
 
     def _select(self, statement: Select, script: CheckedScript) -> ResultRows | None:
         """Run a query anew: the statements before it have made tables since it was checked."""
@@ -316,10 +352,16 @@ class ScriptRun:
         return Continuous(interval_ms=interval_ms)
 
     def _look(self) -> None:
-        """Pass on requests to stop, and the first failure of a job."""
+        """Pass on requests to stop, and the first failure of a job; show the rows that have come."""
         self._pass_on_stops()
         for other in self.jobs:
             self._note(other.exception)
+        for watched in self._watched:
+            watched.look()
+            self._note(watched.error)
+        if self.error is not None or self._stop.count > 0:
+            for watched in self._watched:
+                watched.stop()
 
     def _pass_on_stops(self) -> None:
         if self._stops_passed_on < self._stop.count:

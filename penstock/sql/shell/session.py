@@ -191,6 +191,10 @@ class ShellSession:
         """Say that an INSERT runs (`Listener`)."""
         self.screen.say(f"writing into {job.progress.sink}")
 
+    def rows_came(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        """Show rows of a SELECT that stands among other statements and never ends (`Listener`)."""
+        self.screen.rows(columns, rows)
+
     def statement_ended(self, result: StatementResult) -> None:
         """Show what a statement gave (`Listener`)."""
         self.screen.ended(result)

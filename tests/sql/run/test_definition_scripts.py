@@ -20,7 +20,7 @@ KAFKA = (
 DELTA = "WITH ('connector' = 'delta', 'path' = '/tmp/t')"
 
 
-def check(sql: str, namespace: Namespace) -> CheckedScript:
+def check(sql: str, namespace: Namespace, *, follows: bool = True) -> CheckedScript:
     """Check one file."""
     (checked,) = check_scripts(
         (ScriptFile(name="f.sql", text=sql),),
@@ -29,6 +29,7 @@ def check(sql: str, namespace: Namespace) -> CheckedScript:
         settings={},
         variables={},
         env={},
+        follows=follows,
     )
     return checked
 
@@ -125,3 +126,12 @@ def test_a_table_that_cannot_be_read_so_is_named_where_it_is_read() -> None:
     )
 
     assert [place for place, _ in found] == ["t AS u"]
+
+
+def test_a_select_that_never_ends_is_right_in_a_file() -> None:
+    """Where its caller shows rows as they come; others are told who does."""
+    sql = "CREATE TABLE g (a INT) WITH ('connector' = 'datagen'); SELECT a, COUNT(*) FROM g GROUP BY a;"
+
+    assert len(check(sql, Namespace(SqlCatalog("sqlite://"))).statements) == 2
+    with pytest.raises(InputErrors, match="this query never ends"):
+        check(sql, Namespace(SqlCatalog("sqlite://")), follows=False)

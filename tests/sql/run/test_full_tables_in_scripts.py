@@ -61,6 +61,9 @@ class Running:
         """Do what the test wants then."""
         self.when_started()
 
+    def rows_came(self, _columns: Any, _rows: Any) -> None:
+        """Nothing to do."""
+
     def statement_ended(self, _result: Any) -> None:
         """Nothing to do."""
 
