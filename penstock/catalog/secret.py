@@ -18,6 +18,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from penstock.catalog.errors import ConfigError, DefinitionError
+from penstock.catalog.private_folder import make_private_folder
 from penstock.catalog.secret_mask import SHORTEST, keep_secret
 
 __all__ = [
@@ -242,7 +243,7 @@ def _made(file: Path, text: str) -> Iterator[Path]:
     """Make a file beside `file` with a text, for this user only; removed at the end if it is still there."""
     temporary = file.with_name(f".{file.name}.{uuid4().hex}")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(file.parent)
         opened = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(opened, "w", encoding="ascii") as stream:
             stream.write(text)

@@ -15,6 +15,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool, StaticPool
 
 from penstock.catalog.errors import CatalogError
+from penstock.catalog.private_folder import make_private_folder
 
 __all__ = ["BUSY_TIMEOUT_S", "WRITES", "create_file", "file_of", "open_engine", "write_ahead"]
 
@@ -75,7 +76,7 @@ def create_file(file: Path) -> None:
     Raises CatalogError, also where anyone may put another file in its place.
     """
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(file.parent)
         mode = file.parent.stat().st_mode
         if os.name == "posix" and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise CatalogError(

@@ -15,6 +15,7 @@ from typing import Any
 from penstock.catalog.errors import ConfigError, did_you_mean
 from penstock.catalog.reference_rules import ReferenceRules, visible_variables
 from penstock.sql.dotenv import ENV_FILE, read_dotenv
+from penstock.sql.own_files import check_own
 from penstock.sql.project_file import Section, read_document
 from penstock.sql.template_folders import TemplateFolders
 
@@ -100,6 +101,8 @@ def find_project(start: Path, *, target: str | None = None) -> Project:
         file = candidate / PROJECT_FILE
         if file.is_file():
             return read_project(file, target=target)
+    if (folder / DATA_DIRECTORY).exists():
+        check_own(folder / DATA_DIRECTORY, folder=False)  # its catalog says what names mean
     if target is not None:
         raise ConfigError(
             f"there is no target {target!r}: no {PROJECT_FILE} was found in {folder} or above it",
@@ -121,6 +124,7 @@ def load_dotenv(start: Path) -> None:
 
 def read_project(file: Path, *, target: str | None = None) -> Project:
     """Read a project file. Raises ConfigError for bad TOML, unknown keys (with the nearest known) and wrong types."""
+    check_own(file)
     document = read_document(file)
     document.only("target", "paths", "targets", "secrets", *SECTIONS)
     paths, targets = document.section("paths"), document.section("targets")
@@ -143,6 +147,8 @@ def read_project(file: Path, *, target: str | None = None) -> Project:
         ),
     )
     project = _with(project, document)
+    if project.data_path is None and project.data_directory.exists():
+        check_own(project.data_directory, folder=False)
     # all targets are read, so that a mistake in one does not wait for its day
     variants = {name: _with(project, targets.section(name)) for name in project.targets}
     for name in project.targets:

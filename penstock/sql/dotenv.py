@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from penstock.catalog.errors import ConfigError, Span
+from penstock.sql.own_files import check_own
 
 __all__ = ["ENV_FILE", "read_dotenv"]
 
@@ -16,6 +17,11 @@ _LINE = re.compile(
         (?:'(?P<single>[^']*)' | "(?P<double>(?:[^"\\]|\\.)*)" | (?P<bare>[^'"#\s][^#]*?)?)
         \s*(?:\#.*)?""",
     re.VERBOSE,
+)
+_STARTS_PROGRAMS = re.compile(
+    r"_?JAVA_(?:HOME|OPTS|\w*OPTIONS)|JDK_JAVA_OPTIONS|CLASSPATH|PYTHON[A-Z]*|PYSPARK_\w*"
+    r"|(?:SPARK|HADOOP)_(?:HOME|CONF_DIR|\w*OPTS|\w*CLASSPATH)|(?:LD|DYLD|BASH)_\w*|SHELLOPTS|IFS|PATH|HOME"
+    r"|GCONV_PATH|OPENSSL_(?:CONF|MODULES|ENGINES)|PENSTOCK_(?:FAILURE_MARK|SAFE_FOLDERS|CACHE|IVY_SETTINGS)"
 )
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\", r"\$": "$"}
 
@@ -28,6 +34,7 @@ def read_dotenv(file: Path) -> dict[str, str]:
     """
     if not file.is_file():
         return {}
+    check_own(file)
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -39,6 +46,8 @@ def read_dotenv(file: Path) -> dict[str, str]:
         found = _LINE.fullmatch(line)
         if found is None:
             raise _malformed(file, number, line)
+        if _STARTS_PROGRAMS.fullmatch(found["key"]):
+            raise _starts_programs(file, number, found["key"])
         values[found["key"]] = _value(found)
     return values
 
@@ -47,6 +56,15 @@ def _value(found: re.Match[str]) -> str:
     if found["double"] is not None:
         return re.sub(r"\\.", lambda escape: _ESCAPES.get(escape[0], escape[0]), found["double"])
     return found["single"] or found["bare"] or ""
+
+
+def _starts_programs(file: Path, number: int, key: str) -> ConfigError:
+    span = Span(file=str(file), line=number, column=1, length=len(key), line_text=key)
+    return ConfigError(
+        f"{key} is not set from a file: it decides which code the programs run that Penstock starts",
+        hint="set it where the command is typed",
+        span=span,
+    )
 
 
 def _malformed(file: Path, number: int, line: str) -> ConfigError:

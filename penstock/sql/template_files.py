@@ -10,6 +10,7 @@ from jinja2 import BaseLoader, Environment, TemplateNotFound, nodes
 
 from penstock.catalog.errors import Span, TemplateError
 from penstock.catalog.referred_file import check_no_key
+from penstock.sql.own_files import check_own
 from penstock.sql.template_folders import TemplateFolders
 
 __all__ = ["MAIN", "ProjectLoader", "macro_names"]
@@ -40,6 +41,7 @@ class ProjectLoader(BaseLoader):
         for root in self._roots:
             file = root.joinpath(*parts)
             if file.is_file() and any(_may_read(file.resolve(), each) for each in inside):
+                check_own(file)
                 text = file.read_text(encoding="utf-8")
                 check_no_key(text, what=f"the file '{template}'")
                 return text, _shown(file), lambda: True
@@ -61,6 +63,7 @@ def macro_names(environment: Environment, folders: TemplateFolders) -> dict[str,
     for file in sorted(folder.rglob("*.sql")) if folder.is_dir() else ():
         if not _may_read(file.resolve(), inside):
             continue
+        check_own(file)
         name = file.relative_to(folder).as_posix()
         text = file.read_text(encoding="utf-8")
         tree = environment.parse(text, name, _shown(file))

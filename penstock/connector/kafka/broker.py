@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from penstock.catalog.errors import BrokerUnavailableError, InputError
+from penstock.catalog.private_folder import make_private_folder
 from penstock.connector.interrupts import interrupts_deferred
 from penstock.connector.java import find_java
 from penstock.connector.kafka import probe, warden
@@ -147,7 +148,7 @@ class EmbeddedBroker:
             )
         if self.port:
             require_free(self.port)
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.data_dir)
         wanted = self.port
         for attempt in range(PORT_ATTEMPTS):
             self.port = wanted or free_port()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from penstock.catalog.private_folder import make_private_folder
 from penstock.connector.scan import GroupMember
 from penstock.connector.source.batch_events import GroupSeen
 
@@ -25,7 +26,7 @@ class Board:
 
     def publish(self, planning_round: int, reached_ms: int | None, next_ms: int | None) -> None:
         """Say where the table gets in this round, and where it could get in the next; see ShareWithGroup."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self._directory)
         value = {"round": planning_round, "reached_ms": reached_ms, "next_ms": next_ms}
         draft = self._path(f"{self._name}.new")
         draft.write_text(json.dumps(value), encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -56,6 +57,7 @@ def examine(*, catalog_url: str | None, bootstrap: str | None) -> Iterator[Findi
         ("worker python", _worker_python),
         ("jars", _jars),
         ("sqlglot", _sqlglot),
+        ("data folder", _data_folder),
         ("catalog", lambda: _catalog(catalog_url)),
         ("broker", lambda: _brokers(catalog_url, bootstrap)),
     )
@@ -197,6 +199,25 @@ def _catalog(url: str | None) -> Iterator[Finding]:
             f"{place} is not writable",
             "change its owner, or name another with --catalog",
         )
+
+
+def _data_folder() -> Iterator[Finding]:
+    """Checkpoints, state, dead letters and logs hold whole records; the folder above them keeps others out."""
+    from penstock.sql.config import find_project
+
+    folder = find_project(Path.cwd()).data_directory
+    if not folder.exists():
+        yield _ok("data folder", f"{folder} will be made at first use, for you alone")
+        return
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if os.name == "posix" and mode & 0o077:
+        yield _warning(
+            "data folder",
+            f"other accounts may look into {folder} (mode {mode:04o}), which holds records and logs",
+            f"chmod 700 {folder}",
+        )
+    else:
+        yield _ok("data folder", f"{folder} is for you alone")
 
 
 def _sqlite_file(url: str | None) -> Path | None:

@@ -7,6 +7,7 @@ Spark's settings are `spark_session.py`'s part. Uses the hook that PySpark leave
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -21,7 +22,9 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 
 from penstock.catalog.errors import ConfigError
+from penstock.catalog.private_folder import make_private_folder
 from penstock.sql.run.clock import SystemClock
+from penstock.sql.run.spark_session import PRIVATE_UMASK, UMASK
 
 __all__ = ["LogFiles", "end_jvm", "launch_jvm", "log_files"]
 
@@ -62,7 +65,7 @@ def log_files(directory: Path) -> LogFiles:
 
 def _make_room(directory: Path) -> None:
     """Make the folder of the logs, and remove the files of all but the last runs."""
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(directory)
     for old in sorted(directory.glob("spark-*.out"))[: -KEPT_LOGS + 1]:
         for file in directory.glob(f"{old.stem}.*"):
             file.unlink(missing_ok=True)
@@ -111,11 +114,17 @@ def end_jvm() -> None:
         process.wait()
 
 
+def _umask(conf: Mapping[str, str]) -> int:
+    """Give the umask of the process, which Hadoop's own setting names too; -1 for one of another form: as it is."""
+    text = conf.get(UMASK, PRIVATE_UMASK)
+    return int(text, 8) if re.fullmatch("[0-7]{3,4}", text) else -1
+
+
 def _launch(conf: Mapping[str, str], streams: Mapping[str, Any], where: str) -> None:
     spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
     try:
         gateway = launch_gateway(  # type: ignore[no-untyped-call]
-            spark_conf, {**streams, "start_new_session": True}
+            spark_conf, {**streams, "start_new_session": True, "umask": _umask(conf)}
         )
     except PySparkRuntimeError as error:
         raise ConfigError(f"Spark's Java process did not start; {where}") from error

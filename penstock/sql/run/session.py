@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,6 +14,7 @@ from sqlglot import exp
 from penstock.catalog.contract import Catalog
 from penstock.catalog.errors import SqlSyntaxError
 from penstock.catalog.identifier import Identifier
+from penstock.catalog.private_folder import make_private_folder
 from penstock.catalog.reference_rules import add_rules
 from penstock.catalog.store import SqlCatalog
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
@@ -98,6 +100,8 @@ def connect(
             spark.conf.set(key, value)
         leave_variables(spark)
     share_failure_mark(spark)
+    with suppress(OSError):  # whoever needs it there says so
+        make_private_folder(project.data_directory)
     url = catalog or project.default_catalog_url
     keys = project.secret_key_file
     spark.dataSource.register(bind_table_source(url, project.root, keys))

@@ -19,12 +19,26 @@ from penstock.connector.spark.failure import share_failure_mark
 from penstock.sql.plan.engine import SUBSTITUTION
 from penstock.sql.run.java_environment import java_environment
 
-__all__ = ["DEFAULT_MASTER", "FOR_PEOPLE", "is_running", "leave_variables", "start_spark"]
+__all__ = [
+    "DEFAULT_MASTER",
+    "FOR_PEOPLE",
+    "PRIVATE_UMASK",
+    "UMASK",
+    "is_running",
+    "leave_variables",
+    "start_spark",
+]
 
 # local[*] never tries a task again, local[*,4] does
 DEFAULT_MASTER = "local[*,4]"
 FOR_PEOPLE: Mapping[str, str] = {"spark.log.level": "ERROR"}
 """Settings of a Spark that talks into somebody's notebook: its warnings are of its own inside."""
+
+UMASK = "spark.hadoop.fs.permissions.umask-mode"
+"""Hadoop's name for the rights that new files do not get; the Java process has the same (`jvm.py`)."""
+
+PRIVATE_UMASK = "077"
+"""Checkpoints, staged rows, state and dead letters hold whole records."""
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -119,6 +133,7 @@ def _check_interpreter(python: str) -> None:
 def _defaults(master: str) -> dict[str, str]:
     cores = str(os.cpu_count() or 2)
     return {
+        UMASK: PRIVATE_UMASK,
         "spark.jars": ",".join(str(jar) for jar in delta_jars()),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,13 @@ def copied(project):
     return sorted(DeltaTable(project / "copies").to_pyarrow_table()["id"].to_pylist())
 
 
+def open_to_others(data, table):
+    """What another account could read: in the data folder, and of what Spark and its workers write."""
+    written = [data, *(data / "checkpoints").rglob("*"), table, *table.rglob("*")]
+    assert len(written) > 10
+    return [str(path) for path in written if stat.S_IMODE(path.stat().st_mode) & 0o077]
+
+
 def test_a_run_tells_everything_in_json_and_goes_on_where_it_stopped(project, penstock, clicks):
     """Stdout is one document; the second run reads only what is new, and every row is there once."""
     options = clicks(250)
@@ -130,6 +138,7 @@ def test_a_run_tells_everything_in_json_and_goes_on_where_it_stopped(project, pe
     assert select["rows"] == [{"n": 250}]
     assert "WARN" not in errors
     assert copied(project) == list(range(250))
+    assert open_to_others(project / ".penstock", project / "copies") == []
 
     status, output, errors = penstock(*command).end()
 
