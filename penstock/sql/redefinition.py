@@ -6,6 +6,8 @@ with a plain CREATE TABLE always starts there; here it starts as long as it says
 
 from __future__ import annotations
 
+import logging
+
 from penstock.catalog.contract import Catalog, kind_of
 from penstock.catalog.errors import ObjectExistsError
 from penstock.catalog.names import Namespace
@@ -30,7 +32,10 @@ __all__ = [
     "is_there",
     "kept_note",
     "refilled_error",
+    "tell_definition",
 ]
+
+log = logging.getLogger(__name__)
 
 
 def create_or_keep(obj: Table | View, namespace: Namespace, *, if_not_exists: bool) -> None:
@@ -105,6 +110,16 @@ def kept_note(statement: Statement, namespace: Namespace) -> str | None:
             if obj is not None and is_there(statement, namespace):
                 return f"{obj.identifier.name} is there already, with this definition"
     return None
+
+
+def tell_definition(statement: Statement, namespace: Namespace) -> None:
+    """Log that what a typed CREATE defines is there already, as it says or otherwise. Raises ObjectExistsError."""
+    if (refilled := refilled_error(statement, namespace)) is not None:
+        raise refilled
+    if (drift := drift_of(statement, namespace)) is not None:
+        log.warning("%s", definition_warning(statement, drift, namespace).message)
+    elif (note := kept_note(statement, namespace)) is not None:
+        log.info("%s", note)
 
 
 def drift_of(statement: Statement, namespace: Namespace) -> Drift | None:

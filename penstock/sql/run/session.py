@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +27,7 @@ from penstock.sql.lower import parse_statement
 from penstock.sql.plan.engine import CARRIED
 from penstock.sql.plan.planned_insert import PlannedInsert
 from penstock.sql.plan.planner import Planner
-from penstock.sql.redefinition import definition_warning, drift_of, kept_note, refilled_error
+from penstock.sql.redefinition import tell_definition
 from penstock.sql.run.answers import answer
 from penstock.sql.run.catalogs import open_names
 from penstock.sql.run.commands import check_command, is_command, run_command
@@ -80,8 +79,6 @@ from penstock.sql.statements import (
 
 __all__ = ["Session", "connect"]
 
-log = logging.getLogger(__name__)
-
 
 def connect(
     spark: SparkSession | None = None,
@@ -109,7 +106,9 @@ def connect(
     url = catalog or project.default_catalog_url
     keys = project.secret_key_file
     spark.dataSource.register(bind_table_source(url, project.root, keys))
-    session = Session(spark, SqlCatalog(url, secret_key_file=keys), project, catalog_url=url)
+    leases = None if catalog else project.lease_url
+    store = SqlCatalog(url, secret_key_file=keys, lease_url=leases)
+    session = Session(spark, store, project, catalog_url=url)
     session.published = start_publishing(
         spark,
         session.namespace,
@@ -254,9 +253,7 @@ class Session:
         if is_command(statement):
             listed = run_command(statement, self._scene)
             return None if listed is None else self._frame(listed)
-        if (refilled := refilled_error(statement, self.namespace)) is not None:
-            raise refilled
-        self._tell_definition(statement)
+        tell_definition(statement, self.namespace)
         if (insert := filling(statement)) is not None:
             self._check_filling(statement, insert)
         if is_definition(statement):
@@ -303,13 +300,6 @@ class Session:
     def _register(self, query: exp.Expr) -> None:
         """Give Spark the users' functions that a query calls."""
         register_called(query, self.namespace, self.spark, self.project.root)
-
-    def _tell_definition(self, statement: Statement) -> None:
-        """Log that what a CREATE defines is there already, as it says or otherwise."""
-        if (drift := drift_of(statement, self.namespace)) is not None:
-            log.warning("%s", definition_warning(statement, drift, self.namespace).message)
-        elif (note := kept_note(statement, self.namespace)) is not None:
-            log.info("%s", note)
 
     def _check_filling(self, statement: Statement, insert: InsertInto) -> None:
         """Plan on a draft what fills a table, and prepare its target: only then is it defined. Raises InputError."""

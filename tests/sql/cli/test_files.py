@@ -238,3 +238,35 @@ def test_apply_changes_nothing_where_something_is_wrong(penstock, tmp_path):
     assert result.exit_code == 2
     assert "there is no column 'nope'" in result.stderr
     assert "coupon" not in penstock("catalog", "show", "src").stdout
+
+
+def test_a_target_does_not_see_the_tables_of_another(penstock, tmp_path):
+    """Its file gives it tables of its own, beside those of the default target."""
+    penstock("catalog", "apply", "jobs.sql")
+    penstock("catalog", "apply", "jobs.sql", "--target", "prod")
+    dev = penstock("catalog", "show", "sink").stdout
+    prod = penstock("catalog", "show", "sink", env={"PENSTOCK_TARGET": "prod"}).stdout
+
+    assert ("'path' = 'out'" in dev, "'path' = 'prod'" in prod) == (True, True)
+    assert (tmp_path / ".penstock/catalog-prod.db").exists()
+
+
+def test_targets_of_one_catalog_may_not_differ_in_a_table(penstock, tmp_path):
+    """One of the two would write the other's folder."""
+    project = tmp_path / "penstock.toml"
+    project.write_text("[catalog]\nurl = 'sqlite:///all.db'\n[targets.dev]\n" + project.read_text())
+    result = penstock("validate", "jobs.sql", "--target", "prod", "--output-format", "concise")
+
+    assert result.exit_code == 2
+    assert result.stdout.startswith(
+        "jobs.sql:3: PEN-3001 sink is another table for the target 'dev', which has the same catalog; here it has: "
+        "option 'path' = 'prod' (not 'out')"
+    )
+
+
+def test_targets_of_one_catalog_may_differ_in_variables_of_the_command_line(penstock, tmp_path):
+    """Given to both, they make both the same."""
+    project = tmp_path / "penstock.toml"
+    project.write_text("[catalog]\nurl = 'sqlite:///all.db'\n[targets.dev]\n" + project.read_text())
+
+    assert penstock("validate", "jobs.sql", "--target", "prod", "--var", "path=x").exit_code == 0
