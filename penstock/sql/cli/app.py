@@ -11,9 +11,9 @@ import typer
 
 from penstock.sql.cli import (
     catalog,
-    catalog_apply,
     catalog_log,
     catalog_upgrade,
+    checkpoint,
     dlq,
     doctor,
     error_codes,
@@ -88,13 +88,13 @@ app.command("format")(formatting.format_files)
 app.command("shell")(shell.shell)
 app.command("peek")(peek.peek)
 app.command("tail")(tail.tail)
-catalog.app.command("apply")(catalog_apply.apply)
 catalog.app.command("log")(catalog_log.log)
 catalog.app.command("upgrade")(catalog_upgrade.upgrade)
 catalog.app.command("infer")(infer.infer)
 catalog.app.command("lineage")(lineage.lineage)
 app.add_typer(kafka.app, name="kafka")
 app.add_typer(catalog.app, name="catalog")
+app.add_typer(checkpoint.app, name="checkpoint")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(serve.app, name="serve")
 app.add_typer(secret.app, name="secret")

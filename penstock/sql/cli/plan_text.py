@@ -161,11 +161,13 @@ def _details(query: PlannedQuery, *, ends: bool, again: bool) -> dict[str, str]:
             if again
             else "written once"
         }
+    before = query.place.before
     return {
         "reads": ", ".join(short_name(source) for source in query.sources),
         "runs": "until what is there is read" if ends else "until it is stopped",
         "pipeline": query.pipeline,
         "checkpoint": query.checkpoint,
+        **({} if before is None else {"changed": f"its statement was {' '.join(before.split())}"}),
     }
 
 

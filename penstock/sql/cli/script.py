@@ -19,7 +19,6 @@ from penstock.sql.cli.report import (
     print_lines,
     print_rows,
     say,
-    say_warnings,
 )
 from penstock.sql.cli.row_text import RowLines
 from penstock.sql.cli.script_input import ScriptInput
@@ -32,6 +31,7 @@ from penstock.sql.run.environment import Environment, RunMode, StopRequest
 from penstock.sql.run.jvm import end_jvm
 from penstock.sql.run.lease import PipelineLease, hold_leases
 from penstock.sql.run.script_check import CheckedScript
+from penstock.sql.run.script_names import name_scripts_here
 from penstock.sql.run.script_plan import plan_scripts
 from penstock.sql.run.script_run import ScriptRun
 from penstock.sql.run.summary import StatementResult, StatementStatus, document
@@ -77,11 +77,11 @@ def run_scripts(options: RunOptions) -> int:
     request = StopRequest()
     with StopSignals(request) as signals:
         checked = script.check(namespace)
-        say_warnings([one for file in checked for one in file.warnings], options.errors)
         if not any(script.statements for script in checked):
             say("nothing to run: there is no statement in what was given")
             return 0
         # before Spark is started, so that a second runner is refused within seconds
+        checked = name_scripts_here(checked, project.root, from_scratch=options.from_scratch)
         pipelines = [p for script in checked for one in script.statements for p in one.pipelines]
         leases = {} if options.dry_run else hold_leases(catalog, pipelines, SystemClock())
         try:
@@ -93,6 +93,7 @@ def run_scripts(options: RunOptions) -> int:
                 project=project.root,
                 settings=script.settings,
                 judges=options.dry_run or options.from_scratch,
+                from_scratch=options.from_scratch,
             )
             if options.dry_run:
                 return _show_plan(planned, options)

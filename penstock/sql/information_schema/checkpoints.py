@@ -5,7 +5,7 @@ The directory is the project's `execution.checkpointing.dir`; one that is a URL 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,9 @@ from penstock.catalog.errors import StateMismatchError
 from penstock.connector.source.state import SourceState
 from penstock.connector.urls import is_url
 from penstock.sql.config import find_project
-from penstock.sql.plan.saved import OFFSETS, SavedCheckpoint, damaged, read_saved
+from penstock.sql.plan.checkpoint_identity import read_identity
+from penstock.sql.plan.local_files import LocalFiles
+from penstock.sql.plan.saved import OFFSETS, SavedCheckpoint, read_saved
 from penstock.sql.plan.settings import CHECKPOINT_DIR
 
 __all__ = ["CheckpointFolder", "CheckpointLook", "checkpoint_folders"]
@@ -35,7 +37,7 @@ class CheckpointLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFolder:
-    """A checkpoint's folder, by the names that its path has."""
+    """A checkpoint's folder, by the names that stand in it; one of an earlier version by those of its path."""
 
     pipeline: str
     sink: str
@@ -43,7 +45,7 @@ class CheckpointFolder:
 
     def look(self) -> CheckpointLook:
         """Read what it says."""
-        files = _LocalFiles(location=self.path)
+        files = LocalFiles(location=self.path)
         try:
             saved = read_saved(files)
         except StateMismatchError as error:
@@ -69,32 +71,17 @@ def checkpoint_folders(project: Path) -> Iterator[CheckpointFolder]:
     for pipeline in _folders(project / base):
         for sink in _folders(pipeline):
             if _ASIDE not in sink.name:
-                yield CheckpointFolder(pipeline=pipeline.name, sink=sink.name, path=str(sink))
+                yield _folder(pipeline.name, sink)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LocalFiles:
-    """The files of a checkpoint in a folder of this machine (`CheckpointFiles`)."""
-
-    location: str
-
-    def names(self, folder: str) -> Sequence[str]:
-        place = Path(self.location) / folder
-        return sorted(each.name for each in place.iterdir()) if place.is_dir() else []
-
-    def text(self, path: str) -> str | None:
-        try:
-            return (Path(self.location) / path).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise damaged(self.location, path, f"cannot be read: {error}") from error
-
-    def written_ms(self, path: str) -> int | None:
-        try:
-            return (Path(self.location) / path).stat().st_mtime_ns // 1_000_000
-        except OSError:
-            return None  # the pipeline goes on, and clears its log
+def _folder(pipeline: str, sink: Path) -> CheckpointFolder:
+    try:
+        identity = read_identity(LocalFiles(location=str(sink)))
+    except StateMismatchError:
+        identity = None  # a look at it says what is wrong
+    if identity is None:
+        return CheckpointFolder(pipeline=pipeline, sink=sink.name, path=str(sink))
+    return CheckpointFolder(pipeline=identity.pipeline, sink=identity.query, path=str(sink))
 
 
 def _folders(place: Path) -> list[Path]:

@@ -20,7 +20,7 @@ from penstock.sql.bind import columns_of_object
 from penstock.sql.dialect.access import to_text
 from penstock.sql.information_schema.checkpoints import CheckpointFolder, checkpoint_folders
 from penstock.sql.information_schema.objects import Named, named_objects, places
-from penstock.sql.plan.checkpoint_place import safe_name
+from penstock.sql.plan.checkpoint_place import old_folder_name
 
 __all__ = ["information_rows"]
 
@@ -156,7 +156,10 @@ def _pipelines(scene: _Scene) -> Iterator[Row]:
     folders = {(each.pipeline, each.sink): each for each in checkpoint_folders(scene.project)}
     for claim in scene.namespace.catalog.claims():
         pipeline, sink = _names(claim)
-        folder = folders.pop((safe_name(pipeline), safe_name(sink or "")), None)
+        folder = folders.pop((pipeline, sink or ""), None)
+        if folder is None:  # of an earlier version
+            old = (old_folder_name(pipeline) or "", old_folder_name(sink or "") or "")
+            folder = folders.pop(old, None)
         owner = claim.lease.owner
         since = _time(claim.lease.since_ms)
         path = None if folder is None else folder.path

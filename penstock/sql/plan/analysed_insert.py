@@ -8,6 +8,7 @@ from penstock.catalog.table import Table
 from penstock.connector.contract import Sink
 from penstock.connector.editing import Editor
 from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.plan.place import QueryPlace
 from penstock.sql.statements import InsertInto
 
 __all__ = ["AnalysedInsert"]
@@ -15,13 +16,20 @@ __all__ = ["AnalysedInsert"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysedInsert:
-    """An INSERT that passed every check that needs no JVM."""
+    """An INSERT that passed every check that needs no JVM.
+
+    `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints; `place` is its query's
+    name and checkpoint once they are chosen.
+    """
 
     statement: InsertInto
     target: Table
     query: AnalysedQuery
     sink: Sink
     editor: Editor | None = None
+    pipeline: str = ""
+    base: str = ""
+    place: QueryPlace | None = None
 
     @property
     def is_stream(self) -> bool:

@@ -19,8 +19,13 @@ from penstock.sql.plan.analysed_query import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.conflicts import check_conflict, first_of_each_key, keeps_first
 from penstock.sql.plan.overwriting import overwriting
-from penstock.sql.plan.refresh_name import refresh_name
-from penstock.sql.plan.settings import CHECKPOINT_INTERVAL, PIPELINE_NAME, SETTINGS, STATE_TTL
+from penstock.sql.plan.settings import (
+    CHECKPOINT_DIR,
+    CHECKPOINT_INTERVAL,
+    PIPELINE_NAME,
+    SETTINGS,
+    STATE_TTL,
+)
 from penstock.sql.plan.sink_changes import SinkTable
 from penstock.sql.statements import InsertInto
 
@@ -35,7 +40,7 @@ class Analyzer:
     project: Path
     settings: dict[str, str] = field(default_factory=dict)
     default_pipeline: str = "session"
-    _taken: dict[str, int] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
 
     def analyse_insert(self, statement: InsertInto) -> AnalysedInsert:
         """Check an INSERT as far as that needs no JVM. Raises InputError."""
@@ -71,7 +76,14 @@ class Analyzer:
                 hint="make it a Delta table: those remember their batches",
                 span=statement.span,
             )
-        return AnalysedInsert(statement=statement, target=target, query=query, sink=sink)
+        return AnalysedInsert(
+            statement=statement,
+            target=target,
+            query=query,
+            sink=sink,
+            pipeline=self.pipeline,
+            base=self.checkpoint_base,
+        )
 
     def _analyse_into(self, query: exp.Expr, sink: SinkTable) -> AnalysedQuery:
         return analyse(
@@ -90,12 +102,26 @@ class Analyzer:
         query = analyse(statement.query, self.namespace, self.project, appends=False)
         editor = overwriting(statement, target, query, connector)
         return AnalysedInsert(
-            statement=statement, target=target, query=query, sink=sink, editor=editor
+            statement=statement,
+            target=target,
+            query=query,
+            sink=sink,
+            editor=editor,
+            pipeline=self.pipeline,
+            base=self.checkpoint_base,
         )
 
-    def pipeline_name(self, sink: str) -> str:
-        """Name the pipeline of a query by the name that `sink_name` gave: what one runner at a time may hold."""
-        return f"{self._resolved().get(PIPELINE_NAME) or self.default_pipeline}/{sink}"
+    @property
+    def pipeline(self) -> str:
+        """The name of the pipeline that queries belong to now."""
+        return self._resolved().get(PIPELINE_NAME) or self.default_pipeline
+
+    @property
+    def checkpoint_base(self) -> str:
+        """`execution.checkpointing.dir`."""
+        base = self._resolved().get(CHECKPOINT_DIR)
+        assert base is not None, "it has a default"
+        return base
 
     @property
     def checkpoint_interval_ms(self) -> int:
@@ -112,17 +138,6 @@ class Analyzer:
         known = {option.key for option in SETTINGS}
         read = {key: value for key, value in self.settings.items() if key in known}
         return resolve(read, SETTINGS, owner="SET")
-
-    def name_of(self, target: Table) -> str:
-        """Name a query by its target, the next one into it by another name; what keeps a table has one name."""
-        if target.materialization is not None:
-            return refresh_name(target.identifier)
-        return self.sink_name(target.identifier.name)
-
-    def sink_name(self, name: str) -> str:
-        """Tell several inserts into one table apart: t, t-2, t-3."""
-        self._taken[name] = self._taken.get(name, 0) + 1
-        return name if self._taken[name] == 1 else f"{name}-{self._taken[name]}"
 
 
 def filled_columns(

@@ -13,7 +13,14 @@ from penstock.catalog.errors import ConfigError
 from penstock.connector.source.state import SourceState
 from penstock.connector.spark.hadoop_files import list_names, read_text, rename, write_text
 from penstock.sql.maintain.watermarks import Watermarks
-from penstock.sql.plan.checkpoint_place import checkpoint_location
+from penstock.sql.plan.checkpoint_identity import (
+    check_identity,
+    identity_path,
+    next_entry,
+    read_identity,
+)
+from penstock.sql.plan.checkpoint_search import OpenFiles
+from penstock.sql.plan.place import QueryPlace
 from penstock.sql.plan.saved import (
     SHAPE_FILE,
     SavedCheckpoint,
@@ -26,8 +33,8 @@ from penstock.sql.plan.shape import QueryShape, check_fits
 __all__ = [
     "batch_watermarks",
     "check_checkpoint",
-    "checkpoint_location",
-    "record_shape",
+    "checkpoint_files",
+    "record_query",
     "saved_checkpoint",
     "set_aside",
 ]
@@ -81,15 +88,29 @@ def _watermarks(offsets: Sequence[SourceState | str | None]) -> Sequence[int | N
     return [o.watermark_ms if isinstance(o, SourceState) else None for o in offsets]
 
 
-def check_checkpoint(spark: SparkSession, location: str, shape: QueryShape) -> None:
-    """Check that an existing checkpoint is whole and of a query of this shape. Raises StateMismatchError."""
-    saved = saved_checkpoint(spark, location)
+def checkpoint_files(spark: SparkSession) -> OpenFiles:
+    """Give what opens folders of checkpoints by Spark's Hadoop."""
+    return lambda location: _HadoopFiles(spark=spark, location=location)
+
+
+def check_checkpoint(spark: SparkSession, place: QueryPlace, shape: QueryShape) -> None:
+    """Check that an existing checkpoint is whole, of the query of this name and shape. Raises StateMismatchError."""
+    check_identity(_HadoopFiles(spark=spark, location=place.location), place.identity)
+    saved = saved_checkpoint(spark, place.location)
     if saved is not None:
-        check_fits(saved.shape, shape, location)
+        check_fits(saved.shape, shape, place.location)
 
 
-def record_shape(spark: SparkSession, location: str, shape: QueryShape) -> None:
-    """Keep the shape in the checkpoint; what is there stays."""
+def record_query(spark: SparkSession, place: QueryPlace, shape: QueryShape) -> None:
+    """Keep in the checkpoint whose it is, and the shape; a shape that is there stays.
+
+    The caller holds the query's leases. Raises StateMismatchError for a checkpoint that has become another's.
+    """
+    location, files = place.location, _HadoopFiles(spark=spark, location=place.location)
+    check_identity(files, place.identity)
+    if read_identity(files) != place.identity:
+        entry = identity_path(next_entry(files))
+        write_text(spark, f"{location}/{entry}", place.identity.to_text())
     if read_text(spark, f"{location}/{SHAPE_FILE}") is None:
         write_text(spark, f"{location}/{SHAPE_FILE}", shape.to_text())
 

@@ -26,9 +26,10 @@ from penstock.connector.spark.dead_letters import BadRecordDesk, bad_record_desk
 from penstock.connector.spark.streaming_check import streaming_conf
 from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.build import FrameBuilder
-from penstock.sql.plan.checkpoint import check_checkpoint, record_shape
+from penstock.sql.plan.checkpoint import check_checkpoint, record_query
 from penstock.sql.plan.maintained import MaintainedInsert
 from penstock.sql.plan.metrics import BatchMetrics, read_batch_metrics
+from penstock.sql.plan.place import QueryPlace
 from penstock.sql.plan.projection import is_plain_projection
 from penstock.sql.plan.sent_rows import sent_changes, sent_rows
 from penstock.sql.plan.shape import QueryShape
@@ -44,8 +45,8 @@ ROWS_OUT = "penstock_rows_out"
 class PlannedInsert:
     """An INSERT as a Spark query that may be started, and started again after a failure.
 
-    `pipeline` is the name that one runner at a time may hold; `checkpoint` its directory. `unused` are frames
-    that were built for a check and not started yet. `text` is the query without views. `state_ttl_ms` is the time to
+    `place` is its name and its checkpoint's directory. `unused` are frames that were built for a check and not started
+    yet. `text` is the query without views. `state_ttl_ms` is the time to
     live of a maintained query's state; 0 is none.
     """
 
@@ -53,8 +54,7 @@ class PlannedInsert:
     sink: str
     sources: tuple[str, ...]
     bounded: bool
-    pipeline: str
-    checkpoint: str
+    place: QueryPlace
     target: Sink
     builder: FrameBuilder
     analysed: AnalysedQuery
@@ -75,6 +75,21 @@ class PlannedInsert:
     def is_stream(self) -> bool:
         """Whether the query reads tables and adds rows; VALUES and OVERWRITE are one batch without a checkpoint."""
         return bool(self.sources) and self.editor is None
+
+    @property
+    def pipeline(self) -> str:
+        """The name that one runner at a time may hold."""
+        return self.place.job
+
+    @property
+    def leases(self) -> tuple[str, ...]:
+        """What is held while it runs."""
+        return self.place.leases
+
+    @property
+    def checkpoint(self) -> str:
+        """Its checkpoint directory."""
+        return self.place.location
 
     @property
     def leaves(self) -> tuple[AnalysedLeaf, ...]:
@@ -141,7 +156,7 @@ class PlannedInsert:
     def check_checkpoint(self) -> None:
         """Check that the checkpoint, where there is one, is whole and of this query. Raises StateMismatchError."""
         if self.is_stream:
-            check_checkpoint(self.spark, self.checkpoint, self.shape)
+            check_checkpoint(self.spark, self.place, self.shape)
 
     def check_target(self) -> None:
         """Check that the sink's target goes with the checkpoint; changes nothing. Raises StateMismatchError."""
@@ -165,7 +180,7 @@ class PlannedInsert:
 
     def start(self, trigger: Trigger) -> StreamingQuery:
         """Start the streaming query from its checkpoint."""
-        record_shape(self.spark, self.checkpoint, self.shape)
+        record_query(self.spark, self.place, self.shape)
         bad_records = self.bad_records
         if bad_records is not None:
             bad_records.open(self.spark)

@@ -16,19 +16,18 @@ from penstock.connector.changelog import ROW_KIND
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.types import spark_type
 from penstock.sql.dialect import to_text
-from penstock.sql.maintain.describe import is_settled, state_of, text_of
+from penstock.sql.maintain.describe import is_settled, text_of
 from penstock.sql.plan.analysed_insert import AnalysedInsert
 from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import Analyzer, filled_columns
 from penstock.sql.plan.build import FrameBuilder
-from penstock.sql.plan.checkpoint import checkpoint_location
+from penstock.sql.plan.checkpoint import checkpoint_files
 from penstock.sql.plan.engine import engine_conf
 from penstock.sql.plan.maintained import answer_at_once
 from penstock.sql.plan.planned_insert import PlannedInsert
+from penstock.sql.plan.query_place import PlacedStatement, Unit, insert_shape, place_statements
 from penstock.sql.plan.sent_rows import shown_rows
-from penstock.sql.plan.settings import CHECKPOINT_DIR, PIPELINE_NAME
-from penstock.sql.plan.shape import shape_of
 from penstock.sql.plan.spark_errors import as_input_error
 from penstock.sql.positions import span_of
 from penstock.sql.statements import InsertInto, Select
@@ -49,31 +48,21 @@ class Planner(Analyzer):
 
     def plan_insert(self, analysed: AnalysedInsert, spark: SparkSession) -> PlannedInsert:
         """Plan an analysed INSERT in Spark and check it as a whole. Raises InputError; nothing is started."""
+        place = analysed.place or self.place(Unit(inserts=(analysed,)), spark).places[0]
         analysed = self._ready_insert(analysed)
-        settings = self._resolved()
-        pipeline = settings.get(PIPELINE_NAME) or self.default_pipeline
-        sink = self.name_of(analysed.target)
-        base = settings.get(CHECKPOINT_DIR)
         columns, query = _target_columns(analysed.statement, analysed.target), analysed.query
         key = analysed.target.schema.primary_key
-        checkpoint = checkpoint_location(base, self.project, pipeline, sink)
         planned = PlannedInsert(
             spark=spark,
             sink=str(analysed.target.identifier),
             sources=analysed.query.source_names,
             bounded=analysed.query.bounded,
-            pipeline=self.pipeline_name(sink),
-            checkpoint=checkpoint,
+            place=place,
             target=analysed.sink,
-            builder=replace(self.builder(spark), checkpoint=checkpoint),
+            builder=replace(self.builder(spark), checkpoint=place.location),
             analysed=analysed.query,
             columns=columns,
-            shape=shape_of(
-                query.query,
-                query.source_names,
-                str(analysed.target.identifier),
-                () if query.maintained is None else state_of(query.maintained),
-            ),
+            shape=insert_shape(analysed),
             text=_text_of(query),
             target_key=key.columns if key is not None else (),
             state_ttl_ms=self.state_ttl_ms,
@@ -84,6 +73,18 @@ class Planner(Analyzer):
         )
         planned.check()
         return planned
+
+    def place(self, unit: Unit, spark: SparkSession) -> PlacedStatement:
+        """Choose names and checkpoints for a statement that comes alone, behind those before it.
+
+        Raises StateMismatchError.
+        """
+        (placed,) = place_statements(
+            (unit,), self.project, checkpoint_files(spark), taken=self._taken
+        )
+        all_places = (*placed.places, *([placed.set_place] if placed.set_place else ()))
+        self._taken |= {place.identity.query for place in all_places}
+        return placed
 
     def select(self, statement: Select, spark: SparkSession) -> DataFrame:
         """Give the frame of a query: streaming where one of its tables has no end, else a bounded one."""

@@ -15,10 +15,8 @@ from sqlglot import exp
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.registry import connector_of
 from penstock.sql.dialect import window_tables
-from penstock.sql.plan.analysed_insert import AnalysedInsert
 from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.analysis import LEAF
-from penstock.sql.plan.analyzer import Analyzer
 from penstock.sql.plan.columns import delivered_columns
 from penstock.sql.plan.fields import Paths, merged
 from penstock.sql.plan.varying import varying_in
@@ -29,7 +27,6 @@ __all__ = [
     "SideBySide",
     "read_of",
     "reading",
-    "set_pipelines",
     "share",
 ]
 
@@ -54,15 +51,6 @@ class SideBySide:
     """A query per INSERT, and in words why."""
 
     reason: str
-
-
-def set_pipelines(
-    analysed: Sequence[AnalysedInsert], analyzer: Analyzer, each: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Name the pipelines of a set before it is planned: its own where it is one query, else that of `each` INSERT."""
-    name = analyzer.pipeline_name(analyzer.sink_name(SET_NAME))
-    way = share([one.query for one in analysed], analyzer.project)
-    return (name,) if isinstance(way, SharedRead) else each
 
 
 def share(queries: Sequence[AnalysedQuery], project: Path) -> SharedRead | SideBySide:

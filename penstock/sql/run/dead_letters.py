@@ -42,7 +42,7 @@ from penstock.connector.spark.letter_places import DeltaLetters, LetterPlace, To
 from penstock.connector.spark.letter_shelf import LetterShelf, Replay
 from penstock.connector.urls import resolve_path
 from penstock.sql.config import Project
-from penstock.sql.plan.checkpoint import checkpoint_location
+from penstock.sql.plan.checkpoint_place import checkpoint_root, folder_name, old_folder_name
 from penstock.sql.plan.settings import CHECKPOINT_DIR
 from penstock.sql.run.clock import SystemClock
 
@@ -184,8 +184,8 @@ def _beside_checkpoints(
     else:
         # by its name, or as letters have it, with the table behind it
         names = dict.fromkeys((pipeline, pipeline.rpartition("/")[0] or pipeline))
-        places = [checkpoint_location(root, project.root, name, "x") for name in names]
-        pipelines = [place.removesuffix("/x").rpartition("/")[2] for place in places]
+        folders = [f for name in names for f in (folder_name(name), old_folder_name(name))]
+        pipelines = list(dict.fromkeys(folder for folder in folders if folder is not None))
     for name in pipelines:
         for sink in list_names(spark, f"{root}/{name}"):
             # not everything beside the checkpoints is one: Delta refuses to look for a table inside a table
@@ -196,7 +196,7 @@ def _beside_checkpoints(
 def _checkpoints(project: Project) -> str:
     """Give the folder of all checkpoints."""
     base = project.settings.get(CHECKPOINT_DIR.key, CHECKPOINT_DIR.default or "")
-    return checkpoint_location(base, project.root, "x", "x").removesuffix("/x/x")
+    return checkpoint_root(base, project.root)
 
 
 def _named(catalog: Catalog, project: Project, workdir: Path) -> Iterator[LetterPlace]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from penstock.sql.config import Project
-from penstock.sql.errors import Severity, render
 from penstock.sql.run.environment import Environment, RunMode
 from penstock.sql.run.job import Job
 from penstock.sql.run.script_check import check_scripts
@@ -17,8 +15,6 @@ from penstock.sql.run.script_plan import plan_scripts
 from penstock.sql.run.script_run import ScriptRun
 
 __all__ = ["run_file"]
-
-log = logging.getLogger(__name__)
 
 
 def run_file(
@@ -46,9 +42,6 @@ def run_file(
         folders=project.folders,
         follows=False,
     )
-    for script in checked:
-        for warning in script.warnings:
-            log.warning("%s", render(warning, severity=Severity.WARNING).rstrip())
     planned = plan_scripts(
         checked,
         environment.spark,
@@ -56,6 +49,7 @@ def run_file(
         project=project.root,
         settings=settings,
         judges=from_scratch,
+        from_scratch=from_scratch,
     )
     mode = RunMode.AVAILABLE_NOW if available_now else RunMode.BY_TABLES
     run = ScriptRun(environment, mode=mode, from_scratch=from_scratch)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.sql.run.clock import Clock, SystemClock
 from penstock.sql.run.failure import translate
-from penstock.sql.run.lease import PipelineLease, hold_lease
+from penstock.sql.run.lease import PipelineLease, hold_lease, hold_leases
 from penstock.sql.run.progress import short_name
 from penstock.sql.run.restart import DEFAULT_RESTART, RestartStrategy
 from penstock.sql.run.supervisor import Supervisor, SupervisorSettings
@@ -104,12 +104,14 @@ def start_job(
     restarts: RestartStrategy = DEFAULT_RESTART,
     clock: Clock | None = None,
     lease: PipelineLease | None = None,
+    also: tuple[PipelineLease, ...] = (),
     resources: tuple[object, ...] = (),
     on_failure: Callable[[], None] = lambda: None,
 ) -> Job:
     """Take the pipeline's lease, prepare the sink and start the query; INSERT .. VALUES is over when this returns.
 
-    A `lease` that is held already passes to the job, which gives it back at its end. `resources` stay alive as
+    A `lease` that is held already passes to the job, which gives it back at its end; `also` are the others that the
+    query needs. `resources` stay alive as
     long as the job. `on_failure` is called, on the job's own thread, when it has failed for good.
     Raises PipelineLockedError when another runner holds the pipeline, InputError when the
     sink's target or the checkpoint does not fit, RunError when the query cannot be started.
@@ -122,21 +124,33 @@ def start_job(
         supervisor.write()
         return Job(supervisor)
     held = lease or hold_lease(catalog, query.pipeline, clock)
+    others = also
+    if not others:
+        try:
+            others = tuple(hold_leases(catalog, query.leases[1:], clock).values())
+        except BaseException:
+            held.release()
+            raise
+
+    def release() -> None:
+        for one in (held, *others):
+            one.release()
+
+    def lost() -> PenstockError | None:
+        return next((why for one in (held, *others) if (why := one.lost()) is not None), None)
 
     def at_end() -> None:
-        held.release()
+        release()
         if supervisor.error is not None:
             on_failure()
 
-    supervisor = Supervisor(
-        query, settings=settings, clock=clock, lost_lease=held.lost, at_end=at_end
-    )
+    supervisor = Supervisor(query, settings=settings, clock=clock, lost_lease=lost, at_end=at_end)
     held.on_stop_request(supervisor.request_stop)
     try:
         query.prepare()
         supervisor.start()
     except BaseException:
-        held.release()
+        release()
         raise
     return Job(supervisor, resources)
 
@@ -162,6 +176,7 @@ def start_jobs(
         for job in tuple(jobs):
             job.request_stop()
 
+    there = {} if leases is None else leases
     for query in queries:
         try:
             job = start_job(
@@ -170,7 +185,8 @@ def start_jobs(
                 catalog=catalog,
                 restarts=restarts,
                 clock=clock,
-                lease=(leases or {}).pop(query.pipeline, None),
+                lease=there.pop(query.pipeline, None),
+                also=tuple(there.pop(name) for name in query.leases[1:] if name in there),
                 resources=resources,
                 on_failure=stop_all,
             )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import InputError
 from penstock.connector.source.state import SourceState
-from penstock.sql.plan.checkpoint import saved_checkpoint
+from penstock.sql.plan.checkpoint import checkpoint_files, saved_checkpoint
+from penstock.sql.plan.checkpoint_identity import check_identity
 from penstock.sql.plan.source_now import Standing, ask
 from penstock.sql.plan.verdict import Resume, Verdict, judge, refused
 
@@ -24,6 +25,7 @@ def verdict_on(query: Judged, *, from_scratch: bool = False) -> Verdict:
     saved = None
     try:
         if not from_scratch:
+            check_identity(checkpoint_files(query.spark)(query.checkpoint), query.place.identity)
             saved = saved_checkpoint(query.spark, query.checkpoint)
         standings = [] if saved is None else [_standing(saved, offset) for offset in saved.offsets]
         sources = [

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from penstock.connector.contract import Trigger
     from penstock.sql.plan.analysed_query import AnalysedLeaf
     from penstock.sql.plan.metrics import BatchMetrics
+    from penstock.sql.plan.place import QueryPlace
     from penstock.sql.plan.shape import QueryShape
 
 __all__ = ["Judged", "PlannedQuery"]
@@ -24,6 +25,10 @@ class Judged(Protocol):
     @property
     def spark(self) -> SparkSession:
         """The session whose file systems hold the checkpoint."""
+
+    @property
+    def place(self) -> QueryPlace:
+        """Its name, and where its checkpoint is."""
 
     @property
     def checkpoint(self) -> str:
@@ -63,6 +68,10 @@ class PlannedQuery(Judged, Protocol):
     @property
     def pipeline(self) -> str:
         """The name that one runner at a time may hold."""
+
+    @property
+    def leases(self) -> tuple[str, ...]:
+        """What is held while it runs: `pipeline`, and its checkpoint where that may be reached by another name."""
 
     @property
     def is_stream(self) -> bool:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.errors import InputError, InputErrors, PenstockError, UnsupportedError
+from penstock.catalog.errors import InputError, InputErrors, UnsupportedError
 from penstock.catalog.names import Namespace
 from penstock.sql.catalog_changes import filling
 from penstock.sql.kept_fresh import is_refreshed
@@ -22,9 +22,8 @@ from penstock.sql.locating import place_of_message
 from penstock.sql.lower import parse_statement
 from penstock.sql.plan.analysed_insert import AnalysedInsert
 from penstock.sql.plan.analyzer import Analyzer
-from penstock.sql.plan.statement_set import set_pipelines
+from penstock.sql.plan.query_place import PlacedStatement
 from penstock.sql.plan.watched import unending
-from penstock.sql.redefinition import refilled_error
 from penstock.sql.run.commands import check_command
 from penstock.sql.run.connector_check import check_connector
 from penstock.sql.run.explain import explain_lines
@@ -58,15 +57,34 @@ __all__ = [
 class CheckedStatement:
     """A statement without a fault; an INSERT, and a statement set, come with what is known of them.
 
-    `pipelines` are the names that its queries will hold, known before they are planned.
+    `placed` are the names and checkpoints of its queries, once they are chosen (`script_names.py`).
     """
 
     statement: Statement
     analysed: AnalysedInsert | None = None
     planned: PlannedInsert | None = None
     members: tuple[AnalysedInsert, ...] = ()
-    pipelines: tuple[str, ...] = ()
+    placed: PlacedStatement | None = None
     planned_set: PlannedSet | None = None
+
+    @property
+    def inserts(self) -> tuple[AnalysedInsert, ...]:
+        """The INSERTs in it."""
+        return self.members if self.analysed is None else (self.analysed,)
+
+    @property
+    def pipelines(self) -> tuple[str, ...]:
+        """What its queries will hold, known before they are planned; none before places are chosen."""
+        if self.placed is None:
+            return ()
+        if self.placed.set_place is not None:
+            return self.placed.set_place.leases
+        held = [
+            place.leases
+            for place, one in zip(self.placed.places, self.inserts, strict=True)
+            if one.is_stream or is_refreshed(self.statement)
+        ]
+        return tuple(lease for leases in held for lease in leases)
 
     @property
     def queries(self) -> tuple[PlannedQuery, ...]:
@@ -80,7 +98,6 @@ class CheckedStatement:
 class CheckedScript:
     """A file whose statements may run, in order. `unchecked` is how many more it has that could not be looked at.
 
-    `warnings` stop nothing: they say what a person would not expect, such as a definition that is not used.
     `planner` is there once Spark has checked it: files that data sources read live as long as it does.
     """
 
@@ -88,7 +105,6 @@ class CheckedScript:
     statements: tuple[CheckedStatement, ...]
     planner: Planner | None = None
     unchecked: int = 0
-    warnings: tuple[PenstockError, ...] = ()
 
 
 def check_scripts(
@@ -150,17 +166,13 @@ def _check_file(
     analyzer = draft.analyzer(file)
     checked: list[CheckedStatement] = []
     before = faults.unreached
-    draft.warnings.clear()
     for text in texts:
         step = partial(_check, text, draft, analyzer, follows=follows)
         one = faults.gather(step, default=None, text=text.text)
         if one is not None:
             checked.append(one)
     unchecked = faults.unreached - before
-    warnings = tuple(draft.warnings)
-    return CheckedScript(
-        file=file, statements=tuple(checked), unchecked=unchecked, warnings=warnings
-    )
+    return CheckedScript(file=file, statements=tuple(checked), unchecked=unchecked)
 
 
 def _statements(
@@ -186,20 +198,15 @@ def _check(
         statement = parse_statement(text, draft.namespace)
         check_connector(statement, draft.project)
         check_command(statement, draft.namespace, draft.project)
-        refilled = refilled_error(statement, draft.namespace)
         draft.apply(statement)
         if (insert := filling(statement)) is not None:
-            checked = _check_insert(statement, insert, analyzer)
-            if refilled and checked.analysed is not None and not checked.analysed.is_stream:
-                raise refilled
-            return checked
+            return _check_insert(statement, insert, analyzer)
         match statement:
             case InsertInto():
                 return _check_insert(statement, statement, analyzer)
             case StatementSet():
                 members = _check_members(statement, analyzer)
-                pipelines = set_pipelines(members, analyzer, _pipelines(members, analyzer))
-                return CheckedStatement(statement=statement, members=members, pipelines=pipelines)
+                return CheckedStatement(statement=statement, members=members)
             case Explain():
                 explain_lines(statement, analyzer)
             case Select():
@@ -208,18 +215,13 @@ def _check(
                     raise _endless(statement)
     except InputError as error:
         _locate(error, text)
-        draft.explain(error)
         raise
     return CheckedStatement(statement=statement)
 
 
 def _check_insert(statement: Statement, insert: InsertInto, analyzer: Analyzer) -> CheckedStatement:
     """Analyse an INSERT, which may be a part of `statement`."""
-    analysed = analyzer.analyse_insert(insert)
-    pipelines = _pipelines((analysed,), analyzer)
-    if is_refreshed(statement):
-        pipelines = (analyzer.pipeline_name(analyzer.name_of(analysed.target)),)
-    return CheckedStatement(statement=statement, analysed=analysed, pipelines=pipelines)
+    return CheckedStatement(statement=statement, analysed=analyzer.analyse_insert(insert))
 
 
 def _check_members(statement: StatementSet, analyzer: Analyzer) -> tuple[AnalysedInsert, ...]:
@@ -234,12 +236,6 @@ def _check_members(statement: StatementSet, analyzer: Analyzer) -> tuple[Analyse
             faults.add(error)
     faults.raise_all()
     return tuple(members)
-
-
-def _pipelines(inserts: Sequence[AnalysedInsert], analyzer: Analyzer) -> tuple[str, ...]:
-    """Name the pipelines of INSERTs as planning will; INSERT .. VALUES takes a name and holds none."""
-    named = [(one, analyzer.name_of(one.target)) for one in inserts]
-    return tuple(analyzer.pipeline_name(sink) for one, sink in named if one.is_stream)
 
 
 def _locate(error: InputError, text: StatementText) -> None:

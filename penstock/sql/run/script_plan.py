@@ -11,12 +11,14 @@ from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import InputError
 from penstock.catalog.names import Namespace
+from penstock.sql.plan.checkpoint import checkpoint_files
 from penstock.sql.plan.planner import Planner
 from penstock.sql.plan.watched import unending
 from penstock.sql.run.functions import add_jar, register_called
 from penstock.sql.run.live_query import live_query
 from penstock.sql.run.script_check import CheckedScript, CheckedStatement
 from penstock.sql.run.script_draft import Draft, Faults
+from penstock.sql.run.script_names import name_scripts
 from penstock.sql.run.statement_set import plan_set
 from penstock.sql.show_statements import AddJar
 from penstock.sql.statements import Select
@@ -32,12 +34,15 @@ def plan_scripts(
     project: Path,
     settings: Mapping[str, str],
     judges: bool = False,
+    from_scratch: bool = False,
 ) -> tuple[CheckedScript, ...]:
     """Let Spark check every query, and plan every INSERT. Raises InputErrors; nothing is started or written.
 
-    A checkpoint that does not fit is an error, unless the caller `judges` what checkpoints hold.
+    A checkpoint that does not fit is an error, unless the caller `judges` what checkpoints hold; with `from_scratch`
+    none is gone on from.
     """
     draft, faults = Draft(namespace, project, settings), Faults()
+    scripts = name_scripts(scripts, project, checkpoint_files(spark), from_scratch=from_scratch)
     planned: list[CheckedScript] = []
     for script in scripts:
         planner = Planner(
@@ -84,7 +89,7 @@ def _plan(
                 planned.check_checkpoint()
             return replace(checked, planned=planned)
         if checked.members:
-            planned_set = plan_set(checked.members, planner, spark)
+            planned_set = plan_set(checked.members, planner, spark, checked.placed)
             if not judges:
                 planned_set.check_checkpoints()
             return replace(checked, planned_set=planned_set)

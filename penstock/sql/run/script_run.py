@@ -125,9 +125,10 @@ class ScriptRun:
             for one in script.statements:
                 for query in one.queries:
                     held = query.is_stream or is_refreshed(one.statement)
-                    if held and query.pipeline not in self._unused_leases:
-                        lease = hold_lease(self._environment.catalog, query.pipeline, self._clock)
-                        self._unused_leases[query.pipeline] = lease
+                    for name in query.leases if held else ():
+                        if name not in self._unused_leases:
+                            lease = hold_lease(self._environment.catalog, name, self._clock)
+                            self._unused_leases[name] = lease
 
     def _one(self, one: CheckedStatement, script: CheckedScript) -> Callable[[], StatementResult]:
         """Run a statement, or start it; gives what waits for its result."""

@@ -26,14 +26,22 @@ from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.plan.analysed_insert import AnalysedInsert
 from penstock.sql.plan.analysed_query import AnalysedLeaf
-from penstock.sql.plan.checkpoint import check_checkpoint, record_shape, saved_checkpoint
+from penstock.sql.plan.checkpoint import (
+    check_checkpoint,
+    checkpoint_files,
+    record_query,
+    saved_checkpoint,
+)
+from penstock.sql.plan.checkpoint_identity import read_identity
 from penstock.sql.plan.metrics import BatchMetrics, read_batch_metrics
+from penstock.sql.plan.place import QueryPlace
 from penstock.sql.plan.planned_insert import PlannedInsert
 from penstock.sql.plan.planner import Planner
+from penstock.sql.plan.query_place import PlacedStatement, Unit
+from penstock.sql.plan.set_labels import arranged
 from penstock.sql.plan.shape import ANEW, QueryShape
 from penstock.sql.plan.sink_counts import SinkCounts
 from penstock.sql.plan.statement_set import (
-    SET_NAME,
     SharedRead,
     SideBySide,
     read_of,
@@ -56,9 +64,23 @@ class SharedQuery:
     inserts: tuple[PlannedInsert, ...]
     names: tuple[str, ...]
     leaf: AnalysedLeaf
-    pipeline: str
-    checkpoint: str
+    place: QueryPlace
     counts: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
+
+    @property
+    def pipeline(self) -> str:
+        """The name that one runner at a time may hold."""
+        return self.place.job
+
+    @property
+    def leases(self) -> tuple[str, ...]:
+        """What is held while it runs."""
+        return self.place.leases
+
+    @property
+    def checkpoint(self) -> str:
+        """Its checkpoint directory."""
+        return self.place.location
 
     @property
     def spark(self) -> SparkSession:
@@ -132,7 +154,7 @@ class SharedQuery:
 
     def start(self, trigger: Trigger) -> StreamingQuery:
         """Start the query from its checkpoint."""
-        record_shape(self.spark, self.checkpoint, self.shape)
+        record_query(self.spark, self.place, self.shape)
         self._check_targets(notes=True)
         bad_records = self.bad_records
         if bad_records is not None:
@@ -198,7 +220,7 @@ class PlannedSet:
         """Check that checkpoints are whole and of these queries. Raises StateMismatchError."""
         for query in self.queries:
             if query.is_stream:
-                check_checkpoint(query.spark, query.checkpoint, query.shape)
+                check_checkpoint(query.spark, query.place, query.shape)
         self.check_rivals()
 
     def check_rivals(self) -> None:
@@ -215,33 +237,37 @@ class PlannedSet:
 
 
 def plan_set(
-    analysed: Sequence[AnalysedInsert], planner: Planner, spark: SparkSession
+    analysed: Sequence[AnalysedInsert],
+    planner: Planner,
+    spark: SparkSession,
+    placed: PlacedStatement | None = None,
 ) -> PlannedSet:
-    """Plan the INSERTs of a set in Spark and choose how they run. Raises InputError; nothing is started."""
-    inserts = tuple(planner.plan_insert(one, spark) for one in analysed)
-    name = planner.sink_name(SET_NAME)
-    checkpoint = f"{inserts[0].checkpoint.rpartition('/')[0]}/{name}"
-    own = tuple(insert.checkpoint for insert in inserts if insert.is_stream)
-    way = share([one.query for one in analysed], planner.project)
+    """Plan the INSERTs of a set in Spark and choose how they run. Raises InputError; nothing is started.
+
+    `placed` are the names and checkpoints that were chosen for them.
+    """
+    placed = placed or planner.place(Unit(inserts=tuple(analysed), is_set=True), spark)
+    members = [
+        replace(one, place=place) for one, place in zip(analysed, placed.places, strict=True)
+    ]
+    inserts = tuple(planner.plan_insert(one, spark) for one in members)
+    way = share([one.query for one in members], planner.project)
     match way:
         case SideBySide(reason=reason):
             return PlannedSet(
-                spark=spark, inserts=inserts, queries=inserts, rivals=(checkpoint,), reason=reason
+                spark=spark, inserts=inserts, queries=inserts, rivals=placed.rivals, reason=reason
             )
         case SharedRead(leaf=leaf):
+            assert placed.set_place is not None, "it was placed as one query"
+            found = read_identity(checkpoint_files(spark)(placed.set_place.location))
+            order, place = arranged(members, placed.set_place, found)
             shared = SharedQuery(
-                inserts=inserts,
-                names=tuple(_name(insert) for insert in inserts),
+                inserts=tuple(inserts[index] for index, _ in order),
+                names=tuple(name for _, name in order),
                 leaf=planner.ready_leaf(leaf),
-                pipeline=planner.pipeline_name(name),
-                checkpoint=checkpoint,
+                place=place,
             )
-            return PlannedSet(spark=spark, inserts=inserts, queries=(shared,), rivals=own)
-
-
-def _name(insert: PlannedInsert) -> str:
-    """Name an INSERT of a set by its sink; several into one table were told apart when they were planned."""
-    return insert.checkpoint.rpartition("/")[2]
+            return PlannedSet(spark=spark, inserts=inserts, queries=(shared,), rivals=placed.rivals)
 
 
 @contextmanager

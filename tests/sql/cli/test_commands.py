@@ -40,6 +40,8 @@ COMMANDS = (
     ("catalog", "ls"),
     ("catalog", "show"),
     ("catalog", "log"),
+    ("checkpoint", "ls"),
+    ("checkpoint", "assign"),
     ("dlq", "ls"),
     ("dlq", "show"),
     ("dlq", "replay"),

@@ -166,6 +166,10 @@ class ScriptedInsert:
     started: list[Any] = field(default_factory=list)
     prepared: int = 0
 
+    @property
+    def leases(self) -> tuple[str, ...]:
+        return (self.pipeline,)
+
     def prepare(self) -> None:
         self.prepared += 1
 

@@ -11,6 +11,7 @@ from penstock.catalog.names import Namespace
 from penstock.catalog.store import SqlCatalog
 from penstock.sql.run.script_check import CheckedScript, check_scripts
 from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.run.script_names import name_scripts_here
 from penstock.sql.run.statement_kind import kind_of, subject_of
 
 KAFKA = (
@@ -77,7 +78,8 @@ def test_a_file_defines_on_paper_first() -> None:
         ("REPLACE TABLE AS", "default_catalog.d.r"),
         ("DROP DATABASE", "e"),
     ]
-    assert [one.pipelines for one in checked.statements if one.pipelines] == [("f/t",)]
+    (named,) = name_scripts_here((checked,), Path("/nowhere"))
+    assert [one.pipelines for one in named.statements if one.pipelines] == [("f/t",)]
     assert namespace.databases() == ["default_database"]
 
 

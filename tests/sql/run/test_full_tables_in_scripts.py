@@ -17,6 +17,7 @@ from penstock.sql.run.environment import Environment, RunMode, StopRequest
 from penstock.sql.run.progress import JobStatus
 from penstock.sql.run.script_check import CheckedScript, CheckedStatement, check_scripts
 from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.run.script_names import name_scripts_here
 from penstock.sql.run.script_run import ScriptRun
 from penstock.sql.script import split
 from tests.sql.run.scripted import ScriptedInsert, ScriptedQuery
@@ -194,4 +195,6 @@ def test_a_check_names_the_pipeline_of_a_table_that_is_refreshed(namespace: Name
         env={},
     )
 
-    assert [one.pipelines for one in script.statements] == [("etl/daily",)]
+    (named,) = name_scripts_here((script,), Path("/nowhere"))
+
+    assert [one.pipelines for one in named.statements] == [("etl/daily",)]

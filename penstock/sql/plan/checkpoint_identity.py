@@ -1,0 +1,133 @@
+"""Whose a checkpoint is, in its own words: the names of pipeline and query as they were written, and the statement.
+
+Kept in `penstock-identity/<n>.json` of the checkpoint: a start whose statement has another text adds an entry, nothing
+is written over, the last entry counts. Checkpoints of earlier versions have none until their next start.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from penstock.catalog.errors import StateMismatchError
+from penstock.catalog.redaction import redact
+from penstock.sql.dialect import table_options, to_text
+from penstock.sql.plan.saved import damaged
+from penstock.sql.plan.shape import ANEW
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.sql.plan.saved import CheckpointFiles
+    from penstock.sql.statements import InsertInto
+
+__all__ = [
+    "IDENTITY",
+    "CheckpointIdentity",
+    "check_identity",
+    "identity_path",
+    "joined_text",
+    "next_entry",
+    "read_identity",
+    "statement_text",
+]
+
+IDENTITY = "penstock-identity"
+"""Folder in a checkpoint directory, beside Spark's own."""
+
+VERSION = 1
+_ENDING = ".json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointIdentity:
+    """`pipeline` and `query` are raw names, `table` is the target's full name (of a set: what its query is called).
+
+    `statements` are the normalised texts of the INSERTs, each with the name of its sink in the query. `file` is the
+    file that they stood in, relative to the project; None where they stood in none.
+    """
+
+    pipeline: str
+    query: str
+    table: str
+    statements: tuple[tuple[str, str], ...]
+    file: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What the query is known by: its statements, in any order."""
+        return joined_text([text for _, text in self.statements])
+
+    def to_text(self) -> str:
+        """Write it as JSON, in ASCII."""
+        return json.dumps({"version": VERSION} | asdict(self), indent=2)
+
+
+def joined_text(texts: Sequence[str]) -> str:
+    """Write statements as one text that does not depend on their order."""
+    return ";\n".join(sorted(texts))
+
+
+def statement_text(statement: InsertInto) -> str:
+    """Write an INSERT without comments and white space of its own; what its hints hold is written without secrets."""
+    columns = f" ({', '.join(statement.columns)})" if statement.columns else ""
+    partition = ", ".join(f"{name} = {value}" for name, value in statement.partition)
+    into = f"INSERT INTO {statement.target}{columns}"
+    query = statement.query.copy()
+    hints = []
+    for table in query.find_all(exp.Table):
+        if options := redact(table_options(table)):
+            hints.append(f"{table.name} {json.dumps(options, sort_keys=True)}")
+        table.set("hints", None)
+    where = f" PARTITION ({partition})" if partition else ""
+    return "\n".join((f"{into}{where} {to_text(query)}", *hints))
+
+
+def identity_path(entry: int) -> str:
+    """Give the path of an entry inside the checkpoint."""
+    return f"{IDENTITY}/{entry}{_ENDING}"
+
+
+def next_entry(files: CheckpointFiles) -> int:
+    """Give the number that the next entry has."""
+    return max(_entries(files), default=-1) + 1
+
+
+def read_identity(files: CheckpointFiles) -> CheckpointIdentity | None:
+    """Read the last entry; None where there is none. Raises StateMismatchError for a damaged one."""
+    last = max(_entries(files), default=None)
+    if last is None:
+        return None
+    path = identity_path(last)
+    try:
+        value = json.loads(files.text(path) or "")
+        version = value.pop("version")
+        if version == VERSION:
+            statements = tuple((str(sink), str(text)) for sink, text in value.pop("statements"))
+            return CheckpointIdentity(statements=statements, **value)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise damaged(files.location, path, "does not hold what it should") from error
+    raise StateMismatchError(
+        f"{files.location}/{path} was written by another version of Penstock ({version!r})",
+        hint="run that version; or " + "; or ".join(ANEW),
+    )
+
+
+def check_identity(files: CheckpointFiles, wanted: CheckpointIdentity) -> None:
+    """Check that a checkpoint is of the pipeline and query of these names. Raises StateMismatchError."""
+    found = read_identity(files)
+    if found is None or (found.pipeline, found.query) == (wanted.pipeline, wanted.query):
+        return
+    raise StateMismatchError(
+        f"the checkpoint {files.location} is of the query {found.query!r} of the pipeline {found.pipeline!r}, not of "
+        f"{wanted.query!r} of {wanted.pipeline!r}",
+        hint="SET 'pipeline.name' = '...' to the name that it has, or to one that no other pipeline has",
+    )
+
+
+def _entries(files: CheckpointFiles) -> list[int]:
+    stems = [name.removesuffix(_ENDING) for name in files.names(IDENTITY) if name.endswith(_ENDING)]
+    return [int(stem) for stem in stems if stem.isdecimal()]

@@ -1,0 +1,201 @@
+"""What the queries of statements are called, and where their checkpoints are; chosen for all of a run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.catalog.table import Table
+from penstock.sql.maintain.describe import state_of
+from penstock.sql.plan.analysed_insert import AnalysedInsert
+from penstock.sql.plan.checkpoint_choice import Chosen, KnownCheckpoint, WantedQuery, choose
+from penstock.sql.plan.checkpoint_identity import (
+    CheckpointIdentity,
+    joined_text,
+    statement_text,
+)
+from penstock.sql.plan.checkpoint_place import checkpoint_location, checkpoint_root
+from penstock.sql.plan.checkpoint_search import SET_TABLE, CheckpointSearch, OpenFiles
+from penstock.sql.plan.place import QueryPlace
+from penstock.sql.plan.refresh_name import refresh_name
+from penstock.sql.plan.shape import QueryShape, shape_of
+from penstock.sql.plan.statement_set import SET_NAME, SharedRead, share
+
+__all__ = ["PlacedStatement", "Unit", "base_name", "insert_shape", "place_statements"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """The INSERTs of one statement. `file` is the file that it stands in, as checkpoints name it."""
+
+    inserts: tuple[AnalysedInsert, ...]
+    is_set: bool = False
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedStatement:
+    """The places of a statement's INSERTs, in order; of a set that of its one query too, where it is one.
+
+    `rivals` are checkpoints of a set that ran the other way.
+    """
+
+    places: tuple[QueryPlace, ...]
+    set_place: QueryPlace | None = None
+    rivals: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Entry:
+    """A query that is to be placed: of an INSERT, or of a whole set."""
+
+    unit: int
+    insert: AnalysedInsert
+    wanted: WantedQuery
+    file: str | None
+    is_set: bool = False
+    place: QueryPlace | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pipeline:
+    entries: list[_Entry] = field(default_factory=list)
+    known: list[KnownCheckpoint] = field(default_factory=list)
+
+
+def place_statements(
+    units: Sequence[Unit],
+    project: Path,
+    open_files: OpenFiles,
+    *,
+    taken: Collection[str] = (),
+    in_order: bool = False,
+) -> list[PlacedStatement]:
+    """Choose names and checkpoints of queries. Raises StateMismatchError where it is not clear which goes on.
+
+    `taken` are names that others of the pipeline have; `in_order` as `choose` has it.
+    """
+    pipelines: dict[tuple[str, str], _Pipeline] = {}
+    for entry in _entries(units, project):
+        key = (entry.insert.pipeline, entry.insert.base)
+        pipelines.setdefault(key, _Pipeline()).entries.append(entry)
+    for (name, base), one in pipelines.items():
+        search = CheckpointSearch(
+            open_files=open_files, root=checkpoint_root(base, project), project=project
+        )
+        wanted = [entry.wanted for entry in one.entries]
+        if any(entry.wanted.keeps or entry.is_set for entry in one.entries):
+            one.known = search.of_pipeline(name, files={entry.file for entry in one.entries})
+        chosen = choose(wanted, one.known, pipeline=name, taken=taken, in_order=in_order)
+        for entry, choice in zip(one.entries, chosen, strict=True):
+            if choice.known is not None and not in_order:
+                search.check_undisputed(name, choice.known)
+            entry.place = _place(entry, choice, project)
+    found = list(pipelines.values())
+    return [_placed(index, found) for index in range(len(units))]
+
+
+def base_name(target: Table) -> str:
+    """Name the first query into a table."""
+    kept = target.materialization is not None
+    return refresh_name(target.identifier) if kept else target.identifier.name
+
+
+def insert_shape(insert: AnalysedInsert) -> QueryShape:
+    """Say what may not change between two starts of an INSERT."""
+    query = insert.query
+    return shape_of(
+        query.query,
+        query.source_names,
+        str(insert.target.identifier),
+        () if query.maintained is None else state_of(query.maintained),
+    )
+
+
+def _entries(units: Sequence[Unit], project: Path) -> Iterator[_Entry]:
+    for index, unit in enumerate(units):
+        queries = [one.query for one in unit.inserts]
+        shared = unit.is_set and isinstance(share(queries, project), SharedRead)
+        for insert in unit.inserts:
+            keeps = insert.is_stream and not shared
+            yield _Entry(
+                unit=index,
+                insert=insert,
+                file=unit.file,
+                wanted=WantedQuery(
+                    base=base_name(insert.target),
+                    table=str(insert.target.identifier),
+                    text=statement_text(insert.statement),
+                    span=insert.statement.span,
+                    shape=insert_shape(insert) if keeps else None,
+                    keeps=keeps,
+                    fixed=insert.target.materialization is not None,
+                ),
+            )
+        if unit.is_set:
+            first = unit.inserts[0]
+            texts = [statement_text(one.statement) for one in unit.inserts]
+            yield _Entry(
+                unit=index,
+                insert=first,
+                file=unit.file,
+                is_set=True,
+                wanted=WantedQuery(
+                    base=SET_NAME,
+                    table=SET_TABLE,
+                    text=joined_text(texts),
+                    span=first.statement.span,
+                    keeps=shared,
+                ),
+            )
+
+
+def _place(entry: _Entry, choice: Chosen, project: Path) -> QueryPlace:
+    insert, known = entry.insert, choice.known
+    canonical = checkpoint_location(insert.base, project, insert.pipeline, choice.name)
+    before = known.text if known is not None and known.text != entry.wanted.text else None
+    return QueryPlace(
+        location=canonical if known is None else known.location,
+        canonical=canonical,
+        before=before,
+        identity=CheckpointIdentity(
+            pipeline=insert.pipeline,
+            query=choice.name,
+            table=entry.wanted.table,
+            statements=((choice.name, entry.wanted.text),),
+            file=entry.file,
+        ),
+    )
+
+
+def _placed(unit: int, pipelines: Sequence[_Pipeline]) -> PlacedStatement:
+    mine = [(one, entry) for one in pipelines for entry in one.entries if entry.unit == unit]
+    places = [entry.place for _, entry in mine if not entry.is_set]
+    sets = [entry for _, entry in mine if entry.is_set]
+    rivals = [
+        known.location
+        for one, entry in mine
+        if not entry.wanted.keeps and (entry.is_set or entry.insert.is_stream)
+        for known in one.known
+        if _is_rival(known, entry, one)
+    ]
+    return PlacedStatement(
+        places=tuple(place for place in places if place is not None),
+        set_place=next((entry.place for entry in sets if entry.wanted.keeps), None),
+        rivals=tuple(dict.fromkeys(rivals)) if sets else (),
+    )
+
+
+def _is_rival(known: KnownCheckpoint, entry: _Entry, pipeline: _Pipeline) -> bool:
+    """Tell whether a checkpoint is what this query would have, did the set run the other way."""
+    place = entry.place
+    assert place is not None, "all of them are placed by now"
+    others = {one.place.location for one in pipeline.entries if one.wanted.keeps and one.place}
+    if known.table != entry.wanted.table or known.location in others or known.elsewhere:
+        return False
+    return (
+        known.text == entry.wanted.text
+        or place.location == known.location
+        or (known.name == place.identity.query)
+    )

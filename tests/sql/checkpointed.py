@@ -1,0 +1,81 @@
+"""A project whose SQL files are named, and started as far as checkpoints hold it: no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.catalog.names import Namespace
+from penstock.catalog.store import SqlCatalog
+from penstock.sql.plan.place import QueryPlace
+from penstock.sql.plan.query_place import insert_shape
+from penstock.sql.run.script_check import CheckedScript, check_scripts
+from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.run.script_names import name_scripts_here
+
+TABLES = """
+CREATE TABLE src (a BIGINT, b STRING) WITH ('connector' = 'kafka', 'topic' = 't',
+  'properties.bootstrap.servers' = 'b:1', 'format' = 'json', 'scan.startup.mode' = 'earliest-offset');
+CREATE TABLE o (a BIGINT, b STRING) WITH ('connector' = 'delta', 'path' = 'o');
+CREATE TABLE p (a BIGINT, b STRING) WITH ('connector' = 'delta', 'path' = 'p');
+"""
+LOW = "INSERT INTO o SELECT a, b FROM src WHERE a < 10;"
+HIGH = "INSERT INTO o SELECT a, b FROM src WHERE a >= 10;"
+MINE = "INSERT INTO o SELECT a, 'mine' FROM src;"
+VALUES = "INSERT INTO o VALUES (1, 'x');"
+
+
+@dataclass
+class Job:
+    """A project with SQL files that are named, and started as far as checkpoints hold it."""
+
+    project: Path
+    settings: Mapping[str, str]
+
+    def named(self, *texts: str, file: str = "job.sql", **changes: bool) -> list[QueryPlace]:
+        """The places of the INSERTs of a file, in its order."""
+        path = self.project / file
+        path.write_text(TABLES + "\n".join(texts), encoding="utf-8")
+        scripts = self.scripts(ScriptFile(name=str(path), text=path.read_text(), path=path))
+        named = name_scripts_here(scripts, self.project, **changes)
+        statements = [one for script in named for one in script.statements]
+        return [place for one in statements if one.placed for place in one.placed.places]
+
+    def scripts(self, *files: ScriptFile) -> tuple[CheckedScript, ...]:
+        return check_scripts(
+            files,
+            namespace=Namespace(SqlCatalog("sqlite://")),
+            project=self.project,
+            settings=self.settings,
+            variables={},
+            env={},
+        )
+
+    def run(self, *texts: str, file: str = "job.sql") -> list[str]:
+        """Name the INSERTs, and write down what a start of them does; gives names of queries."""
+        places = self.named(*texts, file=file)
+        for place, text in zip(places, texts, strict=True):
+            if text != VALUES:
+                self.start(place, text)
+        return [place.identity.query for place in places]
+
+    def start(self, place: QueryPlace, text: str, *, old: bool = False) -> None:
+        (script,) = self.scripts(ScriptFile(name="x.sql", text=TABLES + text))
+        (insert,) = script.statements[-1].inserts
+        folder = Path(place.location)
+        (folder / "penstock-identity").mkdir(parents=True, exist_ok=True)
+        (folder / "penstock-query.json").write_text(insert_shape(insert).to_text())
+        if not old:
+            entry = len(list((folder / "penstock-identity").iterdir()))
+            entries = folder / "penstock-identity" / f"{entry}.json"
+            entries.write_text(place.identity.to_text())
+
+    def old(self, pipeline: str, sink: str, text: str) -> None:
+        """A checkpoint of an earlier version, which holds neither name nor statement."""
+        (place,) = self.named(LOW, file="any.sql")
+        folder = self.project / ".penstock" / "checkpoints" / pipeline / sink
+        (self.project / "any.sql").unlink()
+        other = QueryPlace(location=str(folder), canonical=str(folder), identity=place.identity)
+        self.start(other, text, old=True)
+        (folder / "penstock-identity").rmdir()
