@@ -18,6 +18,7 @@ from penstock.connector.java import find_java
 from penstock.connector.spark.failure import share_failure_mark
 from penstock.sql.plan.engine import SUBSTITUTION
 from penstock.sql.run.java_environment import java_environment
+from penstock.sql.run.versions import check_versions
 
 __all__ = [
     "DEFAULT_MASTER",
@@ -76,6 +77,7 @@ def start_spark(
         if launch is not None:
             launch({"spark.master": master, "spark.app.name": "penstock", **settings})
         session = builder.getOrCreate()
+    check_versions(session)
     share_failure_mark(session)
     return session
 
@@ -96,7 +98,10 @@ def is_running() -> bool:
 
 
 def check_spark(spark: SparkSession) -> None:
-    """Check that a session given by the user can read and write Delta. Raises ConfigError."""
+    """Check that a session given by the user can read and write Delta, of releases that were tested.
+
+    Raises ConfigError.
+    """
     extensions = spark.conf.get("spark.sql.extensions", "") or ""
     if "DeltaSparkSessionExtension" not in extensions:
         raise ConfigError(
@@ -105,6 +110,7 @@ def check_spark(spark: SparkSession) -> None:
             "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog and the Delta jars; "
             "or let Penstock start it: penstock.connect()",
         )
+    check_versions(spark)
 
 
 def _check_interpreter(python: str) -> None:
