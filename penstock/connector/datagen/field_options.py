@@ -25,6 +25,8 @@ from penstock.catalog.schema import PhysicalColumn
 
 __all__ = ["Counting", "FieldSettings", "read_field"]
 
+ELEMENTS = 3
+"""Elements of an array, a map or a multiset (RandomGeneratorVisitor.RANDOM_COLLECTION_LENGTH_DEFAULT)."""
 DEFAULT_LENGTH = 100
 """Characters or bytes of a random text (RandomGeneratorVisitor.RANDOM_STRING_LENGTH_DEFAULT)."""
 
@@ -51,6 +53,8 @@ _VARYING = (t.VarCharType, t.VarBinaryType)
 _TIMES = (t.TimestampType, t.TimestampLtzType)
 _MADE = (*_INTEGERS, t.FloatType, t.DoubleType, t.DecimalType, *_TEXTS, *_TIMES)
 _PLAIN = (t.BooleanType, t.DateType, t.TimeType)
+_COLLECTIONS = (t.ArrayType, t.MapType, t.MultisetType)
+_COMPOSED = (*_COLLECTIONS, t.RowType)
 _COUNTED = (*_INTEGERS, t.FloatType, t.DoubleType, t.DecimalType, t.CharType, t.VarCharType)
 
 
@@ -72,7 +76,8 @@ class FieldSettings:
     """What one column holds. `sequence` is None for random values.
 
     `low` and `high` are inclusive bounds of numbers; `length` is that of texts in characters or bytes, the greatest
-    one where lengths vary; `max_past_ms` is how far a time may lie before that of its row; `null_rate` is a share.
+    one where lengths vary, and that of collections in elements; `max_past_ms` is how far a time may lie before that of
+    its row; `null_rate` is a share. `parts` are the fields of a ROW, or the element, or the key and the value.
     """
 
     name: str
@@ -84,15 +89,18 @@ class FieldSettings:
     varies: bool = False
     max_past_ms: int = 0
     null_rate: float = 0.0
+    parts: tuple[FieldSettings, ...] = ()
 
 
 def read_field(column: PhysicalColumn, options: Mapping[str, str], *, owner: str) -> FieldSettings:
     """Read the options of a column. Raises OptionError, and UnsupportedError for a type that is not made."""
     base = f"fields.{column.name}."
+    if isinstance(column.type, _COMPOSED):
+        return _composed(column, options, owner)
     if not isinstance(column.type, (*_MADE, *_PLAIN)):
         raise UnsupportedError(
             f"{owner}: 'datagen' makes no values of the type {column.type} (column '{column.name}')",
-            hint="declare plain columns, and put them together in a computed column or a view",
+            hint="declare another type, and make the value in a computed column or a view",
         )
     kind = Option(
         key=f"{base}kind",
@@ -109,6 +117,64 @@ def read_field(column: PhysicalColumn, options: Mapping[str, str], *, owner: str
     return _random(column, resolved, known, owner)
 
 
+def _composed(column: PhysicalColumn, options: Mapping[str, str], owner: str) -> FieldSettings:
+    """Read the options of a ROW, ARRAY, MAP or MULTISET, and those of its parts: `fields.buyer.first_name.length`."""
+    own, parts = dict(options), []
+    for name, kind in _parts(column.type):
+        of_part = {key: own.pop(key) for key in options if key.startswith(f"{name}.")}
+        part = PhysicalColumn(name=f"{column.name}.{name}", type=kind)
+        below = {key.removeprefix(f"{name}."): value for key, value in of_part.items()}
+        found = read_field(part, below, owner=owner)
+        if found.sequence is not None:
+            raise OptionError(
+                f"{owner}: 'fields.{part.name}.kind' = 'sequence' counts nothing up inside of a {column.type}",
+                hint="make a column of its own count",
+            )
+        parts.append(found)
+    base = f"fields.{column.name}."
+    known = {"null-rate": _null_rate(base)}
+    if isinstance(column.type, _COLLECTIONS):
+        known["length"] = optional(INT, f"{base}length", "elements of a value; default 3")
+    full = {f"{base}{key}": value for key, value in own.items()}
+    resolved = resolve(full, tuple(known.values()), owner=owner)
+    length = resolved.get(known["length"]) if "length" in known else None
+    if length is not None and length < 0:
+        raise OptionError(f"{owner}: '{base}length' = '{length}' is no number of elements")
+    return FieldSettings(
+        name=column.name,
+        type=column.type,
+        length=ELEMENTS if length is None else length,
+        null_rate=_share_of_nulls(column, resolved.get(known["null-rate"]), owner),
+        parts=tuple(parts),
+    )
+
+
+def _parts(kind: t.LogicalType) -> list[tuple[str, t.LogicalType]]:
+    """Name what a value is made of, as Flink's options do."""
+    match kind:
+        case t.RowType():
+            return [(field.name, field.type) for field in kind.fields]
+        case t.MapType():
+            return [("key", kind.key), ("value", kind.value)]
+        case t.ArrayType() | t.MultisetType():
+            return [("element", kind.element)]
+    raise AssertionError(f"{kind} has no parts")
+
+
+def _null_rate(base: str) -> Option[Any]:
+    return Option(
+        key=f"{base}null-rate", type=NUMBER, default=Decimal(0), doc="the share of NULLs, 0 to 1"
+    )
+
+
+def _share_of_nulls(column: PhysicalColumn, given: Decimal, owner: str) -> float:
+    null_rate = float(given)
+    if not 0 <= null_rate <= 1 or (null_rate and not column.type.nullable):
+        why = "is no share from 0 to 1" if column.type.nullable else "contradicts NOT NULL"
+        raise OptionError(f"{owner}: 'fields.{column.name}.null-rate' = '{null_rate:g}' {why}")
+    return null_rate
+
+
 def _sequence_options(base: str) -> dict[str, Option[Any]]:
     return {
         name: Option(key=f"{base}{name}", type=LONG, default=None, doc=doc, required=True)
@@ -121,10 +187,7 @@ def _sequence_options(base: str) -> dict[str, Option[Any]]:
 
 def _random_options(base: str, kind: t.LogicalType) -> dict[str, Option[Any]]:
     """Give the options that a type has, by their short names."""
-    null_rate = Option(
-        key=f"{base}null-rate", type=NUMBER, default=Decimal(0), doc="the share of NULLs, 0 to 1"
-    )
-    found: dict[str, Option[Any]] = {"null-rate": null_rate}
+    found: dict[str, Option[Any]] = {"null-rate": _null_rate(base)}
     if isinstance(kind, (*_INTEGERS, t.FloatType, t.DoubleType, t.DecimalType)):
         found["min"] = optional(NUMBER, f"{base}min", "the lowest value; default that of the type")
         found["max"] = optional(NUMBER, f"{base}max", "the highest value; default that of the type")
@@ -182,10 +245,6 @@ def _random(
             f"{owner}: '{known['min'].key}' = '{low}' and '{known['max'].key}' = '{high}' are no range of "
             f"{column.type}"
         )
-    null_rate = float(value("null-rate", 0))
-    if not 0 <= null_rate <= 1 or (null_rate and not column.type.nullable):
-        why = "is no share from 0 to 1" if column.type.nullable else "contradicts NOT NULL"
-        raise OptionError(f"{owner}: '{known['null-rate'].key}' = '{null_rate:g}' {why}")
     return FieldSettings(
         name=column.name,
         type=column.type,
@@ -194,7 +253,7 @@ def _random(
         length=_length(column, value("length", None), owner),
         varies=value("var-len", False),
         max_past_ms=value("max-past", 0),
-        null_rate=null_rate,
+        null_rate=_share_of_nulls(column, value("null-rate", Decimal(0)), owner),
     )
 
 

@@ -28,6 +28,9 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _DAY_US = 86_400_000_000
 _NULLS = "null"
 _LENGTHS = "length"
+_COUNTS = "count"
+MOST_OF_ONE = 10
+"""How often an element is in a multiset, at most."""
 
 
 def time_of(rows: RowNumbers, rows_per_second: int) -> RowNumbers:
@@ -47,7 +50,11 @@ def make_column(
         # the scan begins at a multiple of their number
         counted = pa.array(field.sequence.start + rows % number_of_rows, pa.int64())
         return counted.cast(arrow_type(field.type))
-    times = time_of(rows, rows_per_second)
+    return _make(field, rows, time_of(rows, rows_per_second))
+
+
+def _make(field: FieldSettings, rows: RowNumbers, times: RowNumbers) -> pa.Array:
+    """Make random values, one for each number of `rows`; `times` are those that they may tell."""
     made = _MAKERS[type(field.type)](field, rows, times)
     if field.null_rate == 0:
         return made
@@ -141,6 +148,61 @@ def _time(field: FieldSettings, _: RowNumbers, times: RowNumbers) -> pa.Array:
     return pa.array(times % _DAY_US // 1000 * 1_000_000, pa.int64()).cast(arrow_type(field.type))
 
 
+# --- what is made of parts ---
+
+
+def _row(field: FieldSettings, rows: RowNumbers, times: RowNumbers) -> pa.Array:
+    values = [_make(part, rows, times) for part in field.parts]
+    return pa.StructArray.from_arrays(values, fields=list(arrow_type(field.type)))
+
+
+def _array(field: FieldSettings, rows: RowNumbers, times: RowNumbers) -> pa.Array:
+    (element,) = field.parts
+    numbers, moments = _repeated(field, rows, times)
+    offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32) * field.length)
+    values = _make(element, numbers, moments)
+    return pa.ListArray.from_arrays(offsets, values, type=arrow_type(field.type))
+
+
+def _map(field: FieldSettings, rows: RowNumbers, times: RowNumbers) -> pa.Array:
+    """Make maps; a key that is made twice is once in its map, so there may be fewer of few possible keys."""
+    key, value = field.parts
+    numbers, moments = _repeated(field, rows, times)
+    keys, values = _make(key, numbers, moments), _make(value, numbers, moments)
+    return _of_entries(field, len(rows), keys, values)
+
+
+def _multiset(field: FieldSettings, rows: RowNumbers, times: RowNumbers) -> pa.Array:
+    (element,) = field.parts
+    numbers, moments = _repeated(field, rows, times)
+    counts = _within(_bits(field, numbers, _COUNTS), 1, MOST_OF_ONE)
+    keys = _make(element, numbers, moments)
+    return _of_entries(field, len(rows), keys, pa.array(counts.astype(np.int32)))
+
+
+def _repeated(
+    field: FieldSettings, rows: RowNumbers, times: RowNumbers
+) -> tuple[RowNumbers, RowNumbers]:
+    """Give every element a number of its own, and the time of its row."""
+    places = np.arange(field.length, dtype=np.int64)
+    numbers = (rows[:, None] * field.length + places[None, :]).reshape(-1)
+    return numbers, np.repeat(times, field.length)
+
+
+def _of_entries(field: FieldSettings, count: int, keys: pa.Array, values: pa.Array) -> pa.Array:
+    """Put entries together, `field.length` a row less those whose key is NULL or there already."""
+    codes = keys.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    owners = np.repeat(np.arange(count, dtype=np.int64), field.length)
+    _, first = np.unique(owners * (len(codes) + 1) + codes, return_index=True)
+    kept = np.sort(first[codes[first] >= 0])
+    ends = np.cumsum(np.bincount(owners[kept], minlength=count))
+    offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
+    chosen = pa.array(kept)
+    return pa.MapArray.from_arrays(
+        offsets, keys.take(chosen), values.take(chosen), type=arrow_type(field.type)
+    )
+
+
 _MAKERS: Mapping[type, Callable[[FieldSettings, RowNumbers, RowNumbers], pa.Array]] = {
     t.TinyIntType: _integer,
     t.SmallIntType: _integer,
@@ -158,4 +220,8 @@ _MAKERS: Mapping[type, Callable[[FieldSettings, RowNumbers, RowNumbers], pa.Arra
     t.TimestampLtzType: _timestamp,
     t.DateType: _date,
     t.TimeType: _time,
+    t.RowType: _row,
+    t.ArrayType: _array,
+    t.MapType: _map,
+    t.MultisetType: _multiset,
 }

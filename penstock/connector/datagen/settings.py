@@ -91,12 +91,17 @@ def read_settings(table: Table) -> DatagenSettings:
 
 
 def _by_column(options: Mapping[str, str], table: Table, owner: str) -> dict[str, dict[str, str]]:
-    """Sort `column.option` keys by their column, whose name may hold dots itself. Raises OptionError."""
+    """Sort `column.option` keys by their column, whose name may hold dots itself. Raises OptionError.
+
+    A column of a composed type has options of its parts, too: `column.part.option`.
+    """
     names = [column.name for column in table.schema.physical]
     found: dict[str, dict[str, str]] = {}
     for key, value in options.items():
-        name, _, option = key.rpartition(".")
-        if name not in names:
+        owners = [name for name in names if key.startswith(f"{name}.")]
+        name = max(owners, key=len, default=key.rpartition(".")[0])
+        option = key.removeprefix(f"{name}.")
+        if not owners:
             raise OptionError(
                 f"{owner}: option '{FIELDS}{key}' names no physical column of the table",
                 hint=did_you_mean(name, names) or f"columns are: {', '.join(names)}",

@@ -187,7 +187,7 @@ def test_a_reader_reads_its_range_and_finishes_it() -> None:
         ({"f": "VARCHAR(3)"}, {"fields.f.length": "4"}, OptionError, "declared length"),
         ({"f": "INT"}, {"fields.f.kind": "sequence"}, OptionError, "fields.f.end"),
         ({"f": "INT"}, {"rows-per-second": "0"}, OptionError, "at least 1"),
-        ({"f": "ARRAY<INT>"}, {}, UnsupportedError, "ARRAY<INT>"),
+        ({"f": "ARRAY<INTERVAL DAY TO SECOND>"}, {}, UnsupportedError, "INTERVAL DAY"),
     ],
 )
 def test_what_cannot_be_made_is_refused(
@@ -235,3 +235,70 @@ def test_the_source_opens_both_sides() -> None:
 
     assert source.bounded
     assert reader.fetch().batches[0][1].schema.names == ["g", "f"]
+
+
+def test_rows_have_fields_with_options_of_their_own() -> None:
+    """Of any depth; NULLs are those of the whole row where its fields have none."""
+    options = {
+        "name.length": "4",
+        "at.x.min": "1",
+        "at.x.max": "2",
+        "null-rate": "0.5",
+    }
+    values = made("ROW<name STRING NOT NULL, at ROW<x INT, y INT>>", options).to_pylist()
+    rows = [value for value in values if value is not None]
+
+    assert 300 < len(rows) < 700
+    assert {len(row["name"]) for row in rows} == {4}
+    assert {row["at"]["x"] for row in rows} == {1, 2}
+    assert len({row["at"]["y"] for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize(("given", "length"), [({}, 3), ({"length": "5"}, 5), ({"length": "0"}, 0)])
+def test_arrays_hold_elements_that_differ(given: Mapping[str, str], length: int) -> None:
+    """Three where nothing else is said, as Flink's."""
+    values = made("ARRAY<BIGINT>", given, rows=50).to_pylist()
+
+    assert {len(value) for value in values} == {length}
+    assert len({element for value in values for element in value}) == 50 * length
+
+
+def test_maps_and_multisets_have_each_key_once() -> None:
+    """Also where there are fewer possible keys than entries are asked for."""
+    maps = made("MAP<BOOLEAN NOT NULL, ARRAY<INT>>", {"length": "6"}, rows=50).to_pylist()
+    sets = made("MULTISET<TINYINT>", {"element.min": "1", "element.max": "2"}, rows=50).to_pylist()
+
+    assert {len(dict(value)) == len(value) <= 2 for value in maps} == {True}
+    assert any(len(value) == 2 for value in maps)
+    assert {len(elements) for value in maps for _, elements in value} == {3}
+    assert {len(dict(value)) == len(value) for value in sets} == {True}
+    assert {count for value in sets for _, count in value} <= set(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    "kind", ["ROW<a INT, b ARRAY<STRING>>", "MAP<INT, ROW<c DATE>>", "ARRAY<INT>"]
+)
+def test_composed_values_are_made_again_from_any_row_on(kind: str) -> None:
+    """As a batch that is run again asks for them."""
+    table = table_of({"f": kind}, {"fields.f.null-rate": "0.2"})
+    maker = RowMaker(["f"], read_settings(table))
+    whole = maker.make(NOW_ROW, NOW_ROW + 40)
+
+    whole.validate(full=True)
+    assert maker.make(NOW_ROW + 13, NOW_ROW + 40).equals(whole.slice(13))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("ROW<a INT>", {"b.min": "1"}, "b.min"),
+        ("ROW<a INT>", {"a.kind": "sequence", "a.start": "1", "a.end": "2"}, "counts nothing up"),
+        ("ARRAY<INT>", {"element.length": "1"}, "fields.f.element.length"),
+        ("ARRAY<INT>", {"length": "-1"}, "no number of elements"),
+        ("ROW<a INT NOT NULL>", {"a.null-rate": "0.1"}, "contradicts NOT NULL"),
+    ],
+)
+def test_options_of_parts_are_checked(kind: str, options: Mapping[str, str], message: str) -> None:
+    """By the type of the part."""
+    with pytest.raises(OptionError, match=message):
+        made(kind, options)
