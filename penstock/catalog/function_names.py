@@ -59,18 +59,21 @@ class FunctionNames:
         raise UnknownObjectError(f"there is no function {identifier}", hint=hint)
 
     def create(self, function: Function, *, if_not_exists: bool = False) -> None:
-        """Add a function. Raises ObjectExistsError."""
+        """Add a function; one that is there with the same code is that function. Raises ObjectExistsError."""
         identifier, temporary, system = function.identifier, function.temporary, function.system
-        if self._own(identifier, temporary=temporary, system=system) is None:
+        found = self._own(identifier, temporary=temporary, system=system)
+        if found is None:
             try:
                 self._put(function, before=None)
             except ObjectExistsError:  # by another process since then
-                if not if_not_exists:
+                found = self._own(identifier, temporary=temporary, system=system)
+                if not if_not_exists and found != function:
                     raise
-        elif not if_not_exists:
+        elif not if_not_exists and found != function:
             kind = _kind(temporary=temporary, system=system)
             raise ObjectExistsError(
-                f"there is a {kind} {identifier.name if system else identifier} already",
+                f"there is a {kind} {identifier.name if system else identifier} already, "
+                f"with other code: {found.code}",
                 hint="ALTER it, DROP it first, or write CREATE ... IF NOT EXISTS",
             )
 

@@ -27,6 +27,8 @@ class Namespace:
         self.current_database = catalog.default_database
         self._temporary: dict[Identifier, Table | View] = {}
         self.functions = FunctionNames(lambda: catalog.functions)
+        self.redefines = False
+        """Whether a CREATE TABLE or VIEW takes the place of what has its name with another definition."""
 
     @property
     def secrets(self) -> SecretStore:
@@ -62,6 +64,15 @@ class Namespace:
                 *self.catalog.views(*place),
             )
             raise unknown_object(identifier, known) from None
+
+    def same_named(self, obj: Table | View) -> Table | View | None:
+        """Give what has the name of a definition already, among temporary or permanent objects as `obj` is one."""
+        if obj.temporary:
+            return self._temporary.get(obj.identifier)
+        try:
+            return self.catalog.get(obj.identifier)
+        except UnknownObjectError:
+            return None
 
     def catalogs(self) -> list[str]:
         """List the catalogs, sorted."""
@@ -170,6 +181,7 @@ class Namespace:
         draft.current_catalog, draft.current_database = self.current_catalog, self.current_database
         draft._temporary = dict(self._temporary)
         draft.functions = self.functions.overlay()
+        draft.redefines = self.redefines
         return draft
 
     def _known(self, catalog: str | None, database: str | None) -> tuple[str, str]:

@@ -56,9 +56,19 @@ class SqlCatalog:
     default_catalog = DEFAULT_CATALOG
     default_database = DEFAULT_DATABASE
 
-    def __init__(self, url: str, *, secret_key_file: Path | None = None) -> None:
-        """`secret_key_file`: the keys of secrets, where the environment names none; None is beside a local file."""
+    def __init__(
+        self, url: str, *, secret_key_file: Path | None = None, lease_url: str | None = None
+    ) -> None:
+        """`secret_key_file`: the keys of secrets, where the environment names none; None is beside a local file.
+
+        `lease_url` is the store of leases where it is another: of catalogs that share checkpoints.
+        """
         self._database = Database(url, running=lease_rows.running_elsewhere)
+        self._leases = (
+            self._database
+            if lease_url in (None, url)
+            else Database(lease_url, running=lease_rows.running_elsewhere)
+        )
         self.functions = SqlFunctions(self._database)
         self.secrets = SqlSecrets(self._database, secret_key_file)
 
@@ -205,7 +215,7 @@ class SqlCatalog:
 
     def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
         """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
-        return self._database.change(
+        return self._leases.change(
             lambda connection: lease_rows.acquire(connection, pipeline, owner),
             queued=False,
             since=LEASES_SINCE,
@@ -223,12 +233,12 @@ class SqlCatalog:
 
     def claims(self) -> list[Claim]:
         """List the claims of runners that live, by pipeline."""
-        with self._database.reading() as connection:
+        with self._leases.reading() as connection:
             return [] if connection is None else lease_rows.claims(connection)
 
     def request_stop(self, pipeline: str) -> Claim | None:
         """Ask the runner of a pipeline to end; it finds out when it renews its lease. None where there is none."""
-        return self._database.change(
+        return self._leases.change(
             lambda connection: lease_rows.request_stop(connection, pipeline),
             queued=False,
             since=STOP_REQUESTS_SINCE,
@@ -236,7 +246,7 @@ class SqlCatalog:
 
     def is_asked_to_stop(self, lease: Lease) -> bool:
         """Tell whether somebody asked for the end of the run that holds `lease`."""
-        with self._database.reading(since=STOP_REQUESTS_SINCE) as connection:
+        with self._leases.reading(since=STOP_REQUESTS_SINCE) as connection:
             return connection is not None and lease_rows.is_asked_to_stop(connection, lease)
 
     def version(self) -> int:
@@ -250,10 +260,11 @@ class SqlCatalog:
     def close(self) -> None:
         """Close what is open; the next call opens it again."""
         self._database.close()
+        self._leases.close()
 
     def _writing_leases(self) -> AbstractContextManager[Connection]:
         """Open a transaction of a runner that is at work: it never changes the store's tables."""
-        return self._database.writing(since=LEASES_SINCE, upgrading=False)
+        return self._leases.writing(since=LEASES_SINCE, upgrading=False)
 
     def _write(self, step: Callable[[Connection, StoredPlaces], None]) -> None:
         """Change definitions in a transaction: no other process does, or it is all done again."""

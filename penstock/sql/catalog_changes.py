@@ -12,6 +12,11 @@ from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table
 from penstock.sql.applied import apply_other
 from penstock.sql.change_statements import ChangeMaterializedTable, CreateMaterializedTable
+from penstock.sql.redefinition import (
+    create_catalog_or_keep,
+    create_database_or_keep,
+    create_or_keep,
+)
 from penstock.sql.script import StatementText
 from penstock.sql.statements import (
     AlterCatalog,
@@ -98,9 +103,9 @@ def tried(
 def _change_table(statement: TableDefinition, namespace: Namespace) -> None:
     match statement:
         case CreateTable():
-            namespace.create(statement.table, if_not_exists=statement.if_not_exists)
+            create_or_keep(statement.table, namespace, if_not_exists=statement.if_not_exists)
         case CreateTableAs(create=create):
-            namespace.create(create.table, if_not_exists=create.if_not_exists)
+            create_or_keep(create.table, namespace, if_not_exists=create.if_not_exists)
         case ReplaceTableAs(before=None, create=create):
             namespace.create(create.table)
         case ReplaceTableAs(before=before, create=create):
@@ -110,7 +115,7 @@ def _change_table(statement: TableDefinition, namespace: Namespace) -> None:
             if before is not None and after is not None:
                 namespace.replace(before, after)
         case CreateView():
-            namespace.create(statement.view, if_not_exists=statement.if_not_exists)
+            create_or_keep(statement.view, namespace, if_not_exists=statement.if_not_exists)
         case AlterView(before=view, after=changed):
             namespace.replace(view, changed)
         case DropTable() | DropView():
@@ -141,7 +146,7 @@ def _change_place(statement: PlaceDefinition, namespace: Namespace) -> None:
     catalog = namespace.catalog
     match statement:
         case CreateDatabase():
-            catalog.create_database(statement.database, if_not_exists=statement.if_not_exists)
+            create_database_or_keep(statement, catalog)
         case AlterDatabase():
             catalog.replace_database(statement.before, statement.after)
         case DropDatabase():
@@ -152,7 +157,7 @@ def _change_place(statement: PlaceDefinition, namespace: Namespace) -> None:
                 cascade=statement.cascade,
             )
         case CreateCatalog():
-            catalog.create_catalog(statement.catalog, if_not_exists=statement.if_not_exists)
+            create_catalog_or_keep(statement, catalog)
         case AlterCatalog():
             catalog.replace_catalog(statement.before, statement.after)
         case DropCatalog():

@@ -7,6 +7,7 @@ apart is `project_file.py`'s part; what the values do is for those who use them.
 from __future__ import annotations
 
 import os
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +34,8 @@ TARGET_VARIABLE = "PENSTOCK_TARGET"
 """The environment variable that chooses a target where `--target` does not."""
 
 DATA_DIRECTORY = ".penstock"
+MAIN_TARGET = "dev"
+"""The target that has the project's own catalog where the file names no default target."""
 SECTIONS = ("catalog", "spark", "settings", "variables")
 """The sections that a target may have as well."""
 
@@ -44,7 +47,8 @@ class Project:
     `root` is the folder of `penstock.toml`, or the folder the search began in when there is none; relative paths in
     SQL (a Delta table's `path`, the checkpoint directory) start there. `spark_conf` are Spark settings, `settings`
     the SET keys that every file starts with, `variables` the values of `{{ var('...') }}`. `dotenv` is what `.env`
-    adds to the environment, `target` the target that was chosen, `targets` those there are. `secret_key_file` has the
+    adds to the environment, `target` the target that was chosen, `targets` those there are; `sharing` are others that
+    have the same catalog, `is_main` tells whether this one has the project's own. `secret_key_file` has the
     keys of CREATE SECRET's values; None is what `SqlCatalog` says. `reference_rules` limit what references and
     templates may read.
     """
@@ -59,6 +63,8 @@ class Project:
     dotenv: Mapping[str, str] = field(default_factory=dict, repr=False)
     target: str | None = None
     targets: tuple[str, ...] = ()
+    sharing: tuple[str, ...] = ()
+    is_main: bool = True
     data_path: Path | None = None
     macro_path: Path | None = None
     secret_path: Path | None = None
@@ -77,7 +83,25 @@ class Project:
 
     @property
     def own_catalog(self) -> Path:
-        """The SQLite file that is the catalog unless the project's file names another: `.penstock/catalog.db`."""
+        """The SQLite file that is the catalog unless the project's file names another.
+
+        `.penstock/catalog.db` of the project and its main target; other targets have one each, so that none of them
+        writes into tables of another.
+        """
+        if self.is_main or self.target is None:
+            return self.main_catalog
+        return self.data_directory / f"catalog-{_file_word(self.target)}.db"
+
+    @property
+    def lease_url(self) -> str | None:
+        """The store of leases: the main target's, as targets share the folder of checkpoints; None is the catalog."""
+        if self.is_main or self.catalog_url is not None:
+            return None
+        return f"sqlite:///{self.main_catalog.as_posix()}"
+
+    @property
+    def main_catalog(self) -> Path:
+        """The SQLite file of the project and of its main target."""
         return self.data_directory / "catalog.db"
 
     @property
@@ -159,7 +183,13 @@ def read_project(file: Path, *, target: str | None = None) -> Project:
         return project
     if chosen not in variants:
         raise _no_target(chosen, project, document if not named else None)
-    return replace(variants[chosen], target=chosen)
+    main = document.text("target") or MAIN_TARGET
+    placed = {
+        name: replace(one, target=name, is_main=name == main) for name, one in variants.items()
+    }
+    url = placed[chosen].default_catalog_url
+    sharing = (n for n, one in placed.items() if n != chosen and one.default_catalog_url == url)
+    return replace(placed[chosen], sharing=tuple(sharing))
 
 
 def _with(project: Project, document: Section) -> Project:
@@ -184,6 +214,12 @@ def _catalog_url(url: str, root: Path) -> str:
     if path == url or path in {"", ":memory:"}:
         return url
     return f"sqlite:///{(root / path).as_posix()}"
+
+
+def _file_word(name: str) -> str:
+    """Write a name so that each is another file, on file systems too that do not tell upper from lower case."""
+    plain = string.ascii_lowercase + string.digits + "-_"
+    return "".join(c if c in plain else "".join(f"%{b:02x}" for b in c.encode()) for c in name)
 
 
 def _no_target(name: str, project: Project, document: Section | None) -> ConfigError:

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 
 from penstock.catalog.errors import PenstockError
 from penstock.catalog.secret_mask import without_secrets
-from penstock.sql.errors import each_of, place_of, render
+from penstock.sql.errors import Severity, each_of, place_of, render
 
 __all__ = ["ErrorFormat", "error_document", "show_error", "show_failures"]
 
@@ -37,18 +37,24 @@ def show_failures(failures: Sequence[PenstockError], shape: ErrorFormat) -> str 
     return "\n".join(show_error(each, shape) for each in found)
 
 
-def show_error(error: PenstockError, shape: ErrorFormat, *, color: bool = False) -> str:
-    """Write an error, or each of several, without a newline at the end. Secrets are masked."""
+def show_error(
+    error: PenstockError,
+    shape: ErrorFormat,
+    *,
+    color: bool = False,
+    severity: Severity = Severity.ERROR,
+) -> str:
+    """Write an error or a warning, or each of several, without a newline at the end. Secrets are masked."""
     match shape:
         case ErrorFormat.FULL:
-            return render(error, color=color).rstrip()
+            return render(error, color=color, severity=severity).rstrip()
         case ErrorFormat.CONCISE:
-            return "\n".join(map(_concise, each_of(error)))
+            return "\n".join(_concise(each, severity) for each in each_of(error))
         case ErrorFormat.JSON:
-            document = {"errors": error_document(error)}
+            document = {f"{severity}s": error_document(error)}
             return json.dumps(document, indent=2, ensure_ascii=False)
         case ErrorFormat.GITHUB:
-            return "\n".join(map(_github, each_of(error)))
+            return "\n".join(_github(each, severity) for each in each_of(error))
     assert_never(shape)
 
 
@@ -74,13 +80,14 @@ def _values(error: PenstockError) -> dict[str, Any]:
     }
 
 
-def _concise(error: PenstockError) -> str:
+def _concise(error: PenstockError, severity: Severity = Severity.ERROR) -> str:
+    word = "warning " if severity is Severity.WARNING else ""
     place = f"{place_of(error.span)}: " if error.span else ""
     hint = f" ({error.hint})" if error.hint else ""
-    return without_secrets(f"{place}{error.code} {error.message}{hint}").replace("\n", " ")
+    return without_secrets(f"{place}{word}{error.code} {error.message}{hint}").replace("\n", " ")
 
 
-def _github(error: PenstockError) -> str:
+def _github(error: PenstockError, severity: Severity = Severity.ERROR) -> str:
     """Write a workflow command of GitHub Actions."""
     span = error.span
     fields = {"title": error.code}
@@ -90,7 +97,7 @@ def _github(error: PenstockError) -> str:
             fields |= {"col": str(span.column), "endColumn": str(span.column + span.length)}
     shown = ",".join(f"{key}={_escaped(value, _PROPERTY)}" for key, value in fields.items())
     text = error.message if not error.hint else f"{error.message}\nhelp: {error.hint}"
-    return f"::error {shown}::{_escaped(without_secrets(text), _DATA)}"
+    return f"::{severity} {shown}::{_escaped(without_secrets(text), _DATA)}"
 
 
 def _escaped(text: str, escapes: dict[str, str]) -> str:

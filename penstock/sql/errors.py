@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,21 @@ from penstock.catalog.secret_mask import without_secrets
 if TYPE_CHECKING:  # most commands show no error, and rich takes its time to load
     from rich.text import Text
 
-__all__ = ["each_of", "place_of", "render", "render_text"]
+__all__ = ["Severity", "each_of", "place_of", "render", "render_text"]
 
 WIDTH = 120
 """Longer lines are cut around the place of an error; in characters."""
 
+
+class Severity(StrEnum):
+    """Whether what is told stops a run. GitHub's words for it are the same."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
 ERROR = "bold red"
+STYLES = {Severity.ERROR: ERROR, Severity.WARNING: "bold yellow"}
 PLACE = "bold blue"
 HELP = "bold cyan"
 
@@ -32,9 +42,11 @@ def place_of(span: Span) -> str:
     return f"{span.file}:{span.line}{column}"
 
 
-def render(error: PenstockError, *, color: bool = False) -> str:
+def render(
+    error: PenstockError, *, color: bool = False, severity: Severity = Severity.ERROR
+) -> str:
     """The text of an error (of each, for InputErrors), with ANSI colours if asked for."""
-    text = render_text(error)
+    text = render_text(error, severity)
     if not color:
         return text.plain
     from rich.console import Console
@@ -45,22 +57,22 @@ def render(error: PenstockError, *, color: bool = False) -> str:
     return captured.get()
 
 
-def render_text(error: PenstockError) -> Text:
+def render_text(error: PenstockError, severity: Severity = Severity.ERROR) -> Text:
     """As `render`, for a rich console."""
     from rich.text import Text
 
     errors = each_of(error)
-    text = Text("\n\n").join(_render_one(one) for one in errors)
+    text = Text("\n\n").join(_render_one(one, severity) for one in errors)
     if len(errors) > 1:
         text.append(f"\n\n{len(errors)} errors; nothing was started", style=ERROR)
     return text
 
 
-def _render_one(error: PenstockError) -> Text:
+def _render_one(error: PenstockError, severity: Severity) -> Text:
     from rich.text import Text
 
     text = Text()
-    text.append(f"error[{error.code}]", style=ERROR)
+    text.append(f"{severity}[{error.code}]", style=STYLES[severity])
     text.append(f": {without_secrets(error.message)}", style="bold")
     gutter = " " * len(str(error.span.line)) if error.span else ""
     if error.span:

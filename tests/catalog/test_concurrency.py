@@ -21,6 +21,7 @@ COLUMNS = "(id BIGINT NOT NULL, name STRING) WITH ('connector' = 'datagen')"
 
 CLEAR = (
     r"ObjectExistsError: there is a (table|database) \S+ already",
+    r"ObjectExistsError: there is a table \S+ already, with another definition; here it has: .*",
     r"UnknownObjectError: there is no (table or view|database) \S+",
     r"DefinitionError: the table \S+ was changed by somebody else meanwhile: "
     r"it was changed by \S+@\S+ \(process \d+\) at [\d: -]+UTC \(it is version \d+, what was read is version \d+\)",
@@ -33,11 +34,13 @@ def statements_of(process: int) -> list[str]:
     own = [f"CREATE TABLE own_{process}_{number} {COLUMNS}" for number in range(4)]
     own += [f"CREATE VIEW seen_{process} AS SELECT 1"]
     place = process % 2
-    contested = [f"CREATE TABLE wanted_{number} {COLUMNS}" for number in range(3)]
+    # each of its own definition: the same one would be the table that is there
+    wanted = COLUMNS.replace("'datagen'", f"'datagen', 'rows-per-second' = '{process + 1}'")
+    contested = [f"CREATE TABLE wanted_{number} {wanted}" for number in range(3)]
     contested += [f"DROP TABLE wanted_{number}" for number in range(2)]
     contested += [f"ALTER TABLE counted SET ('p{process}.{n}' = 'x')" for n in range(5)]
     contested += [
-        f"CREATE DATABASE place_{place}",
+        f"CREATE DATABASE place_{place} COMMENT 'of {process}'",
         f"CREATE TABLE place_{place}.inside_{process} {COLUMNS}",
         f"DROP DATABASE place_{place} CASCADE",
         f"ALTER TABLE own_{process}_0 RENAME TO moved_{process}",

@@ -440,3 +440,19 @@ def test_of_many_that_claim_a_pipeline_one_gets_it(store: Store) -> None:
 def age(store: Store, by_ms: int) -> None:
     """Let time pass in the store."""
     store.execute(f"UPDATE penstock_leases SET heartbeat_ms = heartbeat_ms - {by_ms}")
+
+
+def test_catalogs_that_share_leases_have_one_runner_of_a_pipeline(tmp_path: Path) -> None:
+    """Their definitions are apart; leases are where `lease_url` says."""
+    shared = f"sqlite:///{tmp_path / 'main.db'}"
+    main = SqlCatalog(shared)
+    other = SqlCatalog(f"sqlite:///{tmp_path / 'other.db'}", lease_url=shared)
+    main.create(table())
+    lease = other.acquire_lease("p", this_process())
+
+    assert [claim.lease.pipeline for claim in main.claims()] == ["p"]
+    assert other.tables() == []
+    with pytest.raises(PipelineLockedError):
+        main.acquire_lease("p", this_process())
+    other.release(lease)
+    assert main.claims() == []

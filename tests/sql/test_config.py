@@ -253,3 +253,42 @@ def test_the_rules_of_references_bind_templates_too(
     (tmp_path / "penstock.toml").write_text("[secrets]\nfile-roots = 'keys'\n")
     with pytest.raises(ConfigError, match="must be a list of strings"):
         find_project(tmp_path)
+
+
+def test_each_target_has_a_catalog_of_its_own(tmp_path, monkeypatch):
+    """The project's is that of the default target; names are told apart on every file system, and stay in the folder."""
+    monkeypatch.delenv("PENSTOCK_TARGET", raising=False)
+    names = ["dev", "prod", "Prod", "../up"]
+    project_with(tmp_path, "target = 'dev'\n" + "".join(f"[targets.'{n}']\n" for n in names))
+    found = [find_project(tmp_path, target=name).own_catalog for name in names]
+
+    assert [one.relative_to(tmp_path).as_posix() for one in found] == [
+        ".penstock/catalog.db",
+        ".penstock/catalog-prod.db",
+        ".penstock/catalog-%50rod.db",
+        ".penstock/catalog-%2e%2e%2fup.db",
+    ]
+    assert find_project(tmp_path).own_catalog == found[0]
+
+
+@pytest.mark.parametrize("target", [None, "dev"])
+def test_a_project_without_a_default_target_keeps_its_catalog_for_dev(
+    tmp_path, monkeypatch, target
+):
+    """What was defined before targets had catalogs stays where it is found."""
+    monkeypatch.delenv("PENSTOCK_TARGET", raising=False)
+    project_with(tmp_path, "[targets.dev]\n[targets.prod]\n")
+
+    assert find_project(tmp_path, target=target).own_catalog == tmp_path / ".penstock/catalog.db"
+
+
+def test_a_url_of_the_catalog_is_that_of_all_targets(tmp_path, monkeypatch):
+    """They share it, and know it; a target's own url is its own."""
+    monkeypatch.delenv("PENSTOCK_TARGET", raising=False)
+    text = "[catalog]\nurl = 'sqlite:///c.db'\n[targets.dev]\n[targets.prod]\n[targets.test.catalog]\nurl = 'sqlite:///t.db'\n"
+    project_with(tmp_path, text)
+    prod, test = (find_project(tmp_path, target=name) for name in ("prod", "test"))
+
+    assert (prod.default_catalog_url, prod.sharing) == (f"sqlite:///{tmp_path}/c.db", ("dev",))
+    assert (test.default_catalog_url, test.sharing) == (f"sqlite:///{tmp_path}/t.db", ())
+    assert (prod.lease_url, test.lease_url) == (None, None)

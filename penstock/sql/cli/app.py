@@ -11,6 +11,7 @@ import typer
 
 from penstock.sql.cli import (
     catalog,
+    catalog_apply,
     catalog_log,
     catalog_upgrade,
     checkpoint,
@@ -88,6 +89,7 @@ app.command("format")(formatting.format_files)
 app.command("shell")(shell.shell)
 app.command("peek")(peek.peek)
 app.command("tail")(tail.tail)
+catalog.app.command("apply")(catalog_apply.apply)
 catalog.app.command("log")(catalog_log.log)
 catalog.app.command("upgrade")(catalog_upgrade.upgrade)
 catalog.app.command("infer")(infer.infer)

@@ -30,7 +30,11 @@ def open_catalog(url: str | None, project: Project | None = None) -> SqlCatalog:
 
     project = project or find_project(Path.cwd())
     add_rules(project.reference_rules)
-    return SqlCatalog(url or project.default_catalog_url, secret_key_file=project.secret_key_file)
+    return SqlCatalog(
+        url or project.default_catalog_url,
+        secret_key_file=project.secret_key_file,
+        lease_url=project.lease_url if url in (None, project.default_catalog_url) else None,
+    )
 
 
 @app.command("ls")

@@ -17,7 +17,14 @@ from penstock.sql.cli.options import (
     VarsFileOption,
     VerboseOption,
 )
-from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting, say
+from penstock.sql.cli.report import (
+    OutputFormat,
+    print_json,
+    print_lines,
+    reporting,
+    say,
+    say_warnings,
+)
 from penstock.sql.cli.script_input import read_input
 from penstock.sql.error_formats import ErrorFormat
 
@@ -50,7 +57,9 @@ def explain(  # noqa: PLR0917  typer passes options by name
             files, var=var, vars_file=vars_file, settings=settings, catalog=catalog, target=target
         )
         namespace = script.open_namespace()
-        statements = script.replay(script.check(namespace), namespace)
+        checked = script.check(namespace)
+        say_warnings([one for file in checked for one in file.warnings], errors)
+        statements = script.replay(checked, namespace)
         plans = [(one, lines) for one in statements if (lines := _explained(one))]
         if output is OutputFormat.JSON:
             print_json({"plans": [_document(one, lines) for one, lines in plans]})

@@ -90,7 +90,7 @@ CatalogOption = Annotated[
     typer.Option(
         "--catalog",
         envvar="PENSTOCK_CATALOG",
-        help="SQLAlchemy URL of the catalog; default `.penstock/catalog.db` of the project. "
+        help="SQLAlchemy URL of the catalog; default `.penstock/catalog.db` of the project or target. "
         "Example: `--catalog postgresql://user@host/penstock`",
         show_default=False,
     ),

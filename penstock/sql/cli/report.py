@@ -30,6 +30,7 @@ __all__ = [
     "print_rows",
     "reporting",
     "say",
+    "say_warnings",
 ]
 
 UNLIMITED_WIDTH = 100_000
@@ -99,6 +100,15 @@ def say(*lines: str) -> None:
     for line in lines:
         sys.stderr.write(f"{without_secrets(line)}\n")
     sys.stderr.flush()
+
+
+def say_warnings(warnings: Sequence[PenstockError], shape: ErrorFormat) -> None:
+    """Write warnings to stderr, in the shape that errors have."""
+    from penstock.sql.error_formats import show_error
+    from penstock.sql.errors import Severity
+
+    color = sys.stderr.isatty()
+    say(*(show_error(one, shape, color=color, severity=Severity.WARNING) for one in warnings))
 
 
 def print_json(document: Any) -> None:

@@ -19,6 +19,7 @@ from penstock.sql.cli.report import (
     print_lines,
     print_rows,
     say,
+    say_warnings,
 )
 from penstock.sql.cli.row_text import RowLines
 from penstock.sql.cli.script_input import ScriptInput
@@ -77,6 +78,7 @@ def run_scripts(options: RunOptions) -> int:
     request = StopRequest()
     with StopSignals(request) as signals:
         checked = script.check(namespace)
+        say_warnings([one for file in checked for one in file.warnings], options.errors)
         if not any(script.statements for script in checked):
             say("nothing to run: there is no statement in what was given")
             return 0

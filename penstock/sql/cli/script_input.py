@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.sql.cli.catalog import open_catalog
 from penstock.sql.cli.pairs import read_pairs, read_variables
-from penstock.sql.config import Project, find_project
+from penstock.sql.config import Project, find_project, read_project
 from penstock.sql.run.script_file import ScriptFile, read_script
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ STDIN = Path("-")
 class ScriptInput:
     """Files and what fills them in: the project's variables and settings, `--var` and `--set` over them.
 
-    `master` and `spark_conf` are those of a Spark that is started for them.
+    `master` and `spark_conf` are those of a Spark that is started for them. `given_variables` and `given_settings` are
+    those of the command line alone.
     """
 
     project: Project
@@ -39,6 +40,8 @@ class ScriptInput:
     catalog_url: str
     master: str | None
     spark_conf: Mapping[str, str]
+    given_variables: Mapping[str, Any] = field(default_factory=dict)
+    given_settings: Mapping[str, str] = field(default_factory=dict)
 
     def open_namespace(
         self, *, spark: Callable[[], SparkSession] | None = None, offline: bool = False
@@ -61,7 +64,7 @@ class ScriptInput:
         """Check the files as one; without Spark, and without asking anybody. Raises InputErrors."""
         from penstock.sql.run.script_check import check_scripts
 
-        return check_scripts(
+        checked = check_scripts(
             self.files,
             namespace=namespace,
             project=self.project.root,
@@ -69,6 +72,44 @@ class ScriptInput:
             variables=self.variables,
             env=self.project.environment,
             folders=self.project.folders,
+        )
+        if self.catalog_url == self.project.default_catalog_url:
+            self._check_sharing(checked, namespace)
+        return checked
+
+    def _check_sharing(self, checked: Sequence[CheckedScript], namespace: Namespace) -> None:
+        """Refuse tables that differ between targets of one catalog. Raises InputErrors."""
+        from penstock.catalog.errors import InputError
+        from penstock.sql.run.script_check import check_scripts
+        from penstock.sql.run.target_tables import refuse_shared
+
+        for target in self.project.sharing:
+            other = self.of_target(target)
+            draft = namespace.overlay()
+            draft.redefines = True
+            try:
+                theirs = check_scripts(
+                    other.files,
+                    namespace=draft,
+                    project=other.project.root,
+                    settings=other.settings,
+                    variables=other.variables,
+                    env=other.project.environment,
+                    folders=other.project.folders,
+                )
+            except InputError:
+                continue  # it is the other target's, and told when that is checked
+            refuse_shared(checked, theirs, target=target)
+
+    def of_target(self, target: str) -> ScriptInput:
+        """Give the same files with what they would be filled in with for another target."""
+        assert self.project.file is not None, "targets are in a file"
+        project = read_project(self.project.file, target=target)
+        return replace(
+            self,
+            project=project,
+            variables={**project.variables, **self.given_variables},
+            settings={**project.settings, **self.given_settings},
         )
 
     def replay(self, scripts: Sequence[CheckedScript], namespace: Namespace) -> Iterator[Replayed]:
@@ -93,10 +134,14 @@ def read_input(
 ) -> ScriptInput:
     """Read files and pairs, and fill in what the project says. Raises ConfigError."""
     project = find_project(Path.cwd(), target=target)
+    given_variables = {**read_variables(vars_file), **read_pairs("--var", var)}
+    given_settings = read_pairs("--set", settings)
     return ScriptInput(
         project=project,
-        variables={**project.variables, **read_variables(vars_file), **read_pairs("--var", var)},
-        settings={**project.settings, **read_pairs("--set", settings)},
+        variables={**project.variables, **given_variables},
+        settings={**project.settings, **given_settings},
+        given_variables=given_variables,
+        given_settings=given_settings,
         catalog_url=catalog or project.default_catalog_url,
         master=master or project.master,
         spark_conf={**project.spark_conf, **read_pairs("--conf", conf)},

@@ -29,6 +29,7 @@ from penstock.sql.cli.report import (
 )
 from penstock.sql.cli.script_input import ScriptInput, read_input
 from penstock.sql.error_formats import ErrorFormat, error_document, show_error
+from penstock.sql.errors import Severity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,10 +150,17 @@ def _report(
     if shape is ErrorFormat.JSON:
         print_json(_document(found, checked, looks))
         return
-    lines = [show_error(error, shape, color=sys.stdout.isatty()) for error in found]
+    color = sys.stdout.isatty()
+    lines = [
+        show_error(warning, shape, color=color, severity=Severity.WARNING)
+        for script in checked
+        for warning in script.warnings
+    ]
+    lines += [show_error(error, shape, color=color) for error in found]
     if shape is ErrorFormat.FULL and checked and not found:
         lines += [
-            f"{script.file.name}: {_counted(len(script.statements))}, nothing wrong{_unchecked(script)}"
+            f"{script.file.name}: {_counted(len(script.statements))}, nothing wrong"
+            f"{_warned(script)}{_unchecked(script)}"
             for script in checked
         ]
     print_lines(lines)
@@ -175,6 +183,12 @@ def _document(
             }
             for look in looks
         ],
+        "warnings": [
+            one
+            for script in checked
+            for warning in script.warnings
+            for one in error_document(warning)
+        ],
         "errors": [one for error in found for one in error_document(error)],
     }
 
@@ -184,6 +198,11 @@ def _unchecked(script: CheckedScript) -> str:
     if not script.unchecked:
         return ""
     return f"; {script.unchecked} more not checked, whose catalogs --level connect looks into"
+
+
+def _warned(script: CheckedScript) -> str:
+    count = len(script.warnings)
+    return f", {count} warning{'' if count == 1 else 's'}" if count else ""
 
 
 def _counted(count: int) -> str:

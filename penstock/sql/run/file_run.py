@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from penstock.sql.config import Project
+from penstock.sql.errors import Severity, render
 from penstock.sql.run.environment import Environment, RunMode
 from penstock.sql.run.job import Job
 from penstock.sql.run.script_check import check_scripts
@@ -15,6 +17,8 @@ from penstock.sql.run.script_plan import plan_scripts
 from penstock.sql.run.script_run import ScriptRun
 
 __all__ = ["run_file"]
+
+log = logging.getLogger(__name__)
 
 
 def run_file(
@@ -42,6 +46,9 @@ def run_file(
         folders=project.folders,
         follows=False,
     )
+    for script in checked:
+        for warning in script.warnings:
+            log.warning("%s", render(warning, severity=Severity.WARNING).rstrip())
     planned = plan_scripts(
         checked,
         environment.spark,

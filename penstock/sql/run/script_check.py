@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.errors import InputError, InputErrors, UnsupportedError
+from penstock.catalog.errors import InputError, InputErrors, PenstockError, UnsupportedError
 from penstock.catalog.names import Namespace
 from penstock.sql.catalog_changes import filling
 from penstock.sql.kept_fresh import is_refreshed
@@ -24,6 +24,7 @@ from penstock.sql.plan.analysed_insert import AnalysedInsert
 from penstock.sql.plan.analyzer import Analyzer
 from penstock.sql.plan.query_place import PlacedStatement
 from penstock.sql.plan.watched import unending
+from penstock.sql.redefinition import refilled_error
 from penstock.sql.run.commands import check_command
 from penstock.sql.run.connector_check import check_connector
 from penstock.sql.run.explain import explain_lines
@@ -98,6 +99,7 @@ class CheckedStatement:
 class CheckedScript:
     """A file whose statements may run, in order. `unchecked` is how many more it has that could not be looked at.
 
+    `warnings` stop nothing: they say what a person would not expect, such as a definition that is not used.
     `planner` is there once Spark has checked it: files that data sources read live as long as it does.
     """
 
@@ -105,6 +107,7 @@ class CheckedScript:
     statements: tuple[CheckedStatement, ...]
     planner: Planner | None = None
     unchecked: int = 0
+    warnings: tuple[PenstockError, ...] = ()
 
 
 def check_scripts(
@@ -166,13 +169,17 @@ def _check_file(
     analyzer = draft.analyzer(file)
     checked: list[CheckedStatement] = []
     before = faults.unreached
+    draft.warnings.clear()
     for text in texts:
         step = partial(_check, text, draft, analyzer, follows=follows)
         one = faults.gather(step, default=None, text=text.text)
         if one is not None:
             checked.append(one)
     unchecked = faults.unreached - before
-    return CheckedScript(file=file, statements=tuple(checked), unchecked=unchecked)
+    warnings = tuple(draft.warnings)
+    return CheckedScript(
+        file=file, statements=tuple(checked), unchecked=unchecked, warnings=warnings
+    )
 
 
 def _statements(
@@ -198,9 +205,13 @@ def _check(
         statement = parse_statement(text, draft.namespace)
         check_connector(statement, draft.project)
         check_command(statement, draft.namespace, draft.project)
+        refilled = refilled_error(statement, draft.namespace)
         draft.apply(statement)
         if (insert := filling(statement)) is not None:
-            return _check_insert(statement, insert, analyzer)
+            checked = _check_insert(statement, insert, analyzer)
+            if refilled and checked.analysed is not None and not checked.analysed.is_stream:
+                raise refilled
+            return checked
         match statement:
             case InsertInto():
                 return _check_insert(statement, statement, analyzer)
@@ -215,6 +226,7 @@ def _check(
                     raise _endless(statement)
     except InputError as error:
         _locate(error, text)
+        draft.explain(error)
         raise
     return CheckedStatement(statement=statement)
 

@@ -7,10 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from penstock.catalog.errors import InputError, InputErrors, UnknownObjectError
+from penstock.catalog.errors import (
+    InputError,
+    InputErrors,
+    PenstockError,
+    UnknownObjectError,
+)
 from penstock.catalog.external import NotReachedError
 from penstock.catalog.names import Namespace
+from penstock.sql.drift import Drift
 from penstock.sql.plan.analyzer import Analyzer
+from penstock.sql.redefinition import definition_warning, drift_of
 from penstock.sql.run.ddl import define, is_definition, set_option
 from penstock.sql.run.script_file import ScriptFile
 from penstock.sql.run.session_settings import check_settings
@@ -77,6 +84,8 @@ class Draft:
         self.namespace = namespace.overlay()
         self.settings = dict(settings)
         self.project = project
+        self.warnings: list[PenstockError] = []
+        self._drifts: list[Drift] = []
 
     def analyzer(self, file: ScriptFile) -> Analyzer:
         """Make what checks a file's statements; it sees what is changed here."""
@@ -87,10 +96,26 @@ class Draft:
             default_pipeline=file.pipeline,
         )
 
+    def explain(self, error: InputError) -> None:
+        """Add to an error about a column that the file's definition of a table is not the one that is used."""
+        for one in error.errors if isinstance(error, InputErrors) else (error,):
+            words = set(re.findall(r"\w+", one.message))
+            for drift in self._drifts:
+                if named := sorted(drift.names & words):
+                    told = (
+                        f"the catalog has another definition of {drift.identifier.name} than this file, which "
+                        f"differs in {', '.join(named)}: `penstock catalog apply FILE` takes the file's"
+                    )
+                    one.hint = f"{told}; {one.hint}" if one.hint else told
+
     def apply(self, statement: Statement) -> None:
         """Take on what a definition or a SET changes. Raises InputError."""
         if is_definition(statement):
+            drift = drift_of(statement, self.namespace)
             define(statement, self.namespace)
+            if drift is not None:
+                self._drifts.append(drift)
+                self.warnings.append(definition_warning(statement, drift, self.namespace))
         elif isinstance(statement, SetOption | ResetOption):
             before = dict(self.settings)
             set_option(statement, self.settings)

@@ -27,6 +27,7 @@ from penstock.sql.lower import parse_statement
 from penstock.sql.plan.engine import CARRIED
 from penstock.sql.plan.planned_insert import PlannedInsert
 from penstock.sql.plan.planner import Planner
+from penstock.sql.redefinition import tell_definition
 from penstock.sql.run.answers import answer
 from penstock.sql.run.catalogs import open_names
 from penstock.sql.run.commands import check_command, is_command, run_command
@@ -105,7 +106,9 @@ def connect(
     url = catalog or project.default_catalog_url
     keys = project.secret_key_file
     spark.dataSource.register(bind_table_source(url, project.root, keys))
-    session = Session(spark, SqlCatalog(url, secret_key_file=keys), project, catalog_url=url)
+    leases = None if catalog else project.lease_url
+    store = SqlCatalog(url, secret_key_file=keys, lease_url=leases)
+    session = Session(spark, store, project, catalog_url=url)
     session.published = start_publishing(
         spark,
         session.namespace,
@@ -250,6 +253,7 @@ class Session:
         if is_command(statement):
             listed = run_command(statement, self._scene)
             return None if listed is None else self._frame(listed)
+        tell_definition(statement, self.namespace)
         if (insert := filling(statement)) is not None:
             self._check_filling(statement, insert)
         if is_definition(statement):

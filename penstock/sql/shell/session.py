@@ -13,6 +13,7 @@ from penstock.catalog.names import Namespace
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.config import Project
+from penstock.sql.errors import Severity, render
 from penstock.sql.information_schema.look import look
 from penstock.sql.lower import parse_statement
 from penstock.sql.plan.analysed_query import AnalysedQuery
@@ -21,13 +22,14 @@ from penstock.sql.plan.analyzer import Analyzer
 from penstock.sql.plan.planner import Planner
 from penstock.sql.plan.sink_changes import SinkTable
 from penstock.sql.positions import Source
+from penstock.sql.redefinition import kept_note
 from penstock.sql.run.clock import SystemClock
 from penstock.sql.run.environment import Environment, StopRequest
 from penstock.sql.run.job import Job
 from penstock.sql.run.jvm import end_jvm
 from penstock.sql.run.live_query import live_query
 from penstock.sql.run.live_select import follow
-from penstock.sql.run.script_check import check_scripts
+from penstock.sql.run.script_check import CheckedScript, check_scripts
 from penstock.sql.run.script_file import ScriptFile
 from penstock.sql.run.script_plan import plan_scripts
 from penstock.sql.run.script_run import MAX_ROWS, ScriptRun
@@ -172,6 +174,8 @@ class ShellSession:
             env=self.project.environment,
             folders=self.project.folders,
         )
+        for script in checked:
+            self._tell(script)
         planned = plan_scripts(
             checked, spark, namespace=self.namespace, project=root, settings=self.settings
         )
@@ -186,6 +190,14 @@ class ShellSession:
         run.run(planned, wait=False)
         self._jobs += [job for job in run.jobs if not job.wait(0)]
         return run.error is None
+
+    def _tell(self, script: CheckedScript) -> None:
+        """Say what a check found that stops nothing: warnings, and what is there already as it was typed."""
+        for warning in script.warnings:
+            self.screen.say(render(warning, severity=Severity.WARNING).rstrip())
+        for one in script.statements:
+            if (note := kept_note(one.statement, self.namespace)) is not None:
+                self.screen.say(note)
 
     def job_started(self, job: Job) -> None:
         """Say that an INSERT runs (`Listener`)."""

@@ -172,3 +172,101 @@ def test_the_env_file_speaks_for_options(tmp_path):
     )
 
     assert run.stdout.startswith("bad.sql:1:1: PEN-1001")
+
+
+COUPON = FILE.replace("TABLE", "TABLE IF NOT EXISTS").replace(
+    "(id BIGINT, name STRING) WITH ('connector' = 'filesystem'",
+    "(id BIGINT, name STRING, coupon STRING) WITH ('connector' = 'filesystem'",
+)
+
+
+@pytest.fixture
+def edited(penstock, tmp_path):
+    """A project whose catalog has the tables of `jobs.sql`, which was edited since."""
+    assert penstock("catalog", "apply", "jobs.sql").exit_code == 0
+    (tmp_path / "jobs.sql").write_text(COUPON)
+
+
+@pytest.mark.usefixtures("edited")
+def test_a_definition_that_is_not_used_is_a_warning_in_each_shape(penstock):
+    """The file is right all the same; the status is 0."""
+    full = penstock("validate", "jobs.sql")
+    concise = penstock("validate", "jobs.sql", "--output-format", "concise")
+    github = penstock("validate", "jobs.sql", "--output-format", "github")
+    document = json.loads(penstock("validate", "jobs.sql", "--output-format", "json").stdout)
+
+    assert full.exit_code == 0
+    assert (
+        "warning[PEN-2002]: src is in the catalog with another definition since 20" in full.stdout
+    )
+    assert full.stdout.endswith("jobs.sql: 3 statements, nothing wrong, 1 warning\n")
+    assert re.search(r"jobs.sql:2:1: warning PEN-2002 .*\+coupon", concise.stdout)
+    assert github.stdout.startswith("::warning file=jobs.sql,line=2,")
+    assert [one["code"] for one in document["warnings"]] == ["PEN-2002"]
+    assert document["errors"] == []
+
+
+@pytest.mark.usefixtures("edited")
+def test_explain_warns_of_a_definition_that_is_not_used(penstock):
+    """On stderr."""
+    result = penstock("explain", "jobs.sql")
+
+    assert result.exit_code == 0
+    assert "warning[PEN-2002]: src is in the catalog with another definition" in result.stderr
+
+
+@pytest.mark.usefixtures("edited")
+def test_apply_takes_the_definitions_of_a_file(penstock):
+    """What differs is told; then nothing differs. A dry run changes nothing."""
+    tried = penstock("catalog", "apply", "jobs.sql", "--dry-run")
+    applied = penstock("catalog", "apply", "jobs.sql")
+    again = penstock("catalog", "apply", "jobs.sql")
+
+    assert tried.stdout == applied.stdout
+    assert applied.stdout == "default_catalog.default_database.src: changed: column +coupon\n"
+    assert (again.exit_code, again.stdout) == (0, "")
+    assert penstock("validate", "jobs.sql").stdout.endswith("nothing wrong\n")
+    assert "coupon" in penstock("catalog", "show", "src").stdout
+
+
+@pytest.mark.usefixtures("edited")
+def test_apply_changes_nothing_where_something_is_wrong(penstock, tmp_path):
+    """The whole file is checked with its own definitions first."""
+    (tmp_path / "jobs.sql").write_text(COUPON + "INSERT INTO sink SELECT nope, coupon FROM src;\n")
+    result = penstock("catalog", "apply", "jobs.sql")
+
+    assert result.exit_code == 2
+    assert "there is no column 'nope'" in result.stderr
+    assert "coupon" not in penstock("catalog", "show", "src").stdout
+
+
+def test_a_target_does_not_see_the_tables_of_another(penstock, tmp_path):
+    """Its file gives it tables of its own, beside those of the default target."""
+    penstock("catalog", "apply", "jobs.sql")
+    penstock("catalog", "apply", "jobs.sql", "--target", "prod")
+    dev = penstock("catalog", "show", "sink").stdout
+    prod = penstock("catalog", "show", "sink", env={"PENSTOCK_TARGET": "prod"}).stdout
+
+    assert ("'path' = 'out'" in dev, "'path' = 'prod'" in prod) == (True, True)
+    assert (tmp_path / ".penstock/catalog-prod.db").exists()
+
+
+def test_targets_of_one_catalog_may_not_differ_in_a_table(penstock, tmp_path):
+    """One of the two would write the other's folder."""
+    project = tmp_path / "penstock.toml"
+    project.write_text("[catalog]\nurl = 'sqlite:///all.db'\n[targets.dev]\n" + project.read_text())
+    result = penstock("validate", "jobs.sql", "--target", "prod", "--output-format", "concise")
+
+    assert result.exit_code == 2
+    assert result.stdout.startswith(
+        "jobs.sql:3: PEN-3001 sink is another table for the target 'dev', which has the same catalog; here it has: "
+        "option 'path' = 'prod' (not 'out')"
+    )
+
+
+def test_targets_of_one_catalog_may_differ_in_variables_of_the_command_line(penstock, tmp_path):
+    """Given to both, they make both the same."""
+    project = tmp_path / "penstock.toml"
+    project.write_text("[catalog]\nurl = 'sqlite:///all.db'\n[targets.dev]\n" + project.read_text())
+
+    assert penstock("validate", "jobs.sql", "--target", "prod", "--var", "path=x").exit_code == 0

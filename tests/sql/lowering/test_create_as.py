@@ -120,7 +120,7 @@ def test_a_replaced_table_has_the_new_columns(namespace: Namespace) -> None:
         ("CREATE TABLE t (a INT NOT NULL) AS SELECT id FROM s", "a", "the query does not fill 'a', which is NOT NULL"),
         ("CREATE TABLE t (id AS 1) AS SELECT id FROM s", "id", "the query has a column 'id' too"),
         ("CREATE TABLE t (PRIMARY KEY (nix) NOT ENFORCED) AS SELECT id FROM s", "nix", "PRIMARY KEY: there is no column 'nix'"),
-        ("CREATE TABLE there AS SELECT id FROM s", "there", "there is a table default_catalog.default_database.there already"),
+        ("CREATE TABLE there AS SELECT id FROM s", "there", "there is a table default_catalog.default_database.there already, with another definition; here it has: columns -extra, id BIGINT NOT NULL (not BIGINT)"),
         ("CREATE TABLE IF NOT EXISTS there AS SELECT name FROM s", "there", "there is a table default_catalog.default_database.there already, which has no column 'name' to fill"),
         ("REPLACE TABLE nix AS SELECT id FROM s", "nix", "there is no table default_catalog.default_database.nix to replace"),
         ("REPLACE TABLE v AS SELECT id FROM s", "v", "default_catalog.default_database.v is a view"),

@@ -57,7 +57,7 @@ def test_options_and_comments_are_kept(namespace: Namespace) -> None:
 @pytest.mark.parametrize(
     ("sql", "place", "message"),
     [
-        ("CREATE DATABASE sales", "sales", "there is a database 'sales' already"),
+        ("CREATE DATABASE sales COMMENT 'x'", "sales", "there is a database 'sales' already"),
         ("CREATE DATABASE none.d", "none.d", "there is no catalog 'none'"),
         ("CREATE DATABASE a.b.c", "a.b.c", "this is not the name of a database"),
         ("CREATE DATABASE d WITH ('a' = 'b', 'a' = 'c')", "'a'", "the option 'a' is given twice"),

@@ -105,11 +105,11 @@ CREATE TABLE bids (id INT);
 --    |             ^
 --    = help: give them other names: SELECT ... AS name
 --
--- error[PEN-2002]: there is a table default_catalog.default_database.bids already
+-- error[PEN-2002]: there is a table default_catalog.default_database.bids already, with another definition; here it has: columns +id, -auction, -bidder, -price, -ts, -l and 6 more, -WATERMARK, option -'connector'
 --   --> case.sql:19:14
 --    |
 -- 19 | CREATE TABLE bids (id INT);
 --    |              ^^^^
---    = help: DROP TABLE default_catalog.default_database.bids first, or write CREATE ... IF NOT EXISTS
+--    = help: `penstock catalog apply FILE` takes the file's definition, ALTER TABLE bids changes the catalog's, DROP TABLE bids forgets it (data stays); IF NOT EXISTS uses the catalog's
 --
 -- 14 errors; nothing was started
