@@ -171,6 +171,9 @@ GROUP_WINDOWS: tuple[Row, ...] = (
     _row("group window SESSION",
          "SELECT UPPER(channel) AS c, SESSION_END(ts, INTERVAL '1' MINUTE) AS e, COUNT(*) AS n FROM bids "
          "GROUP BY UPPER(channel), SESSION(ts, INTERVAL '1' MINUTE)", Status.TRANSLATE, AS_FUNCTION),
+    _row("group window SESSION of processing time",
+         "SELECT COUNT(*) AS n FROM bids GROUP BY SESSION(pt, INTERVAL '1' MINUTE)", Status.REFUSE,
+         "SESSION windows of processing time are not supported, and 'pt' is PROCTIME()"),
     _row("group window of group windows",
          "SELECT TUMBLE_START(t, INTERVAL '1' HOUR) AS s, SUM(n) AS total FROM (SELECT TUMBLE_ROWTIME(ts, INTERVAL "
          "'10' MINUTE) AS t, COUNT(*) AS n FROM bids GROUP BY TUMBLE(ts, INTERVAL '10' MINUTE)) "
@@ -262,6 +265,8 @@ WINDOWS: tuple[Row, ...] = (
 JOINS: tuple[Row, ...] = (
     _row("INNER JOIN", "SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id",
          Status.NATIVE, "of two streams: rows are kept for ever, unless the times are bounded (interval join)"),
+    _row("INNER JOIN without an equality", "SELECT b.auction FROM bids AS b JOIN auctions AS a ON b.auction > a.id",
+         Status.REFUSE, "a join of streams without an equality between their columns is not supported"),
     _row("LEFT JOIN", "SELECT p.name, q.since FROM people AS p LEFT OUTER JOIN people AS q ON p.id = q.id",
          Status.OWN, KEPT),
     _row("RIGHT JOIN", "SELECT p.name, q.since FROM people AS p RIGHT JOIN people AS q ON p.id = q.id",
@@ -354,7 +359,7 @@ HINTS: tuple[Row, ...] = (
           Status.NATIVE),
     _hint("SHUFFLE_MERGE", "SELECT /*+ SHUFFLE_MERGE(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id",
           Status.TRANSLATE, "MERGE in Spark"),
-    _hint("NEST_LOOP", "SELECT /*+ NEST_LOOP(p) */ p.name FROM people AS p JOIN people AS q ON p.id > q.id",
+    _hint("NEST_LOOP", "SELECT /*+ NEST_LOOP(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id",
           Status.TRANSLATE, "SHUFFLE_REPLICATE_NL in Spark"),
     _hint("STATE_TTL", "SELECT /*+ STATE_TTL('b' = '1d') */ auction, COUNT(*) AS n FROM bids AS b GROUP BY auction",
           Status.OWN, "over table.exec.state.ttl: of an aggregation, or each side of a regular join; '0s' is for ever"),

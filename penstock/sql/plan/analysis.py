@@ -48,6 +48,7 @@ from penstock.sql.plan.sink_changes import SinkTable, check_sink
 from penstock.sql.plan.stateful import is_stateful
 from penstock.sql.plan.temporal_joins import has_temporal
 from penstock.sql.plan.temporal_leaves import check_rowtimes, numbered_anew, unnamed_columns
+from penstock.sql.plan.unstreamable import check_processing_time, refuse_unequal_joins
 from penstock.sql.positions import span_of
 from penstock.sql.query_hints import bounds_state
 
@@ -122,7 +123,10 @@ def analyse(
 
 def _changing(read: _Read, target: SinkTable | None, *, state_ttl_ms: int) -> AnalysedQuery:
     """Analyse a query whose changes are followed, for a sink if there is one."""
+    check_processing_time(read.query, read.inputs)
+    refuse_unequal_joins(read.query, read.followed, bounded=True)
     try:
+        refuse_unequal_joins(read.query, read.followed, bounded=False)
         plan = plan_changes(read.query, tuple(map(narrowed_input, read.inputs, read.wanted)))
         if not bounds_state(read.query) and (plan.flow.mechanism is None or state_ttl_ms == 0):
             if target is not None:
@@ -151,6 +155,14 @@ class _Read:
     wanted: tuple[frozenset[str] | None, ...]
     paths: Mapping[str, Paths]
     lookups: frozenset[int]
+
+    @property
+    def followed(self) -> frozenset[int]:
+        """The tables that Spark reads as streams; none where some change, whose joins are looked up or maintained."""
+        if any(table.changes is not ChangelogMode.INSERT_ONLY for table in self.inputs):
+            return frozenset()
+        leaves = enumerate(self.sources)
+        return frozenset(i for i, s in leaves if not isinstance(s, ReadOnce)) - self.lookups
 
     def analysed(self, plan: ChangePlan) -> AnalysedQuery:
         """Give the query as Spark runs it."""

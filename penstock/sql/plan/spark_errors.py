@@ -17,6 +17,9 @@ _VIEW = re.compile(r"`?penstock_[0-9a-f]{8}_w?\d+(_late)?`?\.?")
 # UnsupportedOperationChecker, where StreamingJoinHelper found no bound of the state
 _OUTER_JOIN = re.compile(r"Stream-stream (Left|Right|Full)Outer join .* is not supported without")
 
+# SparkStrategies.StreamingJoinStrategy
+_UNEQUAL_JOIN = re.compile(r"Stream-stream join without equality predicate")
+
 
 def as_input_error(error: AnalysisException) -> InputError:
     """Translate an analysis error of a generated query."""
@@ -27,6 +30,11 @@ def as_input_error(error: AnalysisException) -> InputError:
             "Spark cannot tell from its condition how long this outer join has to keep rows",
             hint="bound both times by an interval in days or less, ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + "
             "INTERVAL '1' HOUR, with a WATERMARK on both; an INNER JOIN takes any condition",
+        )
+    if _UNEQUAL_JOIN.search(message):
+        return UnsupportedError(
+            "a join of streams without an equality between their columns is not supported",
+            hint="join ON a.x = b.x, with the other conditions behind AND",
         )
     condition = error.getCondition() or ""
     if "STREAMING" in condition or "UNSUPPORTED" in condition:

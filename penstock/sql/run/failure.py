@@ -104,6 +104,9 @@ def translate(error: BaseException) -> PenstockError:
             f"a Python worker of Spark ended unexpectedly{why}",
             hint="was it out of memory? Fewer records at a time need less: 'scan.max-records-per-batch'",
         )
+    refused = _refusal(error)
+    if refused is not None:
+        return refused
     reason, bug = _reason(_telling(layers))
     conditions = _CONDITION.findall(text)
     permanent = (
@@ -113,6 +116,22 @@ def translate(error: BaseException) -> PenstockError:
     )
     kind = PermanentFailureError if permanent else QueryFailedError
     return kind(reason, hint=_hint(conditions))
+
+
+def _refusal(error: BaseException) -> PermanentFailureError | None:
+    """Give what Spark refuses to run, in our words: its analysis of the same query says the same each time."""
+    layer: BaseException | None = error
+    for _ in range(DEEPEST_CAUSE):
+        if layer is None or type(layer).__name__ == "AnalysisException":
+            break
+        layer = getattr(layer, "_cause", None)
+    if layer is None or type(layer).__name__ != "AnalysisException":
+        return None
+    from penstock.sql.plan.spark_errors import as_input_error  # it loads Spark
+
+    told = as_input_error(layer)  # type: ignore[arg-type]  # found by its name, as Spark may not be loaded
+    hint = _hint(_CONDITION.findall("\n".join(_layers(error))))
+    return PermanentFailureError(told.message, hint=hint or told.hint)
 
 
 def _is_gone(error: BaseException) -> bool:

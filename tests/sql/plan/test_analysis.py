@@ -190,3 +190,96 @@ def test_a_natural_join_reads_the_columns_that_it_joins_by(tmp_path: Path) -> No
 
     assert query.leaves[0].columns == ("id", "k", "ts")
     assert query.leaves[1].columns == ("region", "name")
+
+
+STREAMS = f"""
+CREATE TABLE l (id BIGINT, v BIGINT, pt AS PROCTIME(), ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ({KAFKA}, 'format' = 'json');
+CREATE TABLE r (id BIGINT, v BIGINT, pt AS PROCTIME(), ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ({KAFKA}, 'format' = 'json');
+CREATE TABLE rates (v BIGINT) WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:x.db', 'table-name' = 'rates');
+CREATE TABLE ids (id BIGINT) WITH ('connector' = 'delta', 'path' = 'ids')
+"""
+
+
+def joined(sql: str, project: Path) -> AnalysedInsert:
+    """Analyse an INSERT of ids over two streams."""
+    namespace = new_namespace(STREAMS)
+    (statement,) = run(f"INSERT INTO ids {sql}", namespace)
+    assert isinstance(statement, InsertInto)
+    return Planner(namespace=namespace, project=project, settings={}).analyse_insert(statement)
+
+
+@pytest.mark.parametrize(
+    ("sql", "place"),
+    [
+        ("SELECT l.id FROM l JOIN r ON l.v > r.v", "JOIN r ON l.v > r.v"),
+        ("SELECT l.id FROM l CROSS JOIN r", "CROSS JOIN r"),
+        ("SELECT l.id FROM l JOIN r ON l.v = 1 AND r.v = 1", "JOIN r ON l.v = 1 AND r.v = 1"),
+        ("SELECT l.id FROM l JOIN r ON l.id = r.id OR l.v = r.v", "JOIN r ON l.id = r.id OR l.v = r.v"),
+        ("SELECT l.id FROM l JOIN r ON l.ts BETWEEN r.ts AND r.ts + INTERVAL '1' HOUR", "JOIN r ON"),
+        ("SELECT l.id FROM l JOIN r ON l.id = r.id JOIN r AS s ON s.v < l.v", "JOIN r AS s ON s.v < l.v"),
+    ],
+)  # fmt: skip
+def test_a_join_of_streams_without_an_equality_is_refused_at_its_place(
+    sql: str, place: str, tmp_path: Path
+) -> None:
+    """Spark would refuse it when it starts, again and again."""
+    with pytest.raises(UnsupportedError, match="without an equality") as caught:
+        joined(sql, tmp_path)
+    span = caught.value.span
+
+    assert span is not None
+    assert span.line_text[span.column - 1 :].startswith(place)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT l.id FROM l JOIN r ON l.id = r.id AND l.v > r.v",
+        "SELECT l.id FROM l, r WHERE l.id = r.id",
+        "SELECT l.id FROM l, r AS s, r WHERE l.id = r.id AND s.v = r.v",
+        "SELECT id FROM l JOIN r USING (id)",
+        "SELECT l.id FROM l JOIN r ON l.v + 1 = r.v * 2",
+        "SELECT l.id FROM l JOIN rates ON l.v > rates.v",
+        "SELECT l.id FROM l JOIN (VALUES (1)) AS t (v) ON l.v > t.v",
+        "SELECT a.id FROM l AS a JOIN r AS b ON a.id = b.id AND a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' HOUR",
+        "SELECT l.id FROM l JOIN r ON l.id = r.id AND l.pt BETWEEN r.pt - INTERVAL '4' HOUR AND r.pt",
+    ],
+)
+def test_a_join_of_streams_with_an_equality_is_not_refused(sql: str, tmp_path: Path) -> None:
+    """Nor one with a table that is read as it is."""
+    assert joined(sql, tmp_path).query.maintained is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "message", "place"),
+    [
+        (
+            "SELECT l.id FROM l {0} JOIN r ON l.id = r.id AND l.pt BETWEEN r.pt - INTERVAL '4' HOUR AND r.pt",
+            "a {0} JOIN with an interval of processing time is not supported",
+            "l.id = r.id",
+        ),
+        (
+            "SELECT COUNT(*) FROM l GROUP BY SESSION(pt, INTERVAL '5' SECONDS)",
+            "SESSION windows of processing time are not supported, and 'pt' is PROCTIME()",
+            "SESSION",
+        ),
+        (
+            "SELECT COUNT(*) FROM TABLE(SESSION(TABLE l, DESCRIPTOR(pt), INTERVAL '5' SECONDS)) "
+            "GROUP BY window_start, window_end",
+            "SESSION windows of processing time are not supported, and 'pt' is PROCTIME()",
+            "SESSION",
+        ),
+    ],
+)
+@pytest.mark.parametrize("side", ["LEFT", "RIGHT", "FULL"])
+def test_what_processing_time_cannot_bound_is_refused_at_its_place(
+    sql: str, message: str, place: str, side: str, tmp_path: Path
+) -> None:
+    """Outer joins and sessions, which Spark refuses when it starts."""
+    with pytest.raises(UnsupportedError) as caught:
+        joined(sql.format(side), tmp_path)
+    span = caught.value.span
+
+    assert caught.value.message == message.format(side)
+    assert span is not None
+    assert span.line_text[span.column - 1 :].startswith(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
 
 from penstock.catalog.errors import (
     BadRecordError,
@@ -182,3 +183,26 @@ def test_a_python_worker_that_is_gone_is_named(words: str, message: str) -> None
     assert found.message == f"a Python worker of Spark ended unexpectedly{message}"
     assert "memory" in (found.hint or "")
     assert not is_permanent(found)
+
+
+def failed_stream(message: str) -> Exception:
+    """What a query that Spark refuses when it starts ends with, as PySpark gives it."""
+    refusal = AnalysisException(message=message)
+    stream = StreamingQueryException(message=f"{STREAM}{message}{REPORT}")
+    stream._cause = refusal  # type: ignore[attr-defined]  # as `CapturedException` keeps it
+    return stream
+
+
+def test_a_stream_that_spark_refuses_is_not_started_again() -> None:
+    """Its analysis says the same each time; Spark's plan does not belong to the message."""
+    join = "Stream-stream join without equality predicate is not supported;\nJoin Inner, (v#1L > v#2L)\n:- x"
+    told = translate(failed_stream(join))
+    other = translate(failed_stream("Queries with streaming sources must be fun;\nProject [x#1]"))
+
+    assert (is_permanent(told), is_permanent(other)) == (True, True)
+    assert (
+        told.message
+        == "a join of streams without an equality between their columns is not supported"
+    )
+    assert told.hint is not None
+    assert other.message.endswith("Queries with streaming sources must be fun")
