@@ -142,6 +142,12 @@ class Database:
             hint="nothing was changed; try again",
         ) from failure
 
+    def wipe(self) -> None:
+        """Leave nothing of removed rows in a SQLite file and its journal; elsewhere that is the database's part."""
+        if self._file is not None:
+            with self._turn, self._explained(), self._opened().connect() as connection:
+                sqlite_file.wipe(connection)
+
     def close(self) -> None:
         """Close what is open; the next call opens it again."""
         self._engine.dispose()

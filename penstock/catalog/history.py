@@ -28,6 +28,7 @@ class Action(StrEnum):
     REPLACE = "replace"
     RENAME = "rename"
     DROP = "drop"
+    PURGE = "purge"
 
 
 _PAST = {
@@ -35,6 +36,7 @@ _PAST = {
     Action.REPLACE: "changed",
     Action.RENAME: "renamed",
     Action.DROP: "dropped",
+    Action.PURGE: "recorded changes removed",
 }
 
 

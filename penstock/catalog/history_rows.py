@@ -7,7 +7,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, insert, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    and_,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+)
 
 from penstock.catalog import codec
 from penstock.catalog.database import now_ms
@@ -24,7 +34,7 @@ from penstock.catalog.history import (
 )
 from penstock.catalog.migrations import HISTORY
 
-__all__ = ["changes", "last_change", "next_version", "record"]
+__all__ = ["changes", "last_change", "next_version", "purge", "record"]
 
 RELATIONS = (Word.TABLE, Word.VIEW)
 """They share their names."""
@@ -90,6 +100,33 @@ def last_change(connection: Connection, name: tuple[str, ...], kind: Word) -> Ch
     )
     row = connection.execute(wanted).mappings().one_or_none()
     return None if row is None else _change(row)
+
+
+def purge(
+    connection: Connection, name: tuple[str, ...] | None, age_ms: int, *, counted_only: bool
+) -> int:
+    """Remove the changes of a name, or all, that are older than an age; give how many they are.
+
+    One line for each name stays: who removed them and when, and the version, which grows over this too.
+    """
+    old = HISTORY.c.changed_ms <= now_ms(connection) - age_ms
+    wanted = and_(old, HISTORY.c.action != Action.PURGE, *(() if name is None else (_about(name),)))
+    count = connection.scalar(select(func.count()).select_from(HISTORY).where(wanted)) or 0
+    if counted_only or not count:
+        return count
+    named = [HISTORY.c[column] for column in (*_NAME, "kind")]
+    newest = func.max(HISTORY.c.version).label("newest")
+    purged = connection.execute(select(*named, newest).where(wanted).group_by(*named)).all()
+    renamed = connection.execute(
+        select(*(HISTORY.c[column] for column in _TO), HISTORY.c.kind, newest)
+        .where(wanted, HISTORY.c.to_object.is_not(None))
+        .group_by(*(HISTORY.c[column] for column in _TO), HISTORY.c.kind)
+    ).all()
+    connection.execute(delete(HISTORY).where(wanted))
+    for *parts, kind, version in {*map(tuple, purged), *map(tuple, renamed)}:
+        own = tuple(part for part in parts if part)
+        record(connection, own, Word(kind), Action.PURGE, version=version)
+    return count
 
 
 _NAME = ("catalog_name", "database_name", "object_name")

@@ -8,25 +8,35 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
 
-from penstock.catalog.references import holds_only_references, shown_references
+from penstock.catalog.references import holds_only_references, holds_reference, shown_references
 from penstock.catalog.secret_mask import REDACTED
 
-__all__ = ["is_secret", "redact"]
+__all__ = ["is_secret", "literal_secrets", "redact"]
 
 # Flink's GlobalConfiguration list, and what Kafka clients and cloud file systems add to it
 _SECRET = re.compile(
     r"passw|passphrase|secret|token$|credential|api[._-]?key|access[._-]?key|private[._-]?key|"
     r"account\.key|jaas|basic-auth|auth-params|user-info|http-headers|authorization|service-key|"
-    r"\.pem$|ssl\.keystore\.key$|ssl\.key$",
+    r"oauthbearer\.(?:extensions|config|assertion)|\.pem$|ssl\.keystore\.key$|ssl\.key$",
     re.IGNORECASE,
 )
+_PLACES = (".location", ".file", ".path", ".url", ".endpoint")
+"""Ends of keys whose values are places, whatever else they name."""
 _WORDS = ("password", "passphrase", "secret", "apikey", "credentials", "jaas")
 _ALIKE = 0.8  # by difflib: one letter lost, doubled or swapped
-# in a value under any key: user:password@ and ?password= of URLs, password="..." of JAAS, private keys
+# names of secrets inside values: in URLs, connection strings, JAAS, JSON and YAML
+_NAME = (
+    r"(?:[\w.-]*(?:passw(?:or)?d|passphrase|pwd|secret|token|signature|credentials?"
+    r"|(?:secret|access|api|private|account|shared|client|sas)[_.-]?(?:access[_.-]?)?key(?:[_.-]?id)?))"
+)
 _VALUE = re.compile(
-    r"(?<=://)[^/@\s]*:[^/@\s]+(?=@)"
-    r"|(?<=[?&;])(?:password|token|sig|secret|key)=[^&;\s]+"
-    r"|\b(?:password|secret)\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s;]+)"
+    # user:password@ of URLs, the password with any character; AWS keys have slashes in them
+    r"(?<=s3://)[^/@\s:]*:[^\s'\"]+(?=@)|(?<=s3[an]://)[^/@\s:]*:[^\s'\"]+(?=@)"
+    r"|(?<=://)[^/@\s:]*:(?!\d{1,5}(?:/|$))[^\s'\"]+(?=@)"
+    rf"|(?<=[?&;#])(?:{_NAME}|sig|key|auth)=[^&;\s]+"
+    rf"|(?<![\w.-])[\"']?{_NAME}[\"']?\s*[=:]\s*(?:\"(?:[^\"\\]|\\.)*\"?|'[^']*'?|[^\s;,&{{}}]+)"
+    r"|(?:\bBearer|\bBasic)\s+[\w.~+/=-]{6,}"
+    r"|\beyJ[\w-]+\.[\w-]+\.[\w-]*"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -48,6 +58,25 @@ def redact(options: Mapping[str, str]) -> dict[str, str]:
     References tell nothing and are shown, where there is nothing beside them.
     """
     return {key: _redacted(key, shown_references(value)) for key, value in options.items()}
+
+
+def literal_secrets(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Give the keys of options whose value is a secret, or has one in it, that stands there itself."""
+    return tuple(
+        key
+        for key, value in options.items()
+        if value
+        and not holds_only_references(value)
+        and (
+            (is_secret(key) and not holds_reference(value) and not key.endswith(_PLACES))
+            or _VALUE.search(_without_references(value)) is not None
+        )
+    )
+
+
+def _without_references(value: str) -> str:
+    """Leave the references out, and what a reference stands behind as its value."""
+    return re.sub(r"[=:]?\s*[\"']?\$\{[^}]*\}[\"']?", "", value)
 
 
 def _redacted(key: str, value: str) -> str:

@@ -16,7 +16,9 @@ from urllib.parse import quote, quote_plus
 __all__ = [
     "REDACTED",
     "SHORTEST",
+    "forget_secrets",
     "keep_secret",
+    "kept_secrets",
     "mask_error",
     "masked",
     "without_secrets",
@@ -39,6 +41,16 @@ def keep_secret(value: str) -> None:
             _values.update(_spellings(part))
     if _values and logging.getLogRecordFactory() is not _scrubbed:
         _follow_factory()
+
+
+def kept_secrets() -> frozenset[str]:
+    """Give what is masked here: for a parent process, which has to mask it too."""
+    return frozenset(_values)
+
+
+def forget_secrets() -> None:
+    """Forget what is masked, in a child process that tells its parent what it has seen itself."""
+    _values.clear()
 
 
 def without_secrets(text: str, *, same_length: bool = False) -> str:

@@ -17,7 +17,15 @@ from sqlalchemy.pool import NullPool, StaticPool
 from penstock.catalog.errors import CatalogError
 from penstock.catalog.private_folder import make_private_folder
 
-__all__ = ["BUSY_TIMEOUT_S", "WRITES", "create_file", "file_of", "open_engine", "write_ahead"]
+__all__ = [
+    "BUSY_TIMEOUT_S",
+    "WRITES",
+    "create_file",
+    "file_of",
+    "open_engine",
+    "wipe",
+    "write_ahead",
+]
 
 BUSY_TIMEOUT_S = 10
 """How long a writer waits for another process's transaction; ours take milliseconds."""
@@ -102,6 +110,14 @@ def write_ahead(connection: Connection, file: Path) -> None:
         driver.execute("PRAGMA journal_mode = WAL")
     except DriverError:
         return  # another process is at work: its own journal mode is as safe, only slower
+
+
+def wipe(connection: Connection) -> None:
+    """Write the file anew without its free pages, and empty the journal: removed rows are in both till then."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, Driver), "SQLite has the standard driver"
+    driver.execute("VACUUM")
+    driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _file_system(file: Path) -> str:

@@ -123,6 +123,22 @@ class SqlCatalog:
         with self._database.reading(since=VERSIONS_SINCE) as connection:
             return [] if connection is None else history_rows.changes(connection, name, limit)
 
+    def purge_history(
+        self, name: tuple[str, ...] | None, age_ms: int = 0, *, counted_only: bool = False
+    ) -> int:
+        """Remove the changes of a name, or all, that are older than an age; give how many. What is defined stays.
+
+        Nothing of them is left in a SQLite file; other databases overwrite it when they vacuum.
+        """
+        removed = self._database.change(
+            lambda connection: history_rows.purge(
+                connection, name, age_ms, counted_only=counted_only
+            )
+        )
+        if removed and not counted_only:
+            self._database.wipe()
+        return removed
+
     def create(
         self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False
     ) -> None:

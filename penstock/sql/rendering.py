@@ -10,14 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateNotFound, TemplateSyntaxError, UndefinedError, nodes
+from jinja2 import (
+    StrictUndefined,
+    TemplateNotFound,
+    TemplateSyntaxError,
+    UndefinedError,
+    nodes,
+)
 from jinja2 import TemplateError as JinjaError
 from jinja2.exceptions import SecurityError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedEnvironment
 
 from penstock.catalog.errors import (
     ConfigError,
@@ -35,6 +42,14 @@ from penstock.sql.positions import LineOrigin
 from penstock.sql.template import Rendered
 from penstock.sql.template_files import MAIN, ProjectLoader, macro_names
 from penstock.sql.template_folders import TemplateFolders
+from penstock.sql.template_limits import (
+    LONGEST_S,
+    MOST_BYTES,
+    TooLongError,
+    first_template_line,
+    is_plain,
+    within_limits,
+)
 
 __all__ = ["render"]
 
@@ -74,6 +89,25 @@ def render(
     """Render a text with template syntax. Raises TemplateError (`template.render_template`)."""
     if "\x00" in text:
         raise TemplateError(f"{file} contains a NUL character")
+    work = partial(_render, text, file, variables, env, folders)
+    return work() if _is_plain(text) else within_limits(work, text, file)
+
+
+def _is_plain(text: str) -> bool:
+    """Tell whether a template needs no bounds; one that cannot be read is explained where they hold."""
+    try:
+        return is_plain(SandboxedEnvironment().parse(text))
+    except (JinjaError, RecursionError, MemoryError):
+        return False
+
+
+def _render(
+    text: str,
+    file: str,
+    variables: Mapping[str, Any],
+    env: Mapping[str, str],
+    folders: TemplateFolders,
+) -> Rendered:
     environment = _MarkingEnvironment(file, text, ProjectLoader(Path(file).parent, folders))
     environment.globals = {
         "var": _lookup("var", dict(variables), "pass it with --var or --vars-file"),
@@ -92,8 +126,27 @@ def render(
         TypeError,
         ValueError,
         ArithmeticError,
+        MemoryError,
+        RecursionError,
+        TooLongError,
     ) as error:
         raise _explain(error, text, file, environment) from error
+
+
+_BOUNDS: Mapping[type[Exception], tuple[str, str]] = {
+    TooLongError: (
+        f"the template takes more than {LONGEST_S:g} s",
+        "look for a loop within a loop, or a power; `range` gives at most 100,000 numbers",
+    ),
+    MemoryError: (
+        f"the template takes more than {MOST_BYTES >> 20} MiB",
+        "look for a text that is repeated, or filled up, to a very great length",
+    ),
+    RecursionError: (
+        "the template goes round in circles, or is nested too deeply",
+        "look for a macro that calls itself, or a file that includes itself",
+    ),
+}
 
 
 class _UnknownName(Exception):
@@ -197,6 +250,8 @@ def _explain(
     hint: str | None = getattr(error, "hint", None)
     line = _line_of(error.__traceback__, environment.files)
     message = error.message if isinstance(error, InputError) else str(error)
+    if isinstance(error, tuple(_BOUNDS)):
+        message, hint = next(told for kind, told in _BOUNDS.items() if isinstance(error, kind))
     if isinstance(error, TemplateSyntaxError):
         named = error.filename if error.name != MAIN else None
         line = (named or file, error.lineno)
@@ -212,6 +267,8 @@ def _explain(
     elif isinstance(error, SecurityError):
         message = f"the template may not do this: {message}"
     span = None if line is None else _line_span(text, file, *line)
+    if span is None and isinstance(error, tuple(_BOUNDS)):
+        span = first_template_line(text, file)
     if span is not None:
         span = _narrowed(span, message)
     return TemplateError(message, hint=hint, span=span)

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.catalog.errors import InputError, TemplateError
 from penstock.catalog.secret import KEY_VARIABLE, new_key
+from penstock.sql import rendering, template_limits
 from penstock.sql.config import Project
 from penstock.sql.errors import render
 from penstock.sql.positions import Source
@@ -288,3 +289,51 @@ def test_a_template_cannot_fill_the_memory() -> None:
 
     with pytest.raises(TemplateError, match="renders to more than"):
         rendered(loop)
+
+
+ENDLESS = [
+    "SELECT 1;\n{{ 9**(9**8) }}",
+    "SELECT 1;\n{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}",
+    "SELECT 1;\n{{ '%2000000000d' % 1 }}",
+    "SELECT 1;\n{{ '{:>2000000000}'.format(1) }}",
+    "SELECT 1;\n{{ 'x'.ljust(2000000000) }}",
+    "SELECT 1;\n{{ 'x' * 2000000000 }}",
+    "SELECT 1;\n{{ 'x'|center(2000000000) }}",
+    "SELECT 1;\n{{ ('a' * 100000)|replace('a', 'b' * 100000) }}",
+    "SELECT 1;\n{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+    "SELECT 1;\n{% include 'circle.sql' %}",
+    "SELECT 1;\n{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}",
+    "SELECT 1;\n{{ [1] " + "+ [1]" * 9000 + " }}",
+]
+
+
+@pytest.mark.parametrize("text", ENDLESS, ids=range(len(ENDLESS)))
+def test_a_template_without_an_end_is_stopped_and_told_by_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Time, memory and depth have bounds; the process that asked has lost neither."""
+    monkeypatch.setattr(template_limits, "LONGEST_S", 0.5)
+    monkeypatch.setattr(template_limits, "_GRACE_S", 0.5)
+    (tmp_path / "circle.sql").write_text("{% include 'circle.sql' %}")
+
+    with pytest.raises(TemplateError) as caught:
+        in_project(tmp_path, text)
+    assert caught.value.hint
+    assert caught.value.span is not None
+    assert caught.value.span.file.endswith(("jobs.sql", "a.sql", "circle.sql"))
+
+
+def test_secrets_of_a_template_with_loops_are_masked_here(tmp_path: Path) -> None:
+    """It was rendered in another process."""
+    result = in_project(
+        tmp_path, "{% for n in range(2) %}'{{ secret('PW') }}'{% endfor %}", PW="of-loop-9"
+    )
+
+    assert result.text == "'of-loop-9''of-loop-9'"
+    assert render(InputError(result.text)).endswith("'******''******'")
+
+
+def test_plain_templates_need_no_process_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named values are put in where they are; a loop, a filter or arithmetic is bounded."""
+    monkeypatch.delattr(rendering, "within_limits")
+    assert rendered("{# a #}{{ var('a', 1) }} {{ var('b', 2) }} {{ env_var('NO', 'x') }}").text

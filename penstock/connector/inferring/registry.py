@@ -7,8 +7,9 @@ import json
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from http.client import HTTPMessage
+from typing import IO, Any
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from penstock.catalog.errors import (
     BrokerUnavailableError,
@@ -100,7 +101,7 @@ def _ask(place: Subject, path: str) -> Any:
         token = base64.b64encode(unquote(user).encode()).decode()
         request.add_header("Authorization", f"Basic {token}")
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310  as above
+        with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
             return json.loads(answer.read(MOST_BYTES))
     except urllib.error.HTTPError as error:
         error.close()
@@ -114,6 +115,39 @@ def _ask(place: Subject, path: str) -> Any:
         raise _unavailable(place, f"{error.code} {error.reason}") from None
     except (OSError, ValueError) as error:
         raise _unavailable(place, str(getattr(error, "reason", error))) from error
+
+
+class _SameOrigin(urllib.request.HTTPRedirectHandler):
+    """Follows redirects that give the log-in to nobody else, and nothing to who listens in on plain HTTP."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """Give the request that follows. Raises OptionError where it may not be made."""
+        before, after = urlsplit(req.full_url), urlsplit(newurl)
+        known = req.has_header("Authorization") and _origin(before) != _origin(after)
+        if known or after.scheme not in {before.scheme, "https"}:
+            raise OptionError(
+                f"the schema registry at {before.hostname} sends its callers to "
+                f"{after.scheme}://{after.hostname}, "
+                + ("which would get the log-in" if known else "where others can listen in"),
+                hint="write that address, if it is the right one",
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname, port
+
+
+_OPENER = urllib.request.build_opener(_SameOrigin)
 
 
 def _unavailable(place: Subject, reason: str) -> BrokerUnavailableError:

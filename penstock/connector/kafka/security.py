@@ -48,7 +48,7 @@ _JAAS_OPTION = re.compile(
     r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))"""
 )
 # the client puts these three into a shell command when it renews a Kerberos ticket
-_SHELL_SAFE = re.compile(r"[\w@./: -]*\Z", re.ASCII)
+_SHELL_SAFE = re.compile(r"(?!-)[\w@./:-]*\Z", re.ASCII)
 _KINIT_INPUTS = ("sasl.kerberos.principal", "sasl.kerberos.service.name", "sasl.kerberos.keytab")
 _EXTENSIONS = {
     ".jks": "JKS",
@@ -193,16 +193,26 @@ def _check_kerberos(settings: Mapping[str, str], owner: str) -> None:
     for key in _KINIT_INPUTS:
         if not _SHELL_SAFE.match(settings.get(key, "")):
             raise OptionError(
-                f"{owner}: option 'properties.{key}' has a character that a shell would interpret",
+                f"{owner}: option 'properties.{key}' has a character that a shell would interpret, or begins with -",
                 hint="the client builds a kinit command from it: letters, digits and _ @ . / : - are allowed",
             )
 
 
+_OVERHEARD = {
+    "PLAIN": "the password goes to the broker unencrypted",
+    "OAUTHBEARER": "the token goes to the broker unencrypted, and whoever reads it may use it",
+    "SCRAM-SHA-256": "all records go unencrypted, and the password can be guessed from the log-in",
+    "SCRAM-SHA-512": "all records go unencrypted, and the password can be guessed from the log-in",
+}
+"""What somebody on the way gets of a connection without TLS, by mechanism."""
+
+
 def _warn(settings: Mapping[str, str], owner: str) -> None:
     protocol = settings.get("security.protocol", "plaintext").lower()
-    if protocol == "sasl_plaintext" and settings.get("sasl.mechanism", "").upper() == "PLAIN":
+    told = _OVERHEARD.get(settings.get("sasl.mechanism", "").upper())
+    if protocol == "sasl_plaintext" and told is not None:
         logger.warning(
-            "%s: the password goes to the broker unencrypted (SASL_PLAINTEXT with PLAIN)", owner
+            "%s: %s (SASL_PLAINTEXT); set 'properties.security.protocol' = 'SASL_SSL'", owner, told
         )
     unchecked = settings.get("ssl.endpoint.identification.algorithm", "https").lower() == "none"
     if unchecked or settings.get("enable.ssl.certificate.verification", "true").lower() == "false":

@@ -13,6 +13,7 @@ from penstock.sql.cli import (
     catalog,
     catalog_apply,
     catalog_log,
+    catalog_purge,
     catalog_upgrade,
     checkpoint,
     dlq,
@@ -91,6 +92,7 @@ app.command("peek")(peek.peek)
 app.command("tail")(tail.tail)
 catalog.app.command("apply")(catalog_apply.apply)
 catalog.app.command("log")(catalog_log.log)
+catalog.app.command("purge-history")(catalog_purge.purge_history)
 catalog.app.command("upgrade")(catalog_upgrade.upgrade)
 catalog.app.command("infer")(infer.infer)
 catalog.app.command("lineage")(lineage.lineage)

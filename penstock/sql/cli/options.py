@@ -179,6 +179,14 @@ YesOption = Annotated[
         help="Do it; without it the command says what it would do. Example: `--yes`",
     ),
 ]
+StrictOption = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        envvar="PENSTOCK_STRICT",
+        help="Refuse what is else warned of: passwords that stand in a definition itself. Example: `--strict`",
+    ),
+]
 VerboseOption = Annotated[
     bool,
     typer.Option(

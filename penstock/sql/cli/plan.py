@@ -14,6 +14,7 @@ from penstock.sql.cli.options import (
     FromScratchOption,
     MasterOption,
     SetOption,
+    StrictOption,
     TargetOption,
     VarOption,
     VarsFileOption,
@@ -41,6 +42,7 @@ def plan(  # noqa: PLR0917  typer passes options by name
     target: TargetOption = None,
     output: FormatOption = OutputFormat.TABLE,
     errors: ErrorFormatOption = ErrorFormat.FULL,
+    strict: StrictOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Show what a run of SQL files would do: for each INSERT whether it begins anew, goes on, or cannot.
@@ -60,6 +62,7 @@ def plan(  # noqa: PLR0917  typer passes options by name
             conf=conf,
             catalog=catalog,
             target=target,
+            strict=strict,
         )
         # loads pyspark: only once the options are right
         from penstock.sql.cli.script import RunOptions, run_scripts

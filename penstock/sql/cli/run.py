@@ -16,6 +16,7 @@ from penstock.sql.cli.options import (
     FromScratchOption,
     MasterOption,
     SetOption,
+    StrictOption,
     TargetOption,
     VarOption,
     VarsFileOption,
@@ -71,6 +72,7 @@ def run(  # noqa: PLR0917  typer passes options by name
             "Example: `--progress-interval 60`",
         ),
     ] = LOG_INTERVAL_MS / 1000,
+    strict: StrictOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Run SQL files: all of them are checked first, then their statements run in order.
@@ -92,6 +94,7 @@ def run(  # noqa: PLR0917  typer passes options by name
             conf=conf,
             catalog=catalog,
             target=target,
+            strict=strict,
         )
         # loads pyspark: only once the options are right
         from penstock.sql.cli.script import RunOptions, run_scripts

@@ -30,7 +30,7 @@ class ScriptInput:
     """Files and what fills them in: the project's variables and settings, `--var` and `--set` over them.
 
     `master` and `spark_conf` are those of a Spark that is started for them. `given_variables` and `given_settings` are
-    those of the command line alone.
+    those of the command line alone. `strict` refuses what is else warned of.
     """
 
     project: Project
@@ -42,6 +42,7 @@ class ScriptInput:
     spark_conf: Mapping[str, str]
     given_variables: Mapping[str, Any] = field(default_factory=dict)
     given_settings: Mapping[str, str] = field(default_factory=dict)
+    strict: bool = False
 
     def open_namespace(
         self, *, spark: Callable[[], SparkSession] | None = None, offline: bool = False
@@ -72,6 +73,7 @@ class ScriptInput:
             variables=self.variables,
             env=self.project.environment,
             folders=self.project.folders,
+            strict=self.strict,
         )
         if self.catalog_url == self.project.default_catalog_url:
             self._check_sharing(checked, namespace)
@@ -96,6 +98,7 @@ class ScriptInput:
                     variables=other.variables,
                     env=other.project.environment,
                     folders=other.project.folders,
+                    strict=None,
                 )
             except InputError:
                 continue  # it is the other target's, and told when that is checked
@@ -131,6 +134,7 @@ def read_input(
     conf: Sequence[str] | None = None,
     catalog: str | None = None,
     target: str | None = None,
+    strict: bool = False,
 ) -> ScriptInput:
     """Read files and pairs, and fill in what the project says. Raises ConfigError."""
     project = find_project(Path.cwd(), target=target)
@@ -146,6 +150,7 @@ def read_input(
         master=master or project.master,
         spark_conf={**project.spark_conf, **read_pairs("--conf", conf)},
         files=read_scripts(files),
+        strict=strict,
     )
 
 

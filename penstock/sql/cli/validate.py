@@ -15,6 +15,7 @@ from penstock.sql.cli.options import (
     ErrorFormatOption,
     FilesArgument,
     SetOption,
+    StrictOption,
     TargetOption,
     VarOption,
     VarsFileOption,
@@ -77,6 +78,7 @@ def validate(  # noqa: PLR0917  typer passes options by name
     catalog: CatalogOption = None,
     target: TargetOption = None,
     errors: ErrorFormatOption = ErrorFormat.FULL,
+    strict: StrictOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Check SQL files without running them. What is wrong goes to stdout, with exit status 2.
@@ -87,7 +89,13 @@ def validate(  # noqa: PLR0917  typer passes options by name
     """
     with reporting(context, verbose=verbose, errors=errors) as is_verbose:
         script = read_input(
-            files, var=var, vars_file=vars_file, settings=settings, catalog=catalog, target=target
+            files,
+            var=var,
+            vars_file=vars_file,
+            settings=settings,
+            catalog=catalog,
+            target=target,
+            strict=strict,
         )
         namespace = script.open_namespace(
             spark=lambda: _spark(script, verbose=is_verbose),

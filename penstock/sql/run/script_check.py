@@ -32,6 +32,7 @@ from penstock.sql.run.query import PlannedQuery
 from penstock.sql.run.script_draft import Draft, Faults
 from penstock.sql.run.script_file import ScriptFile
 from penstock.sql.run.session_settings import check_settings
+from penstock.sql.run.written_secrets import check_written_secrets
 from penstock.sql.script import Source, StatementText, split_all
 from penstock.sql.statements import (
     Explain,
@@ -120,15 +121,18 @@ def check_scripts(
     env: Mapping[str, str],
     folders: TemplateFolders | None = None,
     follows: bool = True,
+    strict: bool | None = False,
 ) -> tuple[CheckedScript, ...]:
     """Check files as one: templates, syntax, names, options, types of queries. Starts no JVM, does no I/O on tables.
 
     `folders` are those that templates read beside their own, by default those of the project's folder. A SELECT that
-    never ends is an error where the caller does not follow it. Raises InputErrors with everything that is wrong.
+    never ends is an error where the caller does not follow it. `strict` makes errors of warnings; None gives none.
+
+    Raises InputErrors with everything that is wrong.
     """
     check_settings(settings)
     folders = folders or TemplateFolders(root=project)
-    draft, faults = Draft(namespace, project, settings), Faults()
+    draft, faults = Draft(namespace, project, settings, strict=strict), Faults()
     scripts: list[CheckedScript] = []
     with _nothing_collected():
         for file in files:
@@ -204,6 +208,8 @@ def _check(
     try:
         statement = parse_statement(text, draft.namespace)
         check_connector(statement, draft.project)
+        if draft.strict is not None:
+            check_written_secrets(statement, strict=draft.strict)
         check_command(statement, draft.namespace, draft.project)
         refilled = refilled_error(statement, draft.namespace)
         draft.apply(statement)

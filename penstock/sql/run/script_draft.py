@@ -80,7 +80,15 @@ class Faults:
 class Draft:
     """What the statements so far have made of names and settings, on paper only."""
 
-    def __init__(self, namespace: Namespace, project: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        namespace: Namespace,
+        project: Path,
+        settings: Mapping[str, str],
+        *,
+        strict: bool | None = False,
+    ) -> None:
+        self.strict = strict
         self.namespace = namespace.overlay()
         self.settings = dict(settings)
         self.project = project

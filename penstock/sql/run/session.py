@@ -66,6 +66,7 @@ from penstock.sql.run.spark_session import (
     start_spark,
 )
 from penstock.sql.run.statement_set import plan_set
+from penstock.sql.run.written_secrets import check_written_secrets
 from penstock.sql.script import split
 from penstock.sql.statements import (
     Explain,
@@ -249,6 +250,7 @@ class Session:
 
     def _run(self, statement: Statement) -> DataFrame | Job | tuple[Job, ...] | None:
         check_connector(statement, self.project.root)
+        check_written_secrets(statement)
         check_command(statement, self.namespace, self.project.root)
         if is_command(statement):
             listed = run_command(statement, self._scene)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
@@ -18,7 +22,7 @@ from penstock.catalog.errors import (
     UnsupportedError,
 )
 from penstock.connector.inferring.location import Subject
-from penstock.connector.inferring.registry import read_subject
+from penstock.connector.inferring.registry import _SameOrigin, read_subject
 from penstock.connector.inferring.subject_table import draft_subject
 from penstock.connector.registry import connector_of
 
@@ -214,3 +218,84 @@ def test_a_schema_that_holds_itself_is_refused(tmp_path):
     tree = {"type": "record", "name": "T", "fields": [{"name": "next", "type": ["null", "T"]}]}
     with pytest.raises(UnsupportedError, match="inside of itself"):
         avro_columns(json.dumps(tree))
+
+
+class _Elsewhere(BaseHTTPRequestHandler):
+    """Sends every caller to `target`, and keeps who came with a log-in."""
+
+    target = ""
+    seen: list[str | None]
+
+    def do_GET(self) -> None:
+        self.seen.append(self.headers.get("Authorization"))
+        self.send_response(302)
+        self.send_header("Location", self.target)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def redirecting(target: str) -> Iterator[tuple[str, list[str | None]]]:
+    """A server that sends its callers to a target: its address, and the log-ins that it saw."""
+    seen: list[str | None] = []
+    handler = type("Handler", (_Elsewhere,), {"target": target, "seen": seen})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}", seen
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def asked(url: str) -> None:
+    """Ask a registry for a subject."""
+    read_subject(Subject(url=url, subject="orders-value", version="latest"))
+
+
+def test_a_log_in_does_not_follow_a_redirect_to_another_server() -> None:
+    """Another port is another server."""
+    with (
+        redirecting("http://127.0.0.1:1/") as (other, stolen),
+        redirecting(f"http://{other}/subjects") as (first, seen),
+    ):
+        with pytest.raises(OptionError, match="which would get the log-in"):
+            asked(f"http://u:s3cret@{first}")
+        assert seen
+        assert stolen == []
+        with pytest.raises(BrokerUnavailableError):
+            asked(f"http://{first}")  # nobody's log-in: followed, to where nobody answers
+        assert stolen == [None]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "login", "follows"),
+    [
+        ("https://a/x", "https://a/y", True, True),
+        ("https://a/x", "https://a:443/y", True, True),
+        ("http://a/x", "https://a/y", True, False),
+        ("https://a/x", "http://a/y", False, False),
+        ("https://a/x", "https://b/y", True, False),
+        ("https://a/x", "https://a:8443/y", True, False),
+        ("http://a/x", "https://b/y", False, True),
+        ("http://a/x", "ftp://a/y", False, False),
+        ("https://a/x", "https://a@b/y", True, False),
+    ],
+)
+def test_redirects_keep_to_the_server_and_to_tls(
+    before: str, after: str, login: bool, follows: bool
+) -> None:
+    """With a log-in scheme, host and port stay; without one TLS is not given up."""
+    request = urllib.request.Request(before, headers={"Authorization": "Basic x"} if login else {})
+
+    def step() -> object:
+        return _SameOrigin().redirect_request(request, io.BytesIO(), 302, "", HTTPMessage(), after)
+
+    if follows:
+        assert step() is not None
+    else:
+        with pytest.raises(OptionError):
+            step()

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from penstock.catalog.errors import OptionError
+from penstock.connector.kafka import security
 from penstock.connector.kafka.client_properties import (
     IGNORED,
     PASSED_ON,
@@ -195,6 +196,30 @@ def test_every_name_has_one_fate() -> None:
 
     assert sum(map(len, lists)) == len(set().union(*lists))
     assert set(RENAMED.values()) <= PASSED_ON
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
+def test_a_log_in_without_tls_is_warned_of(
+    caplog: pytest.LogCaptureFixture, mechanism: str
+) -> None:
+    """Whatever the mechanism: a password, a token, or what it can be guessed from, and all records."""
+    settings = {"security.protocol": "sasl_plaintext", "sasl.mechanism": mechanism}
+    with caplog.at_level(logging.WARNING):
+        security._warn(settings, "table t")
+    assert "unencrypted" in caplog.text
+    assert "SASL_SSL" in caplog.text
+
+    caplog.clear()
+    security._warn({**settings, "security.protocol": "sasl_ssl"}, "table t")
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("key", ["principal", "service.name", "keytab"])
+@pytest.mark.parametrize("value", ["-c /tmp/evil", "a -t /etc/x", "$(id)", "a;b", "-k"])
+def test_a_kerberos_input_is_one_argument_of_the_command(key: str, value: str) -> None:
+    """The client writes them into a shell's line for kinit."""
+    with pytest.raises(OptionError, match="a shell would interpret, or begins with -"):
+        client_configuration({f"sasl.kerberos.{key}": value}, owner="table t")
 
 
 def test_unsafe_settings_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
