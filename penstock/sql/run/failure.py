@@ -15,7 +15,13 @@ from penstock.catalog.errors import (
     decode_failure,
 )
 
-__all__ = ["EngineGoneError", "PermanentFailureError", "is_permanent", "translate"]
+__all__ = [
+    "EngineGoneError",
+    "PermanentFailureError",
+    "SlowStartError",
+    "is_permanent",
+    "translate",
+]
 
 # What Spark adds around the reason: its own wrapper, then reports that begin one of these ways.
 _WRAPPER = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception:\s*", re.DOTALL)
@@ -64,6 +70,8 @@ _JVM_GONE = (
 _PYTHON_GONE = re.compile(
     r"Python worker exited unexpectedly \(crashed\)(?:: Fatal Python error: (?P<why>[^\n]+))?"
 )
+# What Spark says of one that was not there after ten seconds (PythonWorkerFactory).
+_PYTHON_LATE = re.compile(r"Python worker (?:failed )?to connect back")
 
 # Conditions that only say that something below them failed.
 _WRAPPING_CONDITIONS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED", "FAILED_EXECUTE_UDF"})
@@ -81,6 +89,10 @@ class PermanentFailureError(QueryFailedError):
 
 class EngineGoneError(PermanentFailureError):
     """Spark's Java process has ended: nothing runs in this process any more."""
+
+
+class SlowStartError(QueryFailedError):
+    """A Python process that Spark started was not there in time."""
 
 
 def translate(error: BaseException) -> PenstockError:
@@ -103,6 +115,11 @@ def translate(error: BaseException) -> PenstockError:
         return QueryFailedError(
             f"a Python worker of Spark ended unexpectedly{why}",
             hint="was it out of memory? Fewer records at a time need less: 'scan.max-records-per-batch'",
+        )
+    if _PYTHON_LATE.search(text):
+        return SlowStartError(
+            "the machine is short of CPU: a Python worker of Spark did not start within 10 s",
+            hint="run fewer queries in one process, or give it more CPU",
         )
     refused = _refusal(error)
     if refused is not None:

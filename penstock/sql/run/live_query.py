@@ -23,6 +23,7 @@ from penstock.sql.plan.maintained import MaintainedInsert
 from penstock.sql.plan.sent_rows import shown_rows
 from penstock.sql.plan.sink_counts import SinkCounts
 from penstock.sql.plan.spark_errors import as_input_error
+from penstock.sql.run.query_start import start_in_turn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,8 +84,12 @@ class LiveQuery:
         screen = _Screen(take=take, whole=whole)
         kept = self._kept(screen, settings.checkpoint)
         conf = {**self.conf, **streaming_conf(self.frame, self.query.output)}
-        with configured(self.frame.sparkSession, conf):
-            return (kept or screen).start(self.frame, settings)
+
+        def begin() -> StreamingQuery:
+            with configured(self.frame.sparkSession, conf):
+                return (kept or screen).start(self.frame, settings)
+
+        return start_in_turn(begin)
 
     def _kept(self, screen: _Screen, checkpoint: str) -> MaintainedInsert | None:
         if self.query.maintained is None:

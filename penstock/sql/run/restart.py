@@ -16,6 +16,7 @@ __all__ = [
     "NoRestart",
     "RestartStrategy",
     "after_failure",
+    "with_jitter",
 ]
 
 
@@ -38,7 +39,8 @@ class ExponentialDelay:
 
     `attempts` restarts in a row, then the job fails; a run of `reset_after_ms` without a failure makes both the
     delay and the count new. Flink's own defaults are 1.5, no limit and an hour; ours ride out five minutes of a
-    broker that is gone and then say so.
+    broker that is gone and then say so. `jitter` is the part of a delay by which chance makes it shorter or longer, so
+    that what failed together does not start together.
     """
 
     initial_ms: int = 1_000
@@ -46,6 +48,7 @@ class ExponentialDelay:
     multiplier: float = 2.0
     attempts: int = 10
     reset_after_ms: int = 600_000
+    jitter: float = 0.1
 
 
 RestartStrategy = NoRestart | FixedDelay | ExponentialDelay
@@ -62,10 +65,7 @@ class Failures:
 
 
 def after_failure(strategy: RestartStrategy, before: Failures, *, ran_ms: int) -> Failures | None:
-    """Decide on a failure after a run of `ran_ms`: the new count with the delay to wait, or None to give up.
-
-    No jitter: the jobs of one process are few, and what they wait for is the same broker.
-    """
+    """Decide on a failure after a run of `ran_ms`: the new count with the delay to wait, or None to give up."""
     match strategy:
         case NoRestart():
             return None
@@ -85,3 +85,10 @@ def after_failure(strategy: RestartStrategy, before: Failures, *, ran_ms: int) -
             return Failures(count=known.count + 1, delay_ms=min(grown, strategy.max_ms))
         case _:
             assert_never(strategy)
+
+
+def with_jitter(strategy: RestartStrategy, delay_ms: int, chance: float) -> int:
+    """Give the time to wait for a delay, by a number from 0 up to 1 that was drawn; the next delay grows without it."""
+    if not isinstance(strategy, ExponentialDelay):
+        return delay_ms
+    return round(delay_ms * (1 + strategy.jitter * (2 * chance - 1)))

@@ -34,7 +34,15 @@ def _factor(text: str) -> float:
     return number
 
 
+def _part(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError(text)
+    return value
+
+
 _COUNT: OptionType[int] = OptionType(name="a whole number above 0", parse=_positive)
+_PART: OptionType[float] = OptionType(name="a number from 0 to 1", parse=_part)
 _FACTOR: OptionType[float] = OptionType(name="a number from 1 to 100", parse=_factor)
 
 TYPE = Option(
@@ -82,6 +90,12 @@ RESET_AFTER = Option(
     default=_DEFAULT.reset_after_ms,
     doc="A run of this length without a failure makes time and count new, such as '10 min'.",
 )
+JITTER = Option(
+    key="restart-strategy.exponential-delay.jitter-factor",
+    type=_PART,
+    default=_DEFAULT.jitter,
+    doc="The part of the time by which chance makes it shorter or longer.",
+)
 FIXED_ATTEMPTS = Option(
     key="restart-strategy.fixed-delay.attempts",
     type=INT,
@@ -101,6 +115,7 @@ RESTART_SETTINGS: tuple[Option[Any], ...] = (
     MULTIPLIER,
     ATTEMPTS,
     RESET_AFTER,
+    JITTER,
     FIXED_ATTEMPTS,
     FIXED_DELAY,
 )
@@ -150,6 +165,7 @@ def restart_strategy(settings: Mapping[str, str]) -> RestartStrategy:
         multiplier=values.get(MULTIPLIER),
         attempts=values.get(ATTEMPTS),
         reset_after_ms=values.get(RESET_AFTER),
+        jitter=values.get(JITTER),
     )
 
 

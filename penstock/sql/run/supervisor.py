@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 from dataclasses import dataclass, replace
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,8 @@ from penstock.connector.failpoints import reach
 from penstock.sql.run.failure import is_permanent, translate
 from penstock.sql.run.job_state import JobState
 from penstock.sql.run.progress import JobProgress, JobStatus, short_name
-from penstock.sql.run.restart import Failures, RestartStrategy, after_failure
+from penstock.sql.run.query_start import start_in_turn
+from penstock.sql.run.restart import Failures, RestartStrategy, after_failure, with_jitter
 from penstock.sql.run.totals import Totals, rows_per_second
 
 if TYPE_CHECKING:
@@ -65,8 +67,10 @@ class Supervisor:
         clock: Clock,
         lost_lease: Callable[[], PenstockError | None] = lambda: None,
         at_end: Callable[[], None] = lambda: None,
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self._query = query
+        self._chance = chance
         self._sink = short_name(query.sink)
         self._settings = settings
         self._clock = clock
@@ -172,14 +176,15 @@ class Supervisor:
                 self._state.end(JobStatus.FAILED, _gave_up(failure, self._restarts))
                 return
             failures, query = decision, None
-            if not self._wait_to_restart(failure, failures.delay_ms):
+            delay_ms = with_jitter(self._settings.restarts, failures.delay_ms, self._chance())
+            if not self._wait_to_restart(failure, delay_ms):
                 self._state.end(JobStatus.STOPPED, None)
                 return
 
     def _start_query(self) -> StreamingQuery:
         self._seen_batch = None
         reach("starting")
-        query = self._query.start(self._settings.trigger)
+        query = start_in_turn(lambda: self._query.start(self._settings.trigger))
         self._state.set(JobStatus.RUNNING, "starting")
         return query
 

@@ -20,6 +20,7 @@ from penstock.connector.contract import AvailableNow, Continuous
 from penstock.sql.plan.metrics import BatchMetrics
 from penstock.sql.run.failure import translate
 from penstock.sql.run.query import PlannedQuery
+from penstock.sql.run.query_start import start_in_turn
 
 __all__ = ["RunningQuery"]
 
@@ -44,7 +45,7 @@ class RunningQuery:
         """Start a query that stays up. Raises what it fails with."""
         if self.stays_up:
             with _translated():
-                self._stream = self.query.start(Continuous())
+                self._stream = start_in_turn(lambda: self.query.start(Continuous()))
 
     def step(self) -> None:
         """Process what is there. Raises what the query fails with, RunError or InputError."""
@@ -53,7 +54,7 @@ class RunningQuery:
                 assert self._stream is not None, "it was started"
                 self._settle(self._stream)
                 return
-            self._stream = self.query.start(AvailableNow())
+            self._stream = start_in_turn(lambda: self.query.start(AvailableNow()))
             if not self._stream.awaitTermination(STEP_TIMEOUT_S):
                 raise _endless(self.query)
             self._collect(self._stream)

@@ -63,7 +63,7 @@ START = (
         ),
         (
             STREAM + "Python worker failed to connect back." + REPORT,
-            "Python worker failed to connect back.",
+            "the machine is short of CPU: a Python worker of Spark did not start within 10 s",
             False,
         ),
         (

@@ -37,7 +37,12 @@ class Run:
             trigger=AvailableNow(), restarts=restarts, stop_limit_ms=1_000
         )
         self.supervisor = Supervisor(
-            self.insert, settings=settings, clock=self.clock, at_end=self._count_end, **changes
+            self.insert,
+            settings=settings,
+            clock=self.clock,
+            at_end=self._count_end,
+            chance=lambda: 0.5,
+            **changes,
         )
 
     def _count_end(self):
