@@ -13,6 +13,7 @@ from penstock.catalog.descriptor import (
 from penstock.catalog.function_store import FunctionStore
 from penstock.catalog.history import Change
 from penstock.catalog.identifier import Identifier
+from penstock.catalog.job_report import JobReport
 from penstock.catalog.lease import Claim, Lease, Owner
 from penstock.catalog.secret_store import SecretStore
 from penstock.catalog.table import Table, View
@@ -139,6 +140,12 @@ class Catalog(Protocol):
 
     def is_asked_to_stop(self, lease: Lease) -> bool:
         """Tell whether somebody asked for the end of the run that holds `lease`."""
+
+    def report_job(self, lease: Lease, report: JobReport) -> None:
+        """Keep what the holder of a lease says of its job; what one that lost it says is left out."""
+
+    def job_reports(self) -> dict[str, JobReport]:
+        """Give what the last runner of each pipeline said of its job, by pipeline."""
 
 
 def kind_of(obj: Table | View) -> ObjectKind:

@@ -119,11 +119,19 @@ _TABLES: dict[str, tuple[str, _Columns]] = {
         (
             ("pipeline_name", _NAME, "name of the pipeline"),
             ("sink_name", _TEXT, "what it writes into"),
-            ("status", _NAME, "RUNNING, or STOPPED"),
+            ("status", _NAME, "RUNNING, RESTARTING, FAILED or STOPPED"),
             ("runner_host", _TEXT, "machine of the runner"),
             ("runner_process", t.IntType(), "process id of the runner"),
             ("since", _TIME, "when it was started"),
             ("checkpoint_path", _TEXT, "its checkpoint; NULL if the project has none"),
+            (
+                "restarts",
+                t.BigIntType(),
+                "how often it started again since then; NULL if not known",
+            ),
+            ("last_error", _TEXT, "what it failed of last, before a restart or for good"),
+            ("waiting_for", _TEXT, "what does not answer, and why"),
+            ("waiting_since", _TIME, "since when it does not"),
         ),
     ),
     "checkpoints": (

@@ -19,6 +19,7 @@ from penstock.catalog.existence import may_create, may_drop, may_rename, unknown
 from penstock.catalog.function_store import FunctionStore
 from penstock.catalog.history import Change, Word
 from penstock.catalog.identifier import Identifier
+from penstock.catalog.job_report import JobReport
 from penstock.catalog.lease import Claim, Lease, Owner
 from penstock.catalog.places import (
     check_place,
@@ -289,6 +290,15 @@ class Layer:
     def is_asked_to_stop(self, lease: Lease) -> bool:
         """Tell whether somebody asked for the end of the run that holds `lease`."""
         return self._base.is_asked_to_stop(lease)
+
+    def report_job(self, lease: Lease, report: JobReport) -> None:
+        """Keep what the holder of a lease says of its job."""
+        assert not self._draft, f"a draft was asked to keep what is said of {lease}"
+        self._base.report_job(lease, report)
+
+    def job_reports(self) -> dict[str, JobReport]:
+        """Give what the last runner of each pipeline said of its job, by pipeline."""
+        return self._base.job_reports()
 
     # --- parts ---
 

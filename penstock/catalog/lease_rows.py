@@ -8,15 +8,18 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
 from penstock.catalog.database import now_ms
+from penstock.catalog.job_report import JobReport
 from penstock.catalog.lease import Claim, Lease, Owner, has_lapsed, locked_by, lost_to, this_process
-from penstock.catalog.migrations import LEASES, STOP_REQUESTS
+from penstock.catalog.migrations import JOB_STATES, LEASES, STOP_REQUESTS
 
 __all__ = [
     "acquire",
     "claims",
     "is_asked_to_stop",
+    "job_reports",
     "release",
     "renew",
+    "report_job",
     "request_stop",
     "running_elsewhere",
 ]
@@ -108,6 +111,44 @@ def is_asked_to_stop(connection: Connection, lease: Lease) -> bool:
     """Tell whether this grant, and not an earlier one of the pipeline, is asked to end."""
     asked = select(STOP_REQUESTS.c.fence).where(STOP_REQUESTS.c.pipeline == lease.pipeline)
     return bool(connection.scalar(asked) == lease.fence)
+
+
+def report_job(connection: Connection, lease: Lease, report: JobReport) -> None:
+    """Keep what a holder says of its job; nothing happens when the lease is another's by now."""
+    if connection.scalar(select(LEASES.c.fence).where(*_is(lease)).with_for_update()) is None:
+        return
+    connection.execute(delete(JOB_STATES).where(JOB_STATES.c.pipeline == lease.pipeline))
+    connection.execute(
+        insert(JOB_STATES).values(
+            pipeline=lease.pipeline,
+            fence=lease.fence,
+            status=report.status,
+            restarts=report.restarts,
+            last_error=report.last_error,
+            waiting_for=report.waiting_for,
+            waiting_since_ms=report.waiting_since_ms,
+            changed_ms=now_ms(connection),
+        )
+    )
+
+
+def job_reports(connection: Connection) -> dict[str, JobReport]:
+    """Give what the last holder of each pipeline said of its job, by pipeline."""
+    now = now_ms(connection)
+    same = (LEASES.c.pipeline == JOB_STATES.c.pipeline) & (LEASES.c.fence == JOB_STATES.c.fence)
+    rows = connection.execute(select(JOB_STATES, LEASES.c.since_ms).join(LEASES, same))
+    return {
+        row.pipeline: JobReport(
+            status=row.status,
+            restarts=row.restarts,
+            last_error=row.last_error,
+            waiting_for=row.waiting_for,
+            waiting_since_ms=row.waiting_since_ms,
+            since_ms=row.since_ms,
+            age_ms=now - row.changed_ms,
+        )
+        for row in rows
+    }
 
 
 def _is(lease: Lease) -> tuple[ColumnElement[bool], ...]:

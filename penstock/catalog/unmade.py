@@ -24,6 +24,7 @@ from penstock.catalog.existence import unknown_object
 from penstock.catalog.function import Function
 from penstock.catalog.history import Change
 from penstock.catalog.identifier import Identifier
+from penstock.catalog.job_report import JobReport
 from penstock.catalog.lease import Claim, Lease, Owner
 from penstock.catalog.places import find_catalog, find_database
 from penstock.catalog.secret import KeyRing, SealedSecret, new_key
@@ -145,6 +146,14 @@ class UnmadeCatalog:
     def is_asked_to_stop(self, lease: Lease) -> bool:
         """Raise CatalogError."""
         _refuse()
+
+    def report_job(self, lease: Lease, report: JobReport) -> None:
+        """Raise CatalogError."""
+        _refuse()
+
+    def job_reports(self) -> dict[str, JobReport]:
+        """Give none."""
+        return {}
 
 
 class _NoFunctions:

@@ -42,6 +42,7 @@ class Scan:
     `default_limit` is the read limit of a batch where the table sets none and the run has no end, in records.
     `member` is set when the query reads other tables of the table's alignment group. `staging` is a folder in the
     checkpoint of a streaming query, a Hadoop URL or a path, where tasks leave what they know of bad records.
+    `outage_file` is a local file of a streaming query, where its planning says what it waits for.
     """
 
     table: Table
@@ -52,6 +53,7 @@ class Scan:
     default_limit: int | None = None
     member: GroupMember | None = None
     staging: str | None = None
+    outage_file: str | None = None
 
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
@@ -86,6 +88,7 @@ def write_scan(scan: Scan, path: Path) -> None:
         "default_limit": scan.default_limit,
         "member": None if scan.member is None else _member_to_json(scan.member),
         "staging": scan.staging,
+        "outage_file": scan.outage_file,
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -106,6 +109,7 @@ def read_scan(path: Path) -> Scan:
         default_limit=value["default_limit"],
         member=None if member is None else _member_from_json(member),
         staging=value["staging"],
+        outage_file=value["outage_file"],
     )
 
 

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.sql.cli.progress import log_line
 from penstock.sql.run.job import Job
 from tests.integration.pipeline import Pipeline, delta_rows, wait_until
 from tests.kafka_server import KafkaServer
@@ -79,7 +80,7 @@ def test_a_broker_that_is_killed_and_restarted_costs_nothing(
 def test_planning_rides_out_a_broker_that_is_away_for_a_minute(
     spark: SparkSession, kafka: KafkaServer, project: Path
 ) -> None:
-    """The query neither fails nor starts again: it waits, and goes on with what comes afterwards."""
+    """The query neither fails nor starts again: it waits, says for what, and goes on with what comes afterwards."""
     topic = kafka.create_topic()
     kafka.produce_json(topic, rows(0, 10))
     with penstock.connect(spark) as session:
@@ -92,13 +93,23 @@ def test_planning_rides_out_a_broker_that_is_away_for_a_minute(
         wait_until(lambda: job.progress.rows_in == 10, seconds=120, what="the first rows")
         kafka.broker.kill()
         time.sleep(60)  # the fault itself
+        away, listed = job.progress, session.sql("SHOW JOBS")
+        (told,) = session.namespace.catalog.job_reports().values()
         kafka.broker.start()
         kafka.produce_json(topic, rows(10, 20))
         wait_until(
             lambda: job.progress.rows_in == 20, seconds=180, what="the rows after the outage"
         )
+        after = job.progress
         job.stop()
 
+    waiting = f"Kafka at {kafka.bootstrap} (Connection refused)"
+    assert away.outage is not None
+    assert (str(away.outage), away.lag_records) == (waiting, None)
+    assert log_line(away, away.outage.since_ms + 1_000).endswith("since 1 s (Connection refused)")
+    assert f"{waiting} since" in str(listed.collect())
+    assert told.waiting_for == waiting
+    assert (after.outage, after.lag_records) == (None, 0)
     assert job.exception is None
     assert job.progress.restarts == 0
     assert delta_rows(project / "copied", "SELECT count(*), count(DISTINCT id) FROM {table}") == [

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from penstock.catalog.errors import BrokerUnavailableError
+from penstock.connector.outage import OutageFile
 
 __all__ = ["Patience", "ride_out"]
 
@@ -26,10 +27,13 @@ class Patience:
     longest_pause_s: float = 5.0
 
 
-def ride_out(action: Callable[[], T], *, what: str, patience: Patience) -> T:
+def ride_out(
+    action: Callable[[], T], *, what: str, patience: Patience, told: OutageFile | None = None
+) -> T:
     """Do `action`, again while the broker does not answer; `what` names it in the log. Blocks.
 
-    Raises the last BrokerUnavailableError once the outage lasts longer than the patience.
+    `told` is where the process that runs the query sees it meanwhile, and still when this has given up. Raises the last
+    BrokerUnavailableError once the outage lasts longer than the patience.
     """
     began_s: float | None = None
     pause_s = patience.first_pause_s
@@ -37,6 +41,8 @@ def ride_out(action: Callable[[], T], *, what: str, patience: Patience) -> T:
         try:
             done = action()
         except BrokerUnavailableError as error:
+            if told is not None:
+                told.note(error)
             now_s = time.monotonic()
             if now_s - (began_s or now_s) + pause_s > patience.total_s:
                 raise
@@ -48,4 +54,6 @@ def ride_out(action: Callable[[], T], *, what: str, patience: Patience) -> T:
             continue
         if began_s is not None:
             LOG.warning("%s goes on after %.0f s", what, time.monotonic() - began_s)
+        if told is not None:
+            told.clear()
         return done

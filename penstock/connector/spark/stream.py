@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from penstock.connector.contract import SplitSource
 from penstock.connector.failpoints import reach
+from penstock.connector.outage import OutageFile
 from penstock.connector.scan import Scan
 from penstock.connector.source.state import SourceState, decode_state, encode_state
 from penstock.connector.spark.executor import PlanningExecutor
@@ -148,6 +150,9 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             lambda: planning.plan(after, limit),
             what=f"planning {self._scan.table.identifier}",
             patience=Patience() if self._reached else Patience(total_s=0.0),
+            told=None
+            if self._scan.outage_file is None
+            else OutageFile(Path(self._scan.outage_file)),
         )
         self._reached = True
         return planned

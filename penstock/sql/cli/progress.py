@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from penstock.connector.outage import Outage
     from penstock.sql.run.job import Job
 
 __all__ = [
@@ -139,7 +140,7 @@ def progress_table(jobs: list[JobProgress], now_ms: int) -> Table:
 
 def log_line(job: JobProgress, now_ms: int) -> str:
     """Say the same in one line for a log."""
-    if job.status is JobStatus.RESTARTING or job.refreshes or not job.batches:
+    if _is_silent(job) or job.refreshes or not job.batches:
         return f"{job.sink}: {_activity_text(job, now_ms) or 'starting'}"
     parts = [
         f"batch {job.batch_id}",
@@ -168,10 +169,23 @@ def _commit_text(job: JobProgress, now_ms: int) -> str:
     )
 
 
+def _is_silent(job: JobProgress) -> bool:
+    """Tell whether the figures are those of a time that is over."""
+    return job.status is JobStatus.RESTARTING or job.outage is not None
+
+
+def _outage_text(outage: Outage, now_ms: int) -> str:
+    since = duration_text(max(now_ms - outage.since_ms, 0) // 1000 * 1000)
+    reason = f" ({outage.reason})" if outage.reason else ""
+    return f"waiting for {outage.what} since {since}{reason}"
+
+
 def _activity_text(job: JobProgress, now_ms: int) -> str:
     """Say what is out of the ordinary: a start, a restart, a batch that takes long; of refreshes, the next."""
     if job.status is JobStatus.RESTARTING or job.refreshes or "stopping" in job.activity:
         return job.activity
+    if job.outage is not None:
+        return _outage_text(job.outage, now_ms)
     since_ms = now_ms - (job.last_commit_ms or job.started_ms)
     if job.activity == "Processing new data" and since_ms > STALE_MS:
         # a run that goes on from a checkpoint has not told its first batch's number yet

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.catalog.lease import Claim
+from penstock.catalog.job_report import FAILED, JobReport
 from penstock.catalog.names import Namespace
 from penstock.catalog.redaction import redact
 from penstock.catalog.schema import Column, ComputedColumn, MetadataColumn, PhysicalColumn
@@ -153,24 +153,60 @@ def _functions(scene: _Scene) -> Iterator[Row]:
 
 
 def _pipelines(scene: _Scene) -> Iterator[Row]:
+    catalog = scene.namespace.catalog
     folders = {(each.pipeline, each.sink): each for each in checkpoint_folders(scene.project)}
-    for claim in scene.namespace.catalog.claims():
-        pipeline, sink = _names(claim)
-        folder = folders.pop((pipeline, sink or ""), None)
-        if folder is None:  # of an earlier version
-            old = (old_folder_name(pipeline) or "", old_folder_name(sink or "") or "")
-            folder = folders.pop(old, None)
+    reports = catalog.job_reports()
+    for claim in catalog.claims():
+        name = claim.lease.pipeline
+        pipeline, sink = _names(name)
+        folder = _folder_of(pipeline, sink, folders)
         owner = claim.lease.owner
         since = _time(claim.lease.since_ms)
         path = None if folder is None else folder.path
-        yield (pipeline, sink, "RUNNING", owner.host, owner.pid, since, path)
+        report = reports.pop(name, None)
+        status = "RUNNING" if report is None else report.status.upper()
+        yield (pipeline, sink, status, owner.host, owner.pid, since, path, *_state(report))
+    for name, report in sorted(reports.items()):
+        if report.status == FAILED:
+            pipeline, sink = _names(name)
+            folder = _folder_of(pipeline, sink, folders)
+            path = None if folder is None else folder.path
+            yield (pipeline, sink, "FAILED", None, None, None, path, *_state(report))
     for folder in folders.values():
-        yield (folder.pipeline, folder.sink, "STOPPED", None, None, None, folder.path)
+        yield (
+            folder.pipeline,
+            folder.sink,
+            "STOPPED",
+            None,
+            None,
+            None,
+            folder.path,
+            *_state(None),
+        )
 
 
-def _names(claim: Claim) -> tuple[str, str | None]:
+def _folder_of(
+    pipeline: str, sink: str | None, folders: dict[tuple[str, str], CheckpointFolder]
+) -> CheckpointFolder | None:
+    """Take the checkpoint of a pipeline from those that are left."""
+    folder = folders.pop((pipeline, sink or ""), None)
+    if folder is None:  # of an earlier version
+        old = (old_folder_name(pipeline) or "", old_folder_name(sink or "") or "")
+        folder = folders.pop(old, None)
+    return folder
+
+
+def _state(report: JobReport | None) -> Row:
+    """Give what the runner said of its job, which one of an earlier Penstock never does."""
+    if report is None:
+        return (None, None, None, None)
+    waiting_since = _time(report.waiting_since_ms)
+    return (report.restarts, report.last_error, report.waiting_for, waiting_since)
+
+
+def _names(lease: str) -> tuple[str, str | None]:
     """Take the name of a lease apart: the pipeline's, and what it writes into."""
-    pipeline, slash, sink = claim.lease.pipeline.rpartition("/")
+    pipeline, slash, sink = lease.rpartition("/")
     return (pipeline, sink) if slash else (sink, None)
 
 

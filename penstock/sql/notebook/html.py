@@ -150,9 +150,10 @@ def _jobs(view: JobsView) -> str:
 def job_texts(job: JobProgress, now_ms: int) -> tuple[str, ...]:
     """Write what is shown of a job, in the order of its heads."""
     running = job.status is JobStatus.RUNNING
+    status = job.activity if running and (job.refreshes or not job.batches) else job.status.value
     return (
         job.name,
-        job.activity if running and (job.refreshes or not job.batches) else job.status.value,
+        f"waiting for {job.outage}" if running and job.outage is not None else status,
         count_text(job.rows_per_second) if running else "-",
         count_text(None if job.refreshes else job.rows_in),
         count_text(None if job.refreshes else job.rows_out),

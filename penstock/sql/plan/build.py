@@ -14,6 +14,7 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.identifier import quoted
 from penstock.connector.contract import EngineSource, Projecting, SplitSource
+from penstock.connector.outage import outage_file
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import GroupMember, Scan
 from penstock.connector.spark.columns import WATERMARK_BEFORE
@@ -85,6 +86,7 @@ class FrameBuilder:
                 members[index],
                 streaming=streaming if leaf.by_splits else engine_streaming,
                 staging=self._staging(index, leaf) if streaming else None,
+                outage_file=self._outage_file(index) if streaming else None,
             )
         if window_tables(query):
             query = inline_ctes(query)  # a function reads a query of its own, which knows no WITH
@@ -120,9 +122,10 @@ class FrameBuilder:
         *,
         streaming: bool,
         staging: str | None,
+        outage_file: str | None,
     ) -> None:
         frame, late_bound = self._leaf_frame(
-            leaf, view, member, streaming=streaming, staging=staging
+            leaf, view, member, streaming=streaming, staging=staging, outage_file=outage_file
         )
         if late_bound:
             frame.createOrReplaceTempView(f"{view}_late")
@@ -145,6 +148,12 @@ class FrameBuilder:
             return None
         return staging_of(self.checkpoint, index, leaf.table)
 
+    def _outage_file(self, index: int) -> str | None:
+        """Give the file in which a source of the query says what it waits for."""
+        if self.checkpoint is None:
+            return None
+        return str(outage_file(self.workdir, self.checkpoint, index))
+
     def _leaf_frame(
         self,
         leaf: AnalysedLeaf,
@@ -153,6 +162,7 @@ class FrameBuilder:
         *,
         streaming: bool,
         staging: str | None,
+        outage_file: str | None,
     ) -> tuple[DataFrame, bool]:
         computed = {name: to_spark(text, leaf.table.schema) for name, text in leaf.computed.items()}
         source = self._source(leaf)
@@ -171,6 +181,7 @@ class FrameBuilder:
             default_limit=self.default_limit,
             member=member if streaming else None,
             staging=staging,
+            outage_file=outage_file,
         )
         read = read_scan_frame(
             self.spark,

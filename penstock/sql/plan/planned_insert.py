@@ -21,6 +21,7 @@ from penstock.connector.contract import (
     Trigger,
 )
 from penstock.connector.editing import Editor
+from penstock.connector.outage import Outage, current_outage
 from penstock.connector.spark.configured import configured
 from penstock.connector.spark.dead_letters import BadRecordDesk, bad_record_desk
 from penstock.connector.spark.streaming_check import streaming_conf
@@ -202,6 +203,10 @@ class PlannedInsert:
             if not self.sends_on_each_row:
                 frame = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
             return self.target.start(frame, settings)
+
+    def outage(self) -> Outage | None:
+        """Tell what its sources wait for."""
+        return current_outage(self.builder.workdir, self.checkpoint)
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.sql.run.clock import Clock, SystemClock
 from penstock.sql.run.failure import translate
+from penstock.sql.run.job_reporting import report_of
 from penstock.sql.run.lease import PipelineLease, hold_lease, hold_leases
 from penstock.sql.run.progress import short_name
 from penstock.sql.run.restart import DEFAULT_RESTART, RestartStrategy
@@ -146,6 +147,7 @@ def start_job(
 
     supervisor = Supervisor(query, settings=settings, clock=clock, lost_lease=lost, at_end=at_end)
     held.on_stop_request(supervisor.request_stop)
+    held.on_report(lambda: report_of(supervisor.progress()))
     try:
         query.prepare()
         supervisor.start()

@@ -9,8 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import UnknownObjectError, did_you_mean
+from penstock.catalog.job_report import FAILED, JobReport
 from penstock.catalog.lease import HEARTBEAT_MS
 from penstock.sql.run.ddl import Listing
+from penstock.sql.run.job_reporting import report_of
+from penstock.sql.run.progress import JobStatus
 
 if TYPE_CHECKING:
     from penstock.catalog.lease import Claim
@@ -19,13 +22,33 @@ if TYPE_CHECKING:
 
 __all__ = ["describe_job", "list_jobs", "stop_job"]
 
-TITLES = ("job id", "job name", "status", "start time", "runner")
+TITLES = (
+    "job id",
+    "job name",
+    "status",
+    "start time",
+    "runner",
+    "restarts",
+    "last error",
+    "waiting for",
+)
+FAILED_MS = 86_400_000
+"""How long the failed job of a runner that has ended is listed; `information_schema.pipelines` keeps it."""
 OWN = ("last commit", "activity")
 
 
 def list_jobs(scene: Scene) -> Listing:
-    """List the jobs that run, and those of this session that have ended; by name."""
-    rows = {claim.lease.pipeline: _claim_row(claim) for claim in scene.namespace.catalog.claims()}
+    """List the jobs that run, those of others that failed lately, and this session's that have ended; by name."""
+    catalog = scene.namespace.catalog
+    claims, reports = catalog.claims(), catalog.job_reports()
+    rows = {
+        pipeline: _failed_row(pipeline, report)
+        for pipeline, report in reports.items()
+        if report.status == FAILED and report.age_ms < FAILED_MS
+    }
+    for claim in claims:
+        pipeline = claim.lease.pipeline
+        rows[pipeline] = _claim_row(claim, reports.get(pipeline, _UNTOLD))
     rows |= {job.name: _job_row(job) for job in scene.jobs}
     return Listing(columns=TITLES, rows=tuple(rows[name] for name in sorted(rows)))
 
@@ -68,16 +91,48 @@ def stop_job(name: str, scene: Scene, *, savepoint: bool) -> Listing | None:
     )
 
 
-def _claim_row(claim: Claim) -> tuple[str, ...]:
+_UNTOLD = JobReport(status=JobStatus.RUNNING.value)
+"""Of a runner that has not said anything yet, or is of a Penstock that never does."""
+
+_Row = tuple[str | None, ...]
+
+
+def _claim_row(claim: Claim, report: JobReport) -> _Row:
     lease, owner = claim.lease, claim.lease.owner
     runner = f"process {owner.pid} on {owner.host}"
-    return (lease.pipeline, lease.pipeline, "RUNNING", _time(lease.since_ms), runner)
+    status = report.status.upper()
+    return (
+        lease.pipeline,
+        lease.pipeline,
+        status,
+        _time(lease.since_ms),
+        runner,
+        *_state(report),
+    )
 
 
-def _job_row(job: Job) -> tuple[str, ...]:
+def _failed_row(pipeline: str, report: JobReport) -> _Row:
+    return (pipeline, pipeline, "FAILED", _time(report.since_ms), None, *_state(report))
+
+
+def _job_row(job: Job) -> _Row:
     progress = job.progress
-    status = progress.status.value.upper()
-    return (progress.name, progress.name, status, _time(progress.started_ms), "this session")
+    status, start = progress.status.value.upper(), _time(progress.started_ms)
+    return (
+        progress.name,
+        progress.name,
+        status,
+        start,
+        "this session",
+        *_state(report_of(progress)),
+    )
+
+
+def _state(report: JobReport) -> _Row:
+    waiting = None
+    if report.waiting_for is not None and report.waiting_since_ms is not None:
+        waiting = f"{report.waiting_for} since {_time(report.waiting_since_ms)}"
+    return (str(report.restarts), report.last_error, waiting)
 
 
 def _time(epoch_ms: int) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock.catalog.contract import Catalog
+    from penstock.catalog.job_report import JobReport
     from penstock.sql.run.clock import Clock
 
 __all__ = ["PipelineLease", "hold_lease", "hold_leases"]
@@ -42,6 +43,8 @@ class PipelineLease:
         self._lost: PenstockError | None = None
         self._failure: PenstockError | None = None
         self._stop: Callable[[], None] = lambda: None
+        self._tell: Callable[[], JobReport | None] = lambda: None
+        self._told: JobReport | None = None
 
     def lost(self) -> PenstockError | None:
         """Tell why this process must not work on the pipeline; None while it may. Never waits for the catalog.
@@ -62,6 +65,11 @@ class PipelineLease:
         with self._lock:
             self._stop = stop
 
+    def on_report(self, tell: Callable[[], JobReport]) -> None:
+        """Have what `tell` gives kept in the catalog, at each renewal where it has changed and before the release."""
+        with self._lock:
+            self._tell = tell
+
     def keep_alive(self) -> None:
         """Renew until the release, or until another has the lease, on the calling thread.
 
@@ -75,6 +83,7 @@ class PipelineLease:
                 self._note_renewed(began_ms)
                 pause_ms = HEARTBEAT_MS
                 self._pass_on_stop()
+                self._report()
             except PipelineLockedError as error:
                 self._lose(error)
                 return
@@ -89,6 +98,7 @@ class PipelineLease:
         self._released.set()
         if self.lost() is not None:
             return  # nor does the job's end wait for a catalog that does not answer
+        self._report()
         try:
             self._catalog.release(self._lease)
         except PenstockError as error:
@@ -110,6 +120,19 @@ class PipelineLease:
             with self._lock:
                 stop = self._stop
             stop()
+
+    def _report(self) -> None:
+        with self._lock:
+            tell = self._tell
+        told = tell()
+        if told is None or told == self._told:
+            return
+        try:
+            self._catalog.report_job(self._lease, told)
+        except PenstockError as error:  # others see an older state until the next heartbeat
+            log.debug("the state of %s was not kept: %s", self._lease.pipeline, error)
+            return
+        self._told = told
 
     def _lose(self, error: PenstockError) -> None:
         with self._lock:

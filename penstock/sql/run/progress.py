@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.catalog.identifier import Identifier
+from penstock.connector.outage import Outage
 
 __all__ = ["JobProgress", "JobStatus", "short_name"]
 
@@ -33,6 +34,8 @@ class JobProgress:
 
     Times are epoch ms of the wall clock, except `watermark_ms`, which is event time (the maximum once every bounded
     table is read). `rows_per_second` averages the last seconds. `activity` says in words what the job does now.
+    `last_error` is what it failed of last, of which it may have started again since; `outage` is what it waits for now:
+    then nobody knows `lag_records`.
     `refreshes`: it writes its table anew from time to time, `batches` is how often; rows are not counted.
     """
 
@@ -53,6 +56,8 @@ class JobProgress:
     lag_records: int | None = None
     last_commit_ms: int | None = None
     restarts: int = 0
+    last_error: str | None = None
+    outage: Outage | None = None
     refreshes: bool = False
 
 

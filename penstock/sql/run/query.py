@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.connector.contract import Trigger
+    from penstock.connector.outage import Outage
     from penstock.sql.plan.analysed_query import AnalysedLeaf
     from penstock.sql.plan.metrics import BatchMetrics
     from penstock.sql.plan.place import QueryPlace
@@ -89,6 +90,9 @@ class PlannedQuery(Judged, Protocol):
 
     def start(self, trigger: Trigger) -> StreamingQuery:
         """Start it from its checkpoint."""
+
+    def outage(self) -> Outage | None:
+        """Tell what its sources wait for; None while all of them answer. Reads small local files."""
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event."""

@@ -104,6 +104,7 @@ class Refresher:
                 batches=self._refreshes,
                 last_commit_ms=self._refreshed_ms,
                 restarts=self._failures,
+                last_error=self._failure or None,
                 refreshes=True,
             )
 

@@ -11,6 +11,7 @@ from penstock.sql.change_statements import ChangeMaterializedTable, CreateMateri
 from penstock.sql.plan.refresh_name import refresh_name
 from penstock.sql.run.clock import Clock, SystemClock
 from penstock.sql.run.job import Job
+from penstock.sql.run.job_reporting import report_of
 from penstock.sql.run.lease import PipelineLease, hold_lease
 from penstock.sql.run.progress import short_name
 from penstock.sql.run.refresher import Refresher
@@ -62,6 +63,7 @@ def keep_refreshed(
         at_end=held.release,
     )
     held.on_stop_request(refresher.request_stop)
+    held.on_report(lambda: report_of(refresher.progress()))
     try:
         first.prepare()
         first.write()

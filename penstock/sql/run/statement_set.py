@@ -20,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.contract import Resumable, SinkSettings, Trigger
 from penstock.connector.failpoints import reach
+from penstock.connector.outage import Outage, current_outage
 from penstock.connector.spark.configured import configured
 from penstock.connector.spark.dead_letters import BadRecordDesk, bad_record_desk
 from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query
@@ -176,6 +177,10 @@ class SharedQuery:
             if isinstance(insert.target, Resumable):
                 with _named(name):
                     insert.target.check_resumes(self.spark, self.checkpoint, name, notes=notes)
+
+    def outage(self) -> Outage | None:
+        """Tell what the table waits for."""
+        return current_outage(self.inserts[0].builder.workdir, self.checkpoint)
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event; rows out are those of all sinks."""

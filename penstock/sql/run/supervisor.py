@@ -18,6 +18,7 @@ from penstock.connector.contract import Trigger
 from penstock.connector.failpoints import reach
 from penstock.sql.run.failure import is_permanent, translate
 from penstock.sql.run.job_state import JobState
+from penstock.sql.run.outage_watch import OutageWatch
 from penstock.sql.run.progress import JobProgress, JobStatus, short_name
 from penstock.sql.run.query_start import start_in_turn
 from penstock.sql.run.restart import Failures, RestartStrategy, after_failure, with_jitter
@@ -83,6 +84,8 @@ class Supervisor:
         self._stop_now = Event()
         self._totals = Totals()
         self._restarts = 0
+        self._last_error: str | None = None
+        self._outages = OutageWatch(query.outage, clock, self._sink)
         self._seen_batch: int | None = None
         self.done = self._state.done
 
@@ -96,6 +99,8 @@ class Supervisor:
         state = self._state.progress()
         with self._lock:
             totals, last, restarts = self._totals, self._totals.last, self._restarts
+            last_error = self._last_error
+        outage = None if state.status.final else self._outages.current
         speed = 0.0 if state.status.final else rows_per_second(totals, self._clock.now_ms())
         return replace(
             state,
@@ -107,9 +112,11 @@ class Supervisor:
             bad_records=totals.bad_records,
             rows_per_second=speed,
             watermark_ms=last.watermark_ms if last else None,
-            lag_records=last.lag_records if last else None,
+            lag_records=last.lag_records if last and outage is None else None,
             last_commit_ms=last.committed_at_ms if last else None,
             restarts=restarts,
+            last_error=last_error,
+            outage=outage,
         )
 
     def start(self) -> None:
@@ -117,7 +124,7 @@ class Supervisor:
         try:
             query = self._start_query()
         except Exception as error:
-            failure = translate(error)
+            failure = self._failed(error)
             self._state.end(JobStatus.FAILED, failure)
             raise failure from error
         Thread(target=self._run, args=(query,), name=f"penstock {self._sink}", daemon=True).start()
@@ -127,7 +134,7 @@ class Supervisor:
         try:
             self._query.write()
         except Exception as error:
-            failure = translate(error)
+            failure = self._failed(error)
             self._state.end(JobStatus.FAILED, failure)
             raise failure from error
         self._state.end(JobStatus.FINISHED, None)
@@ -145,7 +152,14 @@ class Supervisor:
             self._keep_running(query)
         except Exception as error:  # a bug here must end the job visibly, not leave it "running"
             log.debug("the supervisor failed", exc_info=True)
-            self._state.end(JobStatus.FAILED, translate(error))
+            self._state.end(JobStatus.FAILED, self._failed(error))
+
+    def _failed(self, error: Exception) -> PenstockError:
+        """Translate what the query failed of, and keep it."""
+        failure = translate(error)
+        with self._lock:
+            self._last_error = failure.message
+        return failure
 
     def _keep_running(self, query: StreamingQuery | None) -> None:
         failures = Failures()
@@ -157,7 +171,7 @@ class Supervisor:
                     query = self._start_query()
                 self._watch(query)
             except Exception as error:  # whatever Spark throws is translated
-                failure = translate(error)
+                failure = self._failed(error)
                 log.debug("query of %s failed", self._sink, exc_info=True)
             else:
                 self._state.end(
@@ -210,6 +224,7 @@ class Supervisor:
         while True:
             ended = _ended(query, POLL_S)
             self._collect(query)
+            self._outages.look()
             if ended:
                 return
             self._check_lease(query)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 
 from penstock.catalog.errors import BrokerUnavailableError, DataLossError
+from penstock.connector.kafka.failures import broker_unavailable
+from penstock.connector.outage import Outage, OutageFile, current_outage, outage_file
 from penstock.connector.spark.outage import Patience, ride_out
 
 QUICK = Patience(total_s=30.0, first_pause_s=0.001, longest_pause_s=0.002)
@@ -65,3 +68,47 @@ def test_other_errors_are_not_waited_out() -> None:
         ride_out(broker.ask, what="planning", patience=QUICK)
 
     assert broker.asked == 1
+
+
+def test_an_outage_is_told_to_the_process_that_runs_the_query(tmp_path: Path) -> None:
+    """What does not answer, why, and since when: over the failures of a start too, until it answers."""
+    told = OutageFile(outage_file(tmp_path, "checkpoints/job/t", 1))
+    error = broker_unavailable(
+        "b:9092", "metadata", 10, "b:9092/bootstrap: Connect to ipv4#1.2.3.4:9092 failed: "
+        "Connection refused (after 0ms in state CONNECT)"
+    )  # fmt: skip
+    seen: list[Outage | None] = []
+
+    def ask() -> int:
+        seen.append(current_outage(tmp_path, "checkpoints/job/t"))
+        if len(seen) < 3:
+            raise error
+        return 1
+
+    with pytest.raises(BrokerUnavailableError):
+        ride_out(ask, what="planning", patience=Patience(total_s=0.0), told=told)
+    ride_out(ask, what="planning", patience=QUICK, told=told)
+    none, first, second = seen
+
+    assert none is None
+    assert first is not None
+    assert (first.what, first.reason) == ("Kafka at b:9092", "Connection refused")
+    assert str(first) == "Kafka at b:9092 (Connection refused)"
+    assert second == first
+    assert current_outage(tmp_path, "checkpoints/job/t") is None
+
+
+def test_the_outage_of_another_query_is_not_told(tmp_path: Path) -> None:
+    """Of several sources of one query the longest is."""
+    for checkpoint, index in (("a", 0), ("b", 0), ("b", 1)):
+        OutageFile(outage_file(tmp_path, checkpoint, index)).note(
+            BrokerUnavailableError(
+                f"Kafka at {checkpoint}{index} did not answer within 5 s (offsets)"
+            )
+        )
+    outage = current_outage(tmp_path, "b")
+
+    assert outage is not None
+    assert (outage.what, outage.reason) == ("Kafka at b0", "within 5 s (offsets)")
+    assert current_outage(tmp_path, "c") is None
+    assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir())

@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
+from penstock.connector.outage import Outage
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.sql.cli.progress import JobBoard, ProgressLog, log_line, progress_table
 from penstock.sql.run.progress import JobProgress, JobStatus
@@ -51,6 +52,19 @@ def test_a_line_has_every_figure_that_matters():
         assert column in header
     figures = "revenue 12 45,210 3,456 2026-01-01 00:00:55 1 min 5 s 340,000 7 2 s ago"
     assert " ".join(line.split()) == figures
+
+
+def test_a_broker_that_is_away_is_named_with_since_when():
+    """In the place of figures of a time that is over: nobody knows how far behind the query is."""
+    outage = Outage(
+        what="Kafka at 127.0.0.1:29092", since_ms=NOW - 80_000, reason="Connection refused"
+    )
+    waiting = progress(outage=outage, lag_records=None)
+    said = "waiting for Kafka at 127.0.0.1:29092 since 1 min 20 s (Connection refused)"
+
+    assert log_line(waiting, NOW) == f"revenue: {said}"
+    assert said in drawn(waiting, width=220)
+    assert "behind" not in log_line(waiting, NOW)
 
 
 def test_each_query_has_one_line_at_any_width():

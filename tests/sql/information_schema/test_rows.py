@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.catalog.identifier import Identifier
+from penstock.catalog.job_report import JobReport
 from penstock.catalog.lease import this_process
 from penstock.catalog.names import Namespace
 from penstock.catalog.store import SqlCatalog
@@ -211,6 +212,39 @@ def test_pipelines_are_those_that_run_and_those_with_a_checkpoint(
     assert running["checkpoint_path"] == str(base / "my_job" / "copies")
     assert running["since"] is not None
     assert (stopped["pipeline_name"], stopped["status"]) == ("old", "STOPPED")
+    assert (running["restarts"], stopped["restarts"]) == (None, None)
+
+
+def test_pipelines_have_the_state_that_their_runners_tell(names: Namespace, project: Path) -> None:
+    """One that failed stays so until it is started again, with its last error."""
+    base = project / ".penstock" / "checkpoints"
+    checkpoint(base / "job" / "failed", batches=1, watermark_ms=0)
+    catalog = names.catalog
+    for name, status in (("job/failed", "failed"), ("job/finished", "finished")):
+        lease = catalog.acquire_lease(name, this_process())
+        catalog.report_job(lease, JobReport(status=status, restarts=10, last_error="no topic 'a'"))
+        catalog.release(lease)
+    lease = catalog.acquire_lease("job/waits", this_process())
+    catalog.report_job(
+        lease,
+        JobReport(status="restarting", restarts=3, waiting_for="Kafka at b:1", waiting_since_ms=0),
+    )
+    waits, failed = rows(names, project, "pipelines")
+    catalog.acquire_lease("job/failed", this_process())
+    again = next(row for row in rows(names, project, "pipelines") if row["sink_name"] == "failed")
+
+    assert (waits["status"], waits["restarts"]) == ("RESTARTING", 3)
+    assert (waits["waiting_for"], waits["waiting_since"]) == (
+        "Kafka at b:1",
+        datetime(1970, 1, 1, tzinfo=UTC),
+    )
+    assert (failed["status"], failed["restarts"], failed["last_error"]) == (
+        "FAILED",
+        10,
+        "no topic 'a'",
+    )
+    assert failed["checkpoint_path"] == str(base / "job" / "failed")
+    assert (again["status"], again["last_error"]) == ("RUNNING", None)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
+from penstock.connector.outage import Outage
 from penstock.sql.plan.metrics import BatchMetrics
 
 
@@ -165,6 +166,10 @@ class ScriptedInsert:
     rows: dict[int, int] = field(default_factory=dict)
     started: list[Any] = field(default_factory=list)
     prepared: int = 0
+    outages: list[Outage | None] = field(default_factory=list)
+
+    def outage(self) -> Outage | None:
+        return self.outages.pop(0) if self.outages else None
 
     @property
     def leases(self) -> tuple[str, ...]:

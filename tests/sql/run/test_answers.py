@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from penstock.catalog.errors import UnknownObjectError, UnsupportedError
+from penstock.catalog.job_report import JobReport
 from penstock.catalog.lease import this_process
 from penstock.catalog.names import Namespace
 from penstock.catalog.store import SqlCatalog
@@ -16,7 +17,7 @@ from penstock.sql.dialect.builtin import built_in_functions
 from penstock.sql.lower import parse_statement
 from penstock.sql.run.answers import answer
 from penstock.sql.run.commands import check_command, is_command, run_command
-from penstock.sql.run.job_list import stop_job
+from penstock.sql.run.job_list import TITLES, stop_job
 from penstock.sql.run.progress import JobStatus
 from penstock.sql.run.refreshing import stop_refreshes
 from penstock.sql.run.scene import Scene
@@ -52,6 +53,9 @@ class ScriptedJob:
             sink=self.name.rpartition("/")[2],
             last_commit_ms=1_000,
             activity="next refresh at noon",
+            restarts=0,
+            last_error=None,
+            outage=None,
         )
 
     def request_stop(self) -> None:
@@ -176,7 +180,7 @@ def test_jobs_are_those_of_the_session_and_of_the_catalog() -> None:
     where.namespace.catalog.acquire_lease("other/b", this_process())
     columns, rows = asked("SHOW JOBS", where)
 
-    assert columns == ("job id", "job name", "status", "start time", "runner")
+    assert columns == TITLES
     assert [(row[0], row[2]) for row in rows] == [("etl/a", "RUNNING"), ("other/b", "RUNNING")]
     assert rows[0][4] == "this session"
     assert asked("DESCRIBE JOB 'other/b'", where) == (columns, [rows[1]])
@@ -184,6 +188,29 @@ def test_jobs_are_those_of_the_session_and_of_the_catalog() -> None:
         (*columns, "last commit", "activity"),
         [(*rows[0], "1970-01-01T00:00:01", "next refresh at noon")],
     )
+
+
+def test_the_state_of_a_job_is_seen_from_elsewhere() -> None:
+    """Its restarts, what it failed of and what it waits for; one that failed is listed after its end, for a day."""
+    where = scene()
+    catalog = where.namespace.catalog
+    broken = JobReport(status="restarting", restarts=7, last_error="the disk is full")
+    catalog.report_job(catalog.acquire_lease("etl/a", this_process()), broken)
+    waiting = JobReport(
+        status="running", waiting_for="Kafka at b:9092 (refused)", waiting_since_ms=0
+    )
+    catalog.report_job(catalog.acquire_lease("etl/b", this_process()), waiting)
+    for name, status in (("etl/c", "failed"), ("etl/d", "stopped")):
+        lease = catalog.acquire_lease(name, this_process())
+        catalog.report_job(lease, JobReport(status=status, last_error="no such topic"))
+        catalog.release(lease)
+    _, rows = asked("SHOW JOBS", where)
+
+    assert [(row[0], row[2], *row[5:]) for row in rows] == [
+        ("etl/a", "RESTARTING", "7", "the disk is full", None),
+        ("etl/b", "RUNNING", "0", None, "Kafka at b:9092 (refused) since 1970-01-01T00:00:00"),
+        ("etl/c", "FAILED", "0", "no such topic", None),
+    ]
 
 
 def test_a_job_is_stopped_by_its_name() -> None:

@@ -8,6 +8,7 @@ from threading import Event, Thread
 import pytest
 
 from penstock.catalog.errors import CatalogError, PipelineLockedError, QueryFailedError
+from penstock.catalog.job_report import JobReport
 from penstock.catalog.lease import (
     HEARTBEAT_MS,
     HOLDER_TIMEOUT_MS,
@@ -31,6 +32,7 @@ class ScriptedCatalog:
     def __init__(self, *answers):
         self.answers = list(answers)
         self.released = 0
+        self.done = []
         self.then = lambda: None
 
     def renew(self, lease):
@@ -40,6 +42,10 @@ class ScriptedCatalog:
 
     def release(self, lease):
         self.released += 1
+        self.done.append("released")
+
+    def report_job(self, lease, report):
+        self.done.append(report)
 
     def is_asked_to_stop(self, lease):
         return False
@@ -78,6 +84,42 @@ def test_a_request_to_stop_is_passed_on_at_a_heartbeat():
 
     assert stops[:2] == ["stop", "stop"]
     assert lease.lost() is None
+
+
+def test_the_state_of_a_job_is_kept_when_it_has_changed_and_at_its_end():
+    """With the renewals; before the lease is given back, as nobody may speak for the pipeline afterwards."""
+    catalog = ScriptedCatalog(None, None, None)
+    lease, _ = held(catalog)
+    told = [
+        JobReport(status="running"),
+        JobReport(status="running"),
+        JobReport(status="restarting"),
+    ]
+    last = JobReport(status="failed", last_error="no such topic")
+    lease.on_report(lambda: told.pop(0) if told else last)
+    catalog.then = lease.release
+
+    lease.keep_alive()
+
+    statuses = [done if isinstance(done, str) else done.status for done in catalog.done]
+    assert statuses[:4] == ["running", "restarting", "failed", "released"]
+
+
+def test_a_catalog_that_keeps_no_state_costs_no_lease():
+    """That of a store of an earlier version, or one that was away for a moment."""
+
+    class Catalog(ScriptedCatalog):
+        def report_job(self, lease, report):
+            raise CatalogError("no table")
+
+    catalog = Catalog(None)
+    lease, _ = held(catalog)
+    lease.on_report(lambda: JobReport(status="running"))
+    catalog.then = lease.release
+
+    lease.keep_alive()
+
+    assert (lease.lost(), catalog.released) == (None, 1)
 
 
 def test_a_lease_that_another_took_is_lost():

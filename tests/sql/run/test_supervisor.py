@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -14,7 +15,10 @@ from penstock.catalog.errors import (
     StateMismatchError,
     encode_failure,
 )
+from penstock.catalog.secret_mask import keep_secret
 from penstock.connector.contract import AvailableNow
+from penstock.connector.outage import Outage
+from penstock.sql.run.job_reporting import report_of
 from penstock.sql.run.progress import JobStatus
 from penstock.sql.run.restart import DEFAULT_RESTART, ExponentialDelay, NoRestart
 from penstock.sql.run.supervisor import Supervisor, SupervisorSettings
@@ -237,3 +241,56 @@ def test_the_sink_is_named_as_a_person_would():
     run = Run(ScriptedQuery([END]))
 
     assert run.to_end().sink == "totals"
+
+
+def test_what_a_query_failed_of_is_known_while_it_runs_again():
+    """And how often; a job that failed for good says its last error too."""
+    told = []
+
+    def look():
+        told.append(run.supervisor.progress())
+
+    run = Run(ScriptedQuery([BROKER_GONE]), ScriptedQuery([0, look, END]))
+    run.to_end()
+    failing = Run(RuntimeError("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"))
+    with pytest.raises(QueryFailedError):
+        failing.supervisor.start()
+    failed = failing.supervisor.progress()
+
+    assert (told[0].status, told[0].restarts) == (JobStatus.RUNNING, 1)
+    assert told[0].last_error == "the broker localhost:9092 does not answer"
+    assert (failed.status, failed.last_error) == (JobStatus.FAILED, "Division by zero.")
+
+
+def test_nothing_is_behind_while_nobody_knows(caplog):
+    """A broker that is away is in the progress and in the log, and so is its return."""
+    outage = Outage(what="Kafka at b:9092", since_ms=1_000_000, reason="Connection refused")
+    told = []
+
+    def look():
+        told.append(run.supervisor.progress())
+        run.clock.now += 1_000
+
+    run = Run(ScriptedQuery([0, look, look, look, END]))
+    run.insert.outages = [None, outage, outage, None]
+    run.to_end()
+
+    assert [(one.outage, one.lag_records) for one in told] == [
+        (None, 0),
+        (outage, None),
+        (outage, None),
+    ]
+    assert caplog.messages == [
+        "totals: waiting for Kafka at b:9092 (Connection refused)",
+        "totals: Kafka at b:9092 answers again, after 3 s",
+    ]
+
+
+def test_no_secret_is_in_what_others_see_of_a_job():
+    """The catalog is read by more people than the runner's log."""
+    progress = Run(ScriptedQuery([END])).to_end()
+    keep_secret("hunter2-hunter2")
+    told = report_of(replace(progress, last_error="log-in with hunter2-hunter2 failed"))
+
+    assert told.status == "finished"
+    assert told.last_error == "log-in with ****** failed"

@@ -31,6 +31,9 @@ class FrameInsert:
     is_stream: bool = True
     queries: list[Any] = field(default_factory=list)
 
+    def outage(self) -> None:
+        """Files are always there."""
+
     def start(self, trigger: Any) -> Any:
         writer = (
             self.frame()

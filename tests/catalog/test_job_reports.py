@@ -1,0 +1,56 @@
+"""What runners say of their jobs, as others read it in the catalog."""
+
+from __future__ import annotations
+
+from penstock.catalog.job_report import JobReport
+from penstock.catalog.lease import this_process
+from penstock.catalog.store import SqlCatalog
+from tests.catalog.conftest import Store
+from tests.catalog.test_migrations import make_fourth
+
+BROKEN = JobReport(
+    status="restarting",
+    restarts=7,
+    last_error="the disk is full",
+    waiting_for="Kafka at b:9092 (Connection refused)",
+    waiting_since_ms=1_700_000_000_000,
+)
+
+
+def test_the_last_report_of_a_runner_is_kept(catalog: SqlCatalog) -> None:
+    """With when the runner began; it outlives the lease."""
+    lease = catalog.acquire_lease("job/t", this_process())
+    catalog.report_job(lease, JobReport(status="running"))
+    catalog.report_job(lease, BROKEN)
+    catalog.release(lease)
+    (found,) = catalog.job_reports().items()
+
+    assert found == ("job/t", BROKEN)
+    assert found[1].since_ms == lease.since_ms
+    assert 0 <= found[1].age_ms < 600_000
+
+
+def test_a_report_is_of_one_grant(catalog: SqlCatalog) -> None:
+    """Nothing of it holds for the next runner, and one that has lost its lease says nothing any more."""
+    first = catalog.acquire_lease("job/t", this_process())
+    catalog.report_job(first, BROKEN)
+    catalog.release(first)
+    second = catalog.acquire_lease("job/t", this_process())
+    anew = catalog.job_reports()
+    catalog.report_job(first, BROKEN)
+    late = catalog.job_reports()
+    catalog.report_job(second, JobReport(status="running"))
+
+    assert (anew, late) == ({}, {})
+    assert catalog.job_reports() == {"job/t": JobReport(status="running")}
+
+
+def test_a_store_of_the_version_before_goes_without(store: Store) -> None:
+    """On a server it is not upgraded in passing, and a runner runs all the same."""
+    make_fourth(store)
+    catalog = store.open()
+    lease = catalog.acquire_lease("job/t", this_process())
+    catalog.report_job(lease, BROKEN)
+
+    assert catalog.job_reports() == ({} if store.is_server else {"job/t": BROKEN})
+    catalog.close()
