@@ -11,6 +11,7 @@ from typing import cast
 from penstock.catalog.errors import OptionError, did_you_mean
 from penstock.catalog.table import Table
 from penstock.connector.contract import Connector
+from penstock.connector.lacking import instead_of
 
 __all__ = ["connector_names", "connector_of", "find_connector"]
 
@@ -58,7 +59,7 @@ def find_connector(name: str, *, project: Path) -> Connector:
         if entry.name == name:
             return cast("Connector", entry.load()(project=project))
     names = connector_names()
-    suggestion = did_you_mean(name, names)
+    suggestion = instead_of(name) or did_you_mean(name, names)
     raise OptionError(
         f"there is no connector {name!r}; available are: {', '.join(names)}",
         hint=suggestion or "a connector of another package is found once that package is installed",

@@ -6,6 +6,7 @@ definitions are equal values.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import get_args
 
@@ -17,6 +18,7 @@ from penstock.catalog.identifier import Identifier
 from penstock.catalog.like import LikeOptions
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
+from penstock.connector.older_options import translated
 from penstock.sql.bind import bind_query
 from penstock.sql.checking import Output
 from penstock.sql.dialect.access import named_tables, to_text
@@ -41,6 +43,8 @@ __all__ = [
     "table_comment",
     "view_query",
 ]
+
+log = logging.getLogger(__name__)
 
 
 def define_table(tree: exp.Create, identifier: Identifier, namespace: Namespace) -> Table:
@@ -284,7 +288,10 @@ def read_options(keys: list[exp.Literal], draft: TableDraft) -> tuple[tuple[str,
             draft.add(DefinitionError(f"the option '{key.name}' is given twice"), key)
         assert key.parent is not None, "a key stands in its Property"
         options[key.name] = key.parent.args["value"].name
-    return tuple(options.items())
+    older = translated(options)
+    if (note := older.note) is not None:
+        log.warning("table %s: %s", draft.where.name, note)
+    return tuple(older.options.items())
 
 
 def read_partition_keys(tree: exp.Create, draft: TableDraft) -> tuple[str, ...]:

@@ -17,6 +17,14 @@ from penstock.connector.filesystem.table import read_table
 __all__ = ["FilesystemConnector"]
 
 
+_CONVERTED = "make lines of JSON of them once, such as with DuckDB: COPY (FROM 'in.parquet') TO 'folder/in.json'"
+_WRITTEN_ONLY = {
+    "csv": "read the lines, one column line STRING and 'format' = 'raw', and take them apart in a view: "
+    "CAST(SPLIT_INDEX(line, ',', 0) AS INT) AS id, ..."
+}
+"""What can be done with files of a format that are there."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesystemConnector:
     """Tables of files (`Connector`); relative paths are relative to `project`."""
@@ -40,7 +48,8 @@ class FilesystemConnector:
         if is_written_only(table):
             raise UnsupportedError(
                 f"table {table.identifier}: files of the format '{table.option_map[FORMAT.key]}' are written, not read",
-                hint="read 'json' or 'raw' files; or keep the rows in a table with 'connector' = 'delta'",
+                hint=f"{_WRITTEN_ONLY.get(table.option_map[FORMAT.key], _CONVERTED)}; 'json' and 'raw' files are read, "
+                "and a table with 'connector' = 'delta'",
             )
         return FilesystemSource(table=read_table(table, self.project))
 

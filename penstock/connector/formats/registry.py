@@ -18,12 +18,18 @@ _BUILT_IN = (
     ("ogg-json", "penstock.connector.formats.ogg_json:OggJsonFormat"),
     ("raw", "penstock.connector.formats.raw:RawFormat"),
 )
+AVRO = (
+    "have the records written as json (Kafka Connect: value.converter = "
+    "org.apache.kafka.connect.json.JsonConverter), or read them whole, 'format' = 'raw' and a column of BYTES, and "
+    "decode them in a function: CREATE FUNCTION ... LANGUAGE PYTHON"
+)
 _NOT_HERE = {
-    "avro": "write the records as json",
-    "avro-confluent": "write the records as json",
+    "avro": AVRO,
+    "avro-confluent": AVRO,
     "debezium-avro-confluent": "set the JSON converter in the Debezium connector, and 'format' = 'debezium-json'",
     "protobuf": "write the records as json, or read them whole by 'format' = 'raw' and a column of BYTES",
-    "csv": "read lines by 'format' = 'raw', and take them apart by SPLIT_INDEX; files are written as csv",
+    "csv": "declare one column, line STRING, with 'format' = 'raw', and take it apart in a view: "
+    "CAST(SPLIT_INDEX(line, ',', 0) AS INT) AS id, ...; files are written as csv",
     "orc": "'connector' = 'filesystem' writes files of it; a Delta table is read",
     "parquet": "'connector' = 'filesystem' writes files of it; a Delta table is read",
 }

@@ -35,6 +35,12 @@ TABLES: tuple[Row, ...] = (
         "WITH ('connector' = 'blackhole')",
     ),
     _own(
+        "CREATE TABLE ... WITH ('connector.type' = ...)",
+        "CREATE TABLE t (id BIGINT) WITH ('connector.type' = 'filesystem', 'connector.path' = 'x', "
+        "'format.type' = 'json', 'update-mode' = 'append')",
+        "options of Flink 1.10 and before are read as today's, with a note; the catalog keeps today's",
+    ),
+    _own(
         "CREATE TEMPORARY TABLE IF NOT EXISTS",
         "CREATE TEMPORARY TABLE IF NOT EXISTS t (id BIGINT) WITH ('connector' = 'blackhole')",
         "lives as long as the session, or the run of a file",

@@ -39,8 +39,8 @@ FORMATS: tuple[Row, ...] = (
     _row("canal-json", CHANGES),
     _row("maxwell-json", CHANGES),
     _row("ogg-json", CHANGES),
-    _refused("avro", "write the records as json"),
-    _refused("avro-confluent", "write the records as json"),
+    _refused("avro", "have the records written as json"),
+    _refused("avro-confluent", "have the records written as json"),
     _refused("debezium-avro-confluent", "set the JSON converter in the Debezium connector"),
     _refused("protobuf", "read them whole by 'format' = 'raw'"),
 )  # fmt: skip

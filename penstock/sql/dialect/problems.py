@@ -53,6 +53,10 @@ class FlinkParseError(ParseError):
         self.token = token
 
 
+PLACEHOLDER = re.compile(r"\$\{\s*(?:env:)?(\w+)[^}]*\}?")
+"""A value that something else was to put in before."""
+
+
 class NodeError(Exception):
     """A node that cannot be used as it stands, mostly because Spark has no form of it."""
 
@@ -106,6 +110,11 @@ class ReportingParser(Parser):
         else:
             start = end = line = column = 0
         text = describe(message, at or None)
+        if at and (outer := PLACEHOLDER.match(self.sql, max(at.start - 1, 0))):
+            hint = (
+                f"files are templates: {{{{ var('{outer[1]}') }}}} takes a value from --var {outer[1]}=... or the "
+                f"project file, {{{{ env_var('{outer[1]}') }}}} one of the environment"
+            )
         raise FlinkParseError(
             text,
             start=start,

@@ -6,11 +6,12 @@ from sqlglot import exp
 
 from penstock.catalog.names import Namespace
 from penstock.sql.catalog_changes import tried
-from penstock.sql.definitions import define_table, define_view, option_keys
+from penstock.sql.definitions import define_table, define_view
 from penstock.sql.lookup import identifier_of, place_table
 from penstock.sql.lowering.alter_table import lower_alter_table
 from penstock.sql.lowering.alter_view import lower_alter_view
 from penstock.sql.lowering.create_as import lower_create_as
+from penstock.sql.lowering.option_places import option_spans
 from penstock.sql.lowering.places import lower_alter_place, lower_create_place, lower_drop_place
 from penstock.sql.positions import attach
 from penstock.sql.script import StatementText
@@ -37,7 +38,7 @@ def lower_create(tree: exp.Expr, text: StatementText, namespace: Namespace) -> S
         statement = CreateTable(
             table=place_table(define_table(tree, identifier, namespace), name, text, namespace),
             if_not_exists=if_not_exists,
-            option_spans={key.name: text.locate(key) for key in option_keys(tree)},
+            option_spans=option_spans(tree, text),
             span=text.span,
         )
     else:

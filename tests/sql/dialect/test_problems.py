@@ -58,7 +58,8 @@ CASES = [
     ("INSERT t SELECT 1", "t", "expected INTO or OVERWRITE, found 't'"),
     ("DROP DATABSE x", "DATABSE", "expected TABLE, VIEW, DATABASE or CATALOG, found 'DATABSE'"),
     ("SHOW TABLES NOT 'x'", "'x'", "expected LIKE, found a string"),
-    ("SET a = b", "a", "expected a string, found 'a'"),
+    ("SET a = b c", "c", "expected the end of the statement, found 'c'"),
+    ("SELECT a FROM ${T}", "{", "unexpected '{'"),
 ]
 
 
@@ -94,3 +95,11 @@ def test_an_error_never_shows_a_string() -> None:
         sqlglot.parse_one("CREATE TABLE t (a INT) WITH ('password' 'hunter2')", read=Flink)
 
     assert "hunter2" not in caught.value.message
+
+
+def test_a_placeholder_that_nothing_was_put_in_for_is_told_of_templates() -> None:
+    """Shells and other tools write values into SQL so; here templates do."""
+    with pytest.raises(FlinkParseError) as caught:
+        sqlglot.parse_one("SELECT a FROM ${TOPIC}", read="flink")
+
+    assert "{{ var('TOPIC') }}" in str(caught.value.hint)

@@ -1,0 +1,23 @@
+"""Where the options of a CREATE stand, for errors about one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.connector.older_options import translated
+from penstock.sql.definitions import option_keys
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from penstock.catalog.errors import Span
+    from penstock.sql.script import StatementText
+
+__all__ = ["option_spans"]
+
+
+def option_spans(tree: exp.Create, text: StatementText) -> dict[str, Span]:
+    """Give the places of options by their keys; one that is read as another is found by that, too."""
+    spans = {key.name: text.locate(key) for key in option_keys(tree)}
+    older = translated({key.name: key.parent.args["value"].name for key in option_keys(tree)})  # type: ignore[union-attr]
+    return spans | {new: spans[old] for new, old in older.sources.items()}
