@@ -1,21 +1,21 @@
-"""Answers log-ins from the password file, as an LDAP server on the loopback interface that only knows how to bind.
+"""Lets this process in at Spark's Thrift server: an LDAP server on the loopback interface that knows one password.
 
-Spark's Thrift server asks an LDAP server whether a password is right, and no password file: a class of its own would
-be JVM code. So passwords are checked here, in Python, and the Thrift server still refuses a connection by itself.
+Spark's Thrift server asks an LDAP server whether a password is right; a class of its own would be JVM code. Users log
+in at the front, which then comes with a password of its own, made anew for each server.
 """
 
 from __future__ import annotations
 
+import hmac
 import logging
+import secrets
 import socket
 import socketserver
 from contextlib import suppress
-from pathlib import Path
-from threading import Thread
+from threading import BoundedSemaphore, Thread
 from types import TracebackType
 from typing import Self
 
-from penstock.catalog.errors import ConfigError
 from penstock.sql.serve.ldap_bind import (
     SEQUENCE,
     MalformedMessageError,
@@ -23,7 +23,6 @@ from penstock.sql.serve.ldap_bind import (
     read_bind,
     read_length,
 )
-from penstock.sql.serve.users import is_right, read_users
 
 __all__ = ["BindServer"]
 
@@ -31,17 +30,19 @@ HOST = "127.0.0.1"
 IDLE_TIMEOUT_S = 30.0
 """The Thrift server connects for one log-in and leaves."""
 
+MAX_CONNECTIONS = 512
 MAX_MESSAGE_BYTES = 16 * 1024
 log = logging.getLogger(__name__)
 
 
 class BindServer:
-    """Answers while it is entered; `url` is for `hive.server2.authentication.ldap.url`. Raises ConfigError at the start
-    where the password file will not do; one that is spoilt later lets nobody in.
+    """Answers while it is entered; `url` is for `hive.server2.authentication.ldap.url`.
+
+    Only who has `password` gets in, under any name.
     """
 
-    def __init__(self, users: Path) -> None:
-        self._users = users
+    def __init__(self) -> None:
+        self.password = secrets.token_urlsafe(32)
         self._server: _Server | None = None
 
     @property
@@ -51,12 +52,7 @@ class BindServer:
         return f"ldap://{HOST}:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:
-        if not read_users(self._users):
-            raise ConfigError(
-                f"the password file {self._users} names no user",
-                hint=f"penstock serve users add NAME --file {self._users}",
-            )
-        self._server = _Server(self._users)
+        self._server = _Server(self.password)
         Thread(target=self._server.serve_forever, name="log-ins", daemon=True).start()
         return self
 
@@ -74,9 +70,25 @@ class BindServer:
 class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
 
-    def __init__(self, users: Path) -> None:
-        self.users = users
+    def __init__(self, password: str) -> None:
+        self._password = password.encode()
+        self._places = BoundedSemaphore(MAX_CONNECTIONS)
         super().__init__((HOST, 0), _Connection)
+
+    def lets_in(self, password: str) -> bool:
+        """Tell whether this is the password, in a time that does not tell where it differs."""
+        return hmac.compare_digest(password.encode(), self._password)
+
+    def verify_request(self, request: object, client_address: object) -> bool:  # noqa: ARG002
+        """Take no more connections than there are places for."""
+        return self._places.acquire(blocking=False)
+
+    def process_request_thread(self, request: socket.socket, client_address: object) -> None:  # type: ignore[override]
+        """Serve a connection, and give its place back."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
 
 
 class _Connection(socketserver.StreamRequestHandler):
@@ -92,18 +104,10 @@ class _Connection(socketserver.StreamRequestHandler):
                 bind = read_bind(message)
                 if bind is None:
                     return
-                granted = self._lets_in(bind.name, bind.password)
+                granted = self.server.lets_in(bind.password)
+                if not granted:
+                    log.warning("a log-in past the front, as %r, was refused", bind.name)
                 self.wfile.write(bind_answer(bind.message_id, granted=granted))
-
-    def _lets_in(self, name: str, password: str) -> bool:
-        try:
-            granted = is_right(read_users(self.server.users), name, password)
-        except ConfigError as error:
-            log.error("nobody can log in: %s", error.message)  # noqa: TRY400  a message, no stack
-            return False
-        if not granted:
-            log.warning("a log-in as %r was refused", name)
-        return granted
 
     def _message(self) -> bytes | None:
         """Read one LDAPMessage's content; None at the end of the connection."""

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from ssl import SSLContext
 from tempfile import TemporaryDirectory
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
-from penstock.catalog.errors import PenstockError, QueryFailedError
+from penstock.catalog.errors import ConfigError, PenstockError, QueryFailedError
 from penstock.sql.run.clock import SystemClock
 from penstock.sql.run.job import Job
 from penstock.sql.run.publishing import Published
 from penstock.sql.run.session import Session
 from penstock.sql.serve.bind_server import BindServer
-from penstock.sql.serve.keystore import as_keystore
+from penstock.sql.serve.directory import Directory
+from penstock.sql.serve.front import Backend, Front
+from penstock.sql.serve.guests import Bounds
 from penstock.sql.serve.primary_keys import HiveKeys, primary_keys
-from penstock.sql.serve.settings import PasswordFile, ServeSettings, check_port
+from penstock.sql.serve.settings import Anyone, Ldap, Login, PasswordFile, ServeSettings, check_port
 from penstock.sql.serve.thrift import ThriftServer, hive_properties
+from penstock.sql.serve.tls import server_context
+from penstock.sql.serve.users import check_users, is_right, read_users
 
 if TYPE_CHECKING:
     from penstock.sql.run.clock import Clock
@@ -36,6 +42,7 @@ __all__ = [
     "until_stopped",
 ]
 
+BOUNDS = Bounds()
 LOOK_INTERVAL_S = 0.25
 """How often the loop looks whether it was told to stop."""
 
@@ -50,10 +57,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What a server needs beside Spark: `settings` that were checked, and Hive's properties."""
+    """What a server needs beside Spark: `settings` that were checked, keys, and how this process gets into Spark's."""
 
     settings: ServeSettings
     properties: Mapping[str, str] = field(repr=False)
+    password: str = field(repr=False)
+    tls: SSLContext | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,21 +85,16 @@ class Served:
 def prepared(settings: ServeSettings) -> Iterator[Prepared]:
     """Have ready what needs no Spark: keys, log-ins, a folder. Raises ConfigError, for a port in use too."""
     with ExitStack() as stack:
-        keystore = stack.enter_context(as_keystore(settings.tls))
-        log_in_url = ""
+        tls = server_context(settings.tls)
         if isinstance(settings.login, PasswordFile):
-            log_in_url = stack.enter_context(BindServer(settings.login.path)).url
+            check_users(settings.login.path)
         check_port(settings)
+        binding = stack.enter_context(BindServer())
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="penstock-serve-")))
         properties = hive_properties(
-            host=settings.host,
-            port=settings.port,
-            login=settings.login,
-            log_in_url=log_in_url,
-            keystore=keystore,
-            scratch=scratch,
+            log_in_url=binding.url, scratch=scratch, connections=BOUNDS.connections
         )
-        yield Prepared(settings=settings, properties=properties)
+        yield Prepared(settings=settings, properties=properties, password=binding.password, tls=tls)
 
 
 @contextmanager
@@ -101,16 +105,47 @@ def serving(session: Session, ready: Prepared, jobs: Sequence[Job]) -> Iterator[
     """
     published = session.published
     assert published is not None, "the session publishes its catalog"
+    settings = ready.settings
+    jvm = session.spark._jvm  # noqa: SLF001  PySpark has no public way to its JVM
     with ThriftServer(session.spark, ready.properties) as server:
-        keys = HiveKeys(session.spark._jvm, server.hive_conf)  # noqa: SLF001
+        keys = HiveKeys(jvm, server.hive_conf)
         keys.replace(primary_keys(session.namespace, published.names))
-        yield Served(
-            session=session,
-            settings=replace(ready.settings, port=server.port),
-            published=published,
-            keys=keys,
-            jobs=tuple(jobs),
-        )
+        with Front(
+            host=settings.host,
+            port=settings.port,
+            backend=Backend(port=server.port, password=ready.password),
+            lets_in=_log_in(settings.login, jvm),
+            tls=ready.tls,
+            bounds=BOUNDS,
+        ) as front:
+            yield Served(
+                session=session,
+                settings=replace(settings, port=front.port),
+                published=published,
+                keys=keys,
+                jobs=tuple(jobs),
+            )
+
+
+def _log_in(login: Login, jvm: object) -> Callable[[str, str], bool]:
+    """How a name and a password are checked."""
+    match login:
+        case Anyone():
+            return lambda _name, _password: True
+        case PasswordFile(path=path):
+            return partial(_by_file, path)
+        case Ldap():
+            return Directory(jvm, login).lets_in
+    assert_never(login)
+
+
+def _by_file(path: Path, name: str, password: str) -> bool:
+    """Read the file anew: users come and go without a restart. One that is spoilt lets nobody in."""
+    try:
+        return is_right(read_users(path), name, password)
+    except ConfigError as error:
+        log.error("nobody can log in: %s", error.message)  # noqa: TRY400  a message, no stack
+        return False
 
 
 def until_stopped(served: Served, request: StopRequest) -> bool:

@@ -10,17 +10,19 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, assert_never
+from typing import Any, Self
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import ConfigError
-from penstock.sql.serve.settings import Anyone, Keystore, Ldap, Login, PasswordFile
 
 __all__ = ["ThriftServer", "class_path_conf", "hive_properties"]
 
 CONNECT_TIMEOUT_S = 20.0
+HOST = "127.0.0.1"
+SPARE_THREADS = 16
+"""For connections of other processes, which do not get in."""
 
 
 def class_path_conf(jars: list[Path]) -> dict[str, str]:
@@ -30,57 +32,30 @@ def class_path_conf(jars: list[Path]) -> dict[str, str]:
     return {"spark.driver.extraClassPath": ":".join(str(jar) for jar in jars)}
 
 
-def hive_properties(
-    *, host: str, port: int, login: Login, log_in_url: str, keystore: Keystore | None, scratch: Path
-) -> dict[str, str]:
-    """Say in Hive's words what is to be served. `log_in_url` is the LDAP server that knows the passwords.
+def hive_properties(*, log_in_url: str, scratch: Path, connections: int) -> dict[str, str]:
+    """Say in Hive's words what is to be served: on the loopback interface, to the front of this process alone.
 
-    Port 0 lets the server take any that is free, in the moment in which it listens: one that was looked for before
-    Spark starts may be some connection's by then.
+    `log_in_url` is the LDAP server that knows the front's password. Port 0 lets the server take any that is free, in
+    the moment in which it listens: one that was looked for before Spark starts may be some connection's by then.
     """
-    properties = {
+    return {
         "hive.server2.transport.mode": "binary",
-        "hive.server2.thrift.bind.host": host,
-        "hive.server2.thrift.port": str(port),
+        "hive.server2.thrift.bind.host": HOST,
+        "hive.server2.thrift.port": "0",
+        "hive.server2.thrift.max.worker.threads": str(connections + SPARE_THREADS),
+        "hive.server2.use.SSL": "false",
+        "hive.server2.authentication": "LDAP",
+        "hive.server2.authentication.ldap.url": log_in_url,
         # statements run as the server's user in any case: no other account of the machine is looked up
         "hive.server2.enable.doAs": "false",
+        "hive.server2.allow.user.substitution": "false",
         "hive.server2.logging.operation.enabled": "false",
         "hive.exec.scratchdir": str(scratch / "scratch"),
         "hive.exec.local.scratchdir": str(scratch / "local"),
         "hive.downloaded.resources.dir": str(scratch / "resources"),
         "hive.querylog.location": str(scratch / "log"),
         "derby.stream.error.file": str(scratch / "derby.log"),
-        **_log_in_properties(login, log_in_url),
     }
-    if keystore is None:
-        return properties | {"hive.server2.use.SSL": "false"}
-    return properties | {
-        "hive.server2.use.SSL": "true",
-        "hive.server2.keystore.path": str(keystore.path.absolute()),
-        "hive.server2.keystore.password": keystore.password,
-    }
-
-
-def _log_in_properties(login: Login, url: str) -> dict[str, str]:
-    match login:
-        case Anyone():
-            return {"hive.server2.authentication": "NONE"}
-        case PasswordFile():
-            return {
-                "hive.server2.authentication": "LDAP",
-                "hive.server2.authentication.ldap.url": url,
-            }
-        case Ldap():
-            properties = {
-                "hive.server2.authentication": "LDAP",
-                "hive.server2.authentication.ldap.url": login.url,
-            }
-            if login.user_pattern is not None:
-                properties["hive.server2.authentication.ldap.userDNPattern"] = login.user_pattern
-            if login.domain is not None:
-                properties["hive.server2.authentication.ldap.Domain"] = login.domain
-            return properties
-    assert_never(login)
 
 
 class ThriftServer:
@@ -135,9 +110,7 @@ class ThriftServer:
 
     def _connect(self) -> None:
         """Find out whether it listens: a server that cannot only logs so, on a thread of its own."""
-        host = self._properties["hive.server2.thrift.bind.host"]
-        target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  where one connects
-        socket.create_connection((target, self.port), CONNECT_TIMEOUT_S).close()
+        socket.create_connection((HOST, self.port), CONNECT_TIMEOUT_S).close()
 
 
 def _reason(error: Py4JJavaError | OSError) -> str:

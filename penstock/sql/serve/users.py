@@ -18,11 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from threading import Lock
 
 from penstock.catalog.errors import ConfigError, UnknownObjectError, did_you_mean
 
-__all__ = ["PasswordHash", "is_right", "read_users", "remove_user", "write_user"]
+__all__ = ["PasswordHash", "check_users", "is_right", "read_users", "remove_user", "write_user"]
 
 MIN_PASSWORD_LENGTH = 8
 LOG_COST, BLOCK_SIZE, PARALLELISM = 15, 8, 1
@@ -36,7 +35,6 @@ _LINE = re.compile(
     r"(?P<name>[^:]+):\$scrypt\$ln=(?P<ln>\d+),r=(?P<r>\d+),p=(?P<p>\d+)"
     r"\$(?P<salt>[A-Za-z0-9+/=]+)\$(?P<hash>[A-Za-z0-9+/=]+)"
 )
-_ONE_AT_A_TIME = Lock()  # a crowd of log-ins may not take 32 MiB each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +63,17 @@ NOBODY = PasswordHash(salt=bytes(SALT_BYTES), digest=bytes(HASH_BYTES))
 def is_right(users: Mapping[str, PasswordHash], name: str, password: str) -> bool:
     """Tell whether a user may log in with a password."""
     known = users.get(name)
-    with _ONE_AT_A_TIME:
-        fits = (known or NOBODY).fits(password)
+    fits = (known or NOBODY).fits(password)
     return fits and known is not None
+
+
+def check_users(path: Path) -> None:
+    """Check that a password file lets somebody in. Raises ConfigError."""
+    if not read_users(path):
+        raise ConfigError(
+            f"the password file {path} names no user",
+            hint=f"penstock serve users add NAME --file {path}",
+        )
 
 
 def read_users(path: Path) -> dict[str, PasswordHash]:

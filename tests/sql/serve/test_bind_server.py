@@ -1,36 +1,24 @@
-"""The log-in server over a socket, as the Thrift server's Java client talks to it."""
+"""What lets the front in at Spark's Thrift server, over a socket, as its Java client talks to it."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from penstock.catalog.errors import ConfigError
 from penstock.sql.serve.bind_server import BindServer
 from penstock.sql.serve.ldap_bind import bind_answer
-from penstock.sql.serve.users import remove_user, write_user
 
-PASSWORD = "correct horse"
 TIMEOUT_S = 10.0
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """A password file with one user."""
-    path = tmp_path / "users"
-    write_user(path, "alice", PASSWORD)
-    return path
-
-
-@pytest.fixture
-def url(file: Path) -> Iterator[str]:
-    """The address of a server that runs."""
-    with BindServer(file) as server:
-        yield server.url
+def server() -> Iterator[BindServer]:
+    """A server that runs."""
+    with BindServer() as server:
+        yield server
 
 
 def ask(url: str, message: bytes) -> bytes:
@@ -57,54 +45,29 @@ def element(tag: int, text: str) -> bytes:
     return bytes([tag, len(text)]) + text.encode()
 
 
-def test_the_right_password_is_granted_and_a_wrong_one_is_not(url: str) -> None:
-    """An empty password, which LDAP takes for somebody without a name, is a wrong one."""
-    assert ask(url, bind("alice", PASSWORD)) == bind_answer(1, granted=True)
-    assert ask(url, bind("alice", "wrong horse")) == bind_answer(1, granted=False)
-    assert ask(url, bind("alice", "")) == bind_answer(1, granted=False)
-    assert ask(url, bind("", "")) == bind_answer(1, granted=False)
+def test_only_the_password_of_the_process_is_granted(server: BindServer) -> None:
+    """Under any name; an empty password, which LDAP takes for somebody without a name, is a wrong one."""
+    assert ask(server.url, bind("alice", server.password)) == bind_answer(1, granted=True)
+    assert ask(server.url, bind("alice", server.password[:-1])) == bind_answer(1, granted=False)
+    assert ask(server.url, bind("alice", "")) == bind_answer(1, granted=False)
+    assert ask(server.url, bind("", "")) == bind_answer(1, granted=False)
 
 
-def test_users_come_and_go_without_a_restart(url: str, file: Path) -> None:
-    """The file is read at every log-in."""
-    write_user(file, "bob", PASSWORD)
-    there = ask(url, bind("bob", PASSWORD))
-    remove_user(file, "bob")
-    gone = ask(url, bind("bob", PASSWORD))
-
-    assert there == bind_answer(1, granted=True)
-    assert gone == bind_answer(1, granted=False)
-
-
-def test_a_file_that_is_spoilt_while_it_runs_lets_nobody_in(
-    url: str, file: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """And the log says why."""
-    file.chmod(0o644)
-
-    assert ask(url, bind("alice", PASSWORD)) == bind_answer(1, granted=False)
-    assert "nobody can log in" in caplog.text
+def test_every_server_has_a_password_of_its_own() -> None:
+    """Nobody can know it beforehand."""
+    assert BindServer().password != BindServer().password
 
 
 @pytest.mark.parametrize(
     "message",
     [b"GET / HTTP/1.1\r\n\r\n", b"\x30\x84\x7f\xff\xff\xff", b"\x30\x05\x02", b"\x30\x80"],
 )
-def test_what_is_no_log_in_gets_no_answer(url: str, message: bytes) -> None:
+def test_what_is_no_log_in_gets_no_answer(server: BindServer, message: bytes) -> None:
     """Nor does it end the server."""
     try:
-        answer = ask(url, message)
+        answer = ask(server.url, message)
     except ConnectionResetError:
         answer = b""
 
     assert answer == b""
-    assert ask(url, bind("alice", PASSWORD)) == bind_answer(1, granted=True)
-
-
-def test_a_file_without_users_is_refused_at_the_start(tmp_path: Path) -> None:
-    """Nobody could ever log in."""
-    path = tmp_path / "users"
-    path.touch(mode=0o600)
-
-    with pytest.raises(ConfigError, match="names no user"), BindServer(path):
-        pass
+    assert ask(server.url, bind("alice", server.password)) == bind_answer(1, granted=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import ConfigError, UnknownObjectError
-from penstock.sql.serve.users import is_right, read_users, remove_user, write_user
+from penstock.sql.serve.users import check_users, is_right, read_users, remove_user, write_user
 
 PASSWORD = "correct horse"
 
@@ -114,3 +114,12 @@ def test_a_missing_file_is_told_how_to_make(tmp_path: Path) -> None:
         read_users(tmp_path / "users")
 
     assert "penstock serve users add NAME --file" in str(caught.value.hint)
+
+
+def test_a_file_without_users_is_refused_at_the_start(tmp_path: Path) -> None:
+    """Nobody could ever log in."""
+    path = tmp_path / "nobody"
+    path.touch(mode=0o600)
+
+    with pytest.raises(ConfigError, match="names no user"):
+        check_users(path)

@@ -1,7 +1,10 @@
-"""Keys for TLS: a keystore as it is, one made of PEM files, and files that will not do."""
+"""Keys for TLS: PEM files, a keystore, and files that will not do."""
 
 from __future__ import annotations
 
+import socket
+import ssl
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from penstock.catalog.errors import ConfigError
-from penstock.sql.serve.keystore import as_keystore
 from penstock.sql.serve.settings import Keystore, PemFiles
+from penstock.sql.serve.tls import server_context
 
 
 @pytest.fixture
@@ -43,37 +46,65 @@ def write_pem(folder: Path) -> PemFiles:
     return files
 
 
-def test_pem_files_become_a_keystore_for_a_while(pem: PemFiles) -> None:
-    """Readable by its owner, encrypted, and gone afterwards."""
-    with as_keystore(pem) as made:
-        assert made is not None
-        _key, certificate, _chain = pkcs12.load_key_and_certificates(
-            made.path.read_bytes(), made.password.encode()
-        )
-        assert certificate is not None
-        subject, mode = certificate.subject.rfc4514_string(), made.path.stat().st_mode & 0o777
+def test_pem_files_make_a_context(pem: PemFiles) -> None:
+    """Of TLS 1.2 or newer; without TLS there is none."""
+    context = server_context(pem)
 
-    assert (subject, mode) == ("CN=localhost", 0o600)
-    assert not made.path.exists()
+    assert context is not None
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert server_context(None) is None
 
 
-def test_a_keystore_is_taken_as_it_is(tmp_path: Path) -> None:
-    """Java reads it; here it only has to be there."""
-    given = Keystore(path=tmp_path / "keys.p12", password="hidden")
-    given.path.touch()
-    with as_keystore(given) as taken, as_keystore(None) as nothing:
-        assert taken == given
-        assert nothing is None
+def test_a_keystore_makes_a_context(pem: PemFiles, tmp_path: Path) -> None:
+    """A client that trusts its certificate connects."""
+    key = serialization.load_pem_private_key(pem.key.read_bytes(), None)
+    certificate = x509.load_pem_x509_certificate(pem.certificate.read_bytes())
+    store = Keystore(path=tmp_path / "keys.p12", password="hidden password")
+    packed = pkcs12.serialize_key_and_certificates(
+        b"server", key, certificate, None, serialization.BestAvailableEncryption(b"hidden password")
+    )  # type: ignore[arg-type]
+    store.path.write_bytes(packed)
+    context = server_context(store)
+    assert context is not None
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        answering = threading.Thread(target=lambda: greet(listener, context))
+        answering.start()
+        trusting = ssl.create_default_context(cafile=str(pem.certificate))
+        with (
+            socket.create_connection(listener.getsockname()[:2]) as raw,
+            trusting.wrap_socket(raw, server_hostname="localhost") as secured,
+        ):
+            said = secured.recv(10)
+        answering.join()
+
+    assert said == b"hello"
+
+
+def greet(listener: socket.socket, context: ssl.SSLContext) -> None:
+    """Be a server for one connection."""
+    connection, _ = listener.accept()
+    with context.wrap_socket(connection, server_side=True) as secured:
+        secured.sendall(b"hello")
+
+
+def test_a_keystore_with_another_password_is_refused(pem: PemFiles, tmp_path: Path) -> None:
+    """What keytool says is told, and no password is in it."""
+    store = Keystore(path=tmp_path / "keys.p12", password="wrong password")
+    store.path.write_bytes(b"no keystore")
+
+    with pytest.raises(ConfigError, match=r"keys\.p12 cannot be read") as caught:
+        server_context(store)
+    assert "wrong password" not in str(caught.value)
 
 
 def test_the_key_of_another_certificate_is_refused(pem: PemFiles, tmp_path: Path) -> None:
-    """Java would only find out when a client connects."""
+    """Before Spark starts."""
     (tmp_path / "other").mkdir()
     other = write_pem(tmp_path / "other")
     mixed = PemFiles(certificate=pem.certificate, key=other.key)
 
     with pytest.raises(ConfigError, match=r"other/server.key and .*server.pem do not fit"):
-        as_keystore(mixed).__enter__()
+        server_context(mixed)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +116,11 @@ def test_a_file_that_is_something_else_is_refused(pem: PemFiles, which: str, mes
     path.write_text("-----BEGIN NONSENSE-----\n", encoding="utf-8")
 
     with pytest.raises(ConfigError, match=message) as caught:
-        as_keystore(pem).__enter__()
+        server_context(pem)
     assert "PEM" in str(caught.value.hint)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     """Before Spark starts."""
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
-        as_keystore(Keystore(path=tmp_path / "none", password="x")).__enter__()
+        server_context(Keystore(path=tmp_path / "none", password="x"))

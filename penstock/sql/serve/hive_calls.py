@@ -1,0 +1,229 @@
+"""Which calls of HiveServer2's protocol clients may make, with which fields; everything else does not go through.
+
+A connection has one session at a time, and uses no handles but those that it was given. Of what a client asks for when
+it opens a session (`set:...`, `hive.server2.proxy.user`, variables) only the database reaches Spark. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from penstock.sql.serve.client_errors import client_text
+from penstock.sql.serve.thrift_codec import Kind, Message, MessageType, Value
+
+__all__ = ["FETCH", "ConnectionCalls", "RefusedCallError", "refusal"]
+
+FETCH = "FetchResults"
+OPEN = "OpenSession"
+CLOSE = "CloseSession"
+MAX_STATEMENT_BYTES = 1 << 20
+"""Generated SQL of BI tools has some ten thousand."""
+
+MAX_OPERATIONS = 200
+"""Statements and metadata calls of a connection that are not closed; Spark keeps the rows of each."""
+
+DATABASE = b"use:database"
+_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
+
+# field numbers
+REQUEST, HANDLE = 1, 1
+RESULT, STATUS, SESSION, OPERATION = 0, 1, 3, 2
+USER, PASSWORD, CONFIGURATION = 2, 3, 4
+STATEMENT = 2
+INFO_MESSAGES, ERROR_MESSAGE = 2, 5
+
+_TEXT, _FLAG, _INT, _LONG, _SHORT = Kind.STRING, Kind.BOOL, Kind.I32, Kind.I64, Kind.I16
+_PATTERNS: Mapping[int, Kind] = dict.fromkeys(range(2, 8), _TEXT)
+_OF_SESSION: Mapping[str, Mapping[int, Kind]] = {
+    CLOSE: {},
+    "GetInfo": {2: _INT},
+    "ExecuteStatement": {STATEMENT: _TEXT, 4: _FLAG, 5: _LONG},
+    "GetTypeInfo": {},
+    "GetCatalogs": {},
+    "GetSchemas": _PATTERNS,
+    "GetTables": {2: _TEXT, 3: _TEXT, 4: _TEXT, 5: Kind.LIST},
+    "GetTableTypes": {},
+    "GetColumns": _PATTERNS,
+    "GetFunctions": _PATTERNS,
+    "GetPrimaryKeys": _PATTERNS,
+    "GetCrossReference": _PATTERNS,
+}
+"""Calls with a session's handle in their first field, and the other fields that they keep. Not `confOverlay` (3)."""
+
+_OF_OPERATION: Mapping[str, Mapping[int, Kind]] = {
+    "GetOperationStatus": {2: _FLAG},
+    "CancelOperation": {},
+    "CloseOperation": {},
+    "GetResultSetMetadata": {},
+    FETCH: {2: _INT, 3: _LONG, 4: _SHORT},
+}
+"""Calls with an operation's handle in their first field."""
+
+
+_HANDLE_FIELDS: Mapping[int, Kind] = {1: Kind.STRUCT, 2: _INT, 3: _FLAG, 4: Kind.DOUBLE}
+_ID: Mapping[int, Kind] = {1: _TEXT, 2: _TEXT}
+
+
+class RefusedCallError(Exception):
+    """A call that no client may make, or not now. `str` says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Handle:
+    guid: bytes
+    secret: bytes
+
+
+class ConnectionCalls:
+    """The calls of one connection, whose user has logged in."""
+
+    def __init__(self, user: str) -> None:
+        self._user = user
+        self._session: _Handle | None = None
+        self._operations: set[_Handle] = set()
+
+    def request(self, message: Message) -> Message:
+        """Give the call that goes to Spark in the place of a client's. Raises RefusedCallError."""
+        if message.type is not MessageType.CALL:
+            raise RefusedCallError("only calls are taken")
+        asked = _struct(message.fields.get(REQUEST))
+        if message.name == OPEN:
+            if self._session is not None:
+                raise RefusedCallError("this connection has a session")
+            fields = self._opening(asked)
+        elif message.name in _OF_SESSION:
+            fields = _kept(asked, _OF_SESSION[message.name])
+            if self._session is None or _handle(asked.get(HANDLE)) != self._session:
+                raise RefusedCallError("this is no session of this connection")
+        elif message.name in _OF_OPERATION:
+            fields = _kept(asked, _OF_OPERATION[message.name])
+            if _handle(asked.get(HANDLE)) not in self._operations:
+                raise RefusedCallError("this is no operation of this connection")
+        else:
+            name = message.name if message.name.isidentifier() else "this call"
+            raise RefusedCallError(f"this server does not take {name}")
+        starts = message.name in _OF_SESSION and message.name != CLOSE
+        if starts and len(self._operations) >= MAX_OPERATIONS:
+            raise RefusedCallError(f"this connection has {MAX_OPERATIONS} open statements")
+        statement = fields.get(STATEMENT) if message.name == "ExecuteStatement" else None
+        if statement is not None and len(statement.value) > MAX_STATEMENT_BYTES:
+            raise RefusedCallError(f"a statement has at most {MAX_STATEMENT_BYTES} bytes")
+        return replace(message, fields={REQUEST: Value(kind=Kind.STRUCT, value=fields)})
+
+    def response(self, message: Message) -> Message:
+        """Give the answer that goes to the client, and remember the handles in it."""
+        answer = message.fields.get(RESULT)
+        if message.type is not MessageType.REPLY or answer is None:
+            return message
+        fields = dict(_struct(answer))
+        if message.name == OPEN:
+            self._session = _handle(fields.get(SESSION))
+        elif message.name == CLOSE:
+            self._session = None
+            self._operations.clear()
+        elif message.name in _OF_SESSION and (started := _handle(fields.get(OPERATION))):
+            self._operations.add(started)
+        if STATUS in fields:
+            fields[STATUS] = _plain_status(fields[STATUS])
+        if message.name == "GetOperationStatus" and ERROR_MESSAGE in fields:
+            fields[ERROR_MESSAGE] = _plain(fields[ERROR_MESSAGE])
+        return replace(message, fields={RESULT: Value(kind=Kind.STRUCT, value=fields)})
+
+    def closed(self, message: Message) -> None:
+        """Forget the operation that a call has closed."""
+        if message.name == "CloseOperation":
+            handle = _handle(_struct(message.fields.get(REQUEST)).get(HANDLE))
+            if handle is not None:
+                self._operations.discard(handle)
+
+    def _opening(self, asked: Mapping[int, Value]) -> dict[int, Value]:
+        """The request for a session: the protocol's version, the user who has logged in, a database."""
+        fields = _kept(asked, {1: _INT}, handle=False)
+        fields[USER] = Value(kind=_TEXT, value=self._user.encode())
+        database = _database(asked.get(CONFIGURATION))
+        if database is not None:
+            pair = (Value(kind=_TEXT, value=DATABASE), Value(kind=_TEXT, value=database.encode()))
+            fields[CONFIGURATION] = Value(kind=Kind.MAP, value=(pair,), inner=(_TEXT, _TEXT))
+        return fields
+
+
+def refusal(message: Message, reason: str) -> Message:
+    """Write the answer to a call that is not handed on (Thrift's TApplicationException)."""
+    unknown_method = 1
+    fields = {
+        1: Value(kind=_TEXT, value=f"not allowed: {reason}".encode()),
+        2: Value(kind=_INT, value=unknown_method),
+    }
+    return replace(message, type=MessageType.EXCEPTION, fields=fields)
+
+
+def _database(configuration: Value | None) -> str | None:
+    """Find the database that a client asks for, as a name: Spark makes a USE statement of it."""
+    if configuration is None or configuration.kind is not Kind.MAP:
+        return None
+    for key, value in configuration.value:
+        if key.kind is _TEXT and value.kind is _TEXT and key.value == DATABASE:
+            name = _decoded(value.value)
+            return name if _NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+    return None
+
+
+def _kept(
+    asked: Mapping[int, Value], kinds: Mapping[int, Kind], *, handle: bool = True
+) -> dict[int, Value]:
+    """Take over the fields that a call has, of their kinds; others are left behind."""
+    wanted = {**kinds, HANDLE: Kind.STRUCT} if handle else dict(kinds)
+    kept = {place: value for place, value in asked.items() if place in wanted}
+    for place, value in kept.items():
+        # Java's reader takes what it expects for granted: the rest would be read as another call
+        texts = value.kind is not Kind.LIST or not value.value or value.inner == (_TEXT,)
+        if value.kind is not wanted[place] or not texts:
+            raise RefusedCallError("a field is of the wrong type")
+    if handle and HANDLE in kept:
+        inner = _kept(kept[HANDLE].value, _HANDLE_FIELDS, handle=False)
+        ids = _kept(_struct(inner.get(1)), _ID, handle=False)
+        inner[1] = Value(kind=Kind.STRUCT, value=ids)
+        kept[HANDLE] = replace(kept[HANDLE], value=inner)
+    return kept
+
+
+def _struct(value: Value | None) -> Mapping[int, Value]:
+    if value is None or value.kind is not Kind.STRUCT:
+        raise RefusedCallError("the call has no request")
+    fields: Mapping[int, Value] = value.value
+    return fields
+
+
+def _handle(value: Value | None) -> _Handle | None:
+    """Read the handle of a session or an operation: a struct with a struct of two texts in its first field."""
+    if value is None or value.kind is not Kind.STRUCT:
+        return None
+    inner = value.value.get(1)
+    if inner is None or inner.kind is not Kind.STRUCT:
+        return None
+    guid, secret = inner.value.get(1), inner.value.get(2)
+    if guid is None or secret is None or guid.kind is not _TEXT or secret.kind is not _TEXT:
+        return None
+    return _Handle(guid=guid.value, secret=secret.value)
+
+
+def _plain_status(status: Value) -> Value:
+    """A status without the stack that Hive's server puts beside its message."""
+    fields = {k: v for k, v in _struct(status).items() if k != INFO_MESSAGES}
+    if ERROR_MESSAGE in fields:
+        fields[ERROR_MESSAGE] = _plain(fields[ERROR_MESSAGE])
+    return replace(status, value=fields)
+
+
+def _plain(text: Value) -> Value:
+    return (
+        replace(text, value=client_text(_decoded(text.value)).encode())
+        if text.kind is _TEXT
+        else text
+    )
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "replace")

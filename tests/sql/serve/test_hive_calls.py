@@ -1,0 +1,236 @@
+"""Which calls reach Spark's server, and what is left of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from TCLIService import TCLIService
+from TCLIService import ttypes as rpc
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TTransport import TMemoryBuffer
+
+from penstock.sql.serve.hive_calls import (
+    MAX_OPERATIONS,
+    MAX_STATEMENT_BYTES,
+    ConnectionCalls,
+    RefusedCallError,
+    refusal,
+)
+from penstock.sql.serve.thrift_codec import (
+    Kind,
+    Message,
+    MessageType,
+    Value,
+    read_message,
+    write_message,
+)
+
+OURS = rpc.TSessionHandle(rpc.THandleIdentifier(b"a" * 16, b"b" * 16))
+THEIRS = rpc.TSessionHandle(rpc.THandleIdentifier(b"a" * 16, b"c" * 16))
+GOOD = rpc.TStatus(0)
+
+
+def operation(name: bytes) -> rpc.TOperationHandle:
+    """An operation's handle."""
+    return rpc.TOperationHandle(rpc.THandleIdentifier(name * 16, b"s" * 16), 0, True)
+
+
+def call(name: str, request: Any) -> Message:
+    """A client's call."""
+    buffer = TMemoryBuffer()
+    getattr(TCLIService.Client(TBinaryProtocol(buffer)), f"send_{name}")(request)
+    return read_message(buffer.getvalue())
+
+
+def sent(calls: ConnectionCalls, name: str, request: Any) -> Any:
+    """What Spark's server reads of a client's call."""
+    message = calls.request(call(name, request))
+    buffer = TMemoryBuffer(write_message(message))
+    protocol = TBinaryProtocol(buffer)
+    protocol.readMessageBegin()
+    arguments = getattr(TCLIService, f"{name}_args")()
+    arguments.read(protocol)
+    return arguments.req
+
+
+def answered(calls: ConnectionCalls, name: str, response: Any) -> Any:
+    """What a client reads of an answer of Spark's server."""
+    buffer = TMemoryBuffer()
+    protocol = TBinaryProtocol(buffer)
+    protocol.writeMessageBegin(name, MessageType.REPLY, 0)
+    getattr(TCLIService, f"{name}_result")(response).write(protocol)
+    message = calls.response(read_message(buffer.getvalue()))
+    client = TCLIService.Client(TBinaryProtocol(TMemoryBuffer(write_message(message))))
+    return getattr(client, f"recv_{name}")()
+
+
+@pytest.fixture
+def calls() -> ConnectionCalls:
+    """The calls of alice's connection, with a session."""
+    calls = ConnectionCalls("alice")
+    sent(calls, "OpenSession", rpc.TOpenSessionReq(9))
+    answered(calls, "OpenSession", rpc.TOpenSessionResp(GOOD, 9, OURS, {}))
+    return calls
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "set:system:hive.server2.authentication.ldap.url",
+        "SET:SYSTEM:java.security.policy",
+        "set:hiveconf:spark.sql.catalog.evil",
+        "set:hivevar:x",
+        "set:env:PATH",
+        "set:metaconf:x",
+        "hive.server2.proxy.user",
+        "impersonation",
+        "use:catalog",
+        "USE:DATABASE",
+        "spark.sql.runSQLOnFiles",
+        "\x00use:database",
+    ],
+)
+def test_a_session_is_opened_without_a_client_s_settings(key: str) -> None:
+    """Only the database is handed on; the user is who has logged in, and no password goes anywhere."""
+    request = rpc.TOpenSessionReq(9, "mallory", "secret", {key: "evil", "use:database": "star"})
+    opened = sent(ConnectionCalls("alice"), "OpenSession", request)
+
+    assert opened.configuration == {"use:database": "star"}
+    assert (opened.client_protocol, opened.username, opened.password) == (9, "alice", None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    [
+        ("star", "star"),
+        ("spark_catalog.star", "spark_catalog.star"),
+        ("größe", "größe"),
+        ("a b", "`a b`"),
+        ("x; DROP TABLE y", "`x; DROP TABLE y`"),
+        ("a` UNION", "`a`` UNION`"),
+        ("", "``"),
+    ],
+)
+def test_a_database_is_a_name(asked: str, used: str) -> None:
+    """Spark puts it into a statement as it is."""
+    request = rpc.TOpenSessionReq(9, configuration={"use:database": asked})
+
+    assert sent(ConnectionCalls("alice"), "OpenSession", request).configuration == {
+        "use:database": used
+    }
+
+
+def test_a_connection_has_one_session_at_a_time(calls: ConnectionCalls) -> None:
+    """Spark would never close the first of two."""
+    with pytest.raises(RefusedCallError, match="has a session"):
+        sent(calls, "OpenSession", rpc.TOpenSessionReq(9))
+    sent(calls, "CloseSession", rpc.TCloseSessionReq(OURS))
+    answered(calls, "CloseSession", rpc.TCloseSessionResp(GOOD))
+
+    assert sent(calls, "OpenSession", rpc.TOpenSessionReq(9)).username == "alice"
+
+
+def test_a_statement_has_no_settings_of_its_own(calls: ConnectionCalls) -> None:
+    """The text, whether to wait, and for how long are handed on."""
+    request = rpc.TExecuteStatementReq(OURS, "SELECT 1", {"spark.sql.catalog.x": "y"}, True, 5)
+    found = sent(calls, "ExecuteStatement", request)
+
+    assert (found.statement, found.confOverlay) == ("SELECT 1", None)
+    assert (found.runAsync, found.queryTimeout, found.sessionHandle) == (True, 5, OURS)
+
+
+def test_handles_of_other_connections_are_refused(calls: ConnectionCalls) -> None:
+    """Also one that was guessed or stolen, and half of one's own."""
+    with pytest.raises(RefusedCallError, match="no session of this"):
+        sent(calls, "ExecuteStatement", rpc.TExecuteStatementReq(THEIRS, "SELECT 1"))
+    with pytest.raises(RefusedCallError, match="no session of this"):
+        sent(calls, "CloseSession", rpc.TCloseSessionReq(THEIRS))
+    for name, request in (
+        ("CancelOperation", rpc.TCancelOperationReq(operation(b"x"))),
+        ("CloseOperation", rpc.TCloseOperationReq(operation(b"x"))),
+        ("FetchResults", rpc.TFetchResultsReq(operation(b"x"), 0, 10)),
+        ("GetOperationStatus", rpc.TGetOperationStatusReq(operation(b"x"))),
+        ("GetResultSetMetadata", rpc.TGetResultSetMetadataReq(operation(b"x"))),
+    ):
+        with pytest.raises(RefusedCallError, match="no operation of this"):
+            sent(calls, name, request)
+
+
+def test_an_operation_is_its_connection_s_until_it_is_closed(calls: ConnectionCalls) -> None:
+    """Of statements and of metadata calls."""
+    sent(calls, "GetTables", rpc.TGetTablesReq(OURS, None, "%", "%", ["TABLE"]))
+    answered(calls, "GetTables", rpc.TGetTablesResp(GOOD, operation(b"t")))
+    fetched = sent(calls, "FetchResults", rpc.TFetchResultsReq(operation(b"t"), 4, 10))
+    closing = call("CloseOperation", rpc.TCloseOperationReq(operation(b"t")))
+    calls.closed(calls.request(closing))
+
+    assert fetched.operationHandle == operation(b"t")
+    with pytest.raises(RefusedCallError):
+        sent(calls, "FetchResults", rpc.TFetchResultsReq(operation(b"t"), 0, 10))
+
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("GetDelegationToken", rpc.TGetDelegationTokenReq(OURS, "alice", "alice")),
+        ("CancelDelegationToken", rpc.TCancelDelegationTokenReq(OURS, "x")),
+        ("RenewDelegationToken", rpc.TRenewDelegationTokenReq(OURS, "x")),
+    ],
+)
+def test_delegation_tokens_are_refused(calls: ConnectionCalls, name: str, request_: Any) -> None:
+    """As is every call that is not known here."""
+    with pytest.raises(RefusedCallError, match=f"does not take {name}"):
+        calls.request(call(name, request_))
+
+
+def test_a_field_of_another_type_is_refused(calls: ConnectionCalls) -> None:
+    """Java's reader would read what follows as something else, another call for one."""
+    hidden = Value(kind=Kind.LIST, value=(Value(kind=Kind.I32, value=1),), inner=(Kind.I32,))
+    tables = call("GetTables", rpc.TGetTablesReq(OURS, None, "%", "%", ["TABLE"]))
+    asked = tables.fields[1]
+    asked.value[5] = hidden
+    with pytest.raises(RefusedCallError, match="wrong type"):
+        calls.request(tables)
+    asked.value[5] = Value(kind=Kind.I64, value=1)
+
+    with pytest.raises(RefusedCallError, match="wrong type"):
+        calls.request(tables)
+
+
+def test_statements_and_operations_are_bounded(calls: ConnectionCalls) -> None:
+    """Spark keeps the rows of each operation until it is closed."""
+    with pytest.raises(RefusedCallError, match="bytes"):
+        sent(
+            calls,
+            "ExecuteStatement",
+            rpc.TExecuteStatementReq(OURS, "x" * (MAX_STATEMENT_BYTES + 1)),
+        )
+    for number in range(MAX_OPERATIONS):
+        handle = rpc.TOperationHandle(rpc.THandleIdentifier(b"%016d" % number, b"s" * 16), 0, True)
+        answered(calls, "GetCatalogs", rpc.TGetCatalogsResp(GOOD, handle))
+
+    with pytest.raises(RefusedCallError, match="open statements"):
+        sent(calls, "GetCatalogs", rpc.TGetCatalogsReq(OURS))
+
+
+def test_errors_come_without_stacks(calls: ConnectionCalls) -> None:
+    """Neither Java's, which stand beside the message, nor Python's, which are in it."""
+    text = 'PythonException: \nTraceback (most recent call last):\n  File "/srv/x.py", line 1\n    f()\nKeyError: 1'
+    bad = rpc.TStatus(3, ["*org.apache...:1:/srv"], "42000", 1, text)
+    response = answered(calls, "ExecuteStatement", rpc.TExecuteStatementResp(bad))
+    state = answered(
+        calls, "GetOperationStatus", rpc.TGetOperationStatusResp(GOOD, 5, "42000", 1, text)
+    )
+
+    assert response.status.infoMessages is None
+    assert response.status.errorMessage == state.errorMessage == "PythonException: \nKeyError: 1"
+
+
+def test_a_refusal_answers_the_call(calls: ConnectionCalls) -> None:
+    """As an exception of Thrift's, with the reason."""
+    asked = call("GetCatalogs", rpc.TGetCatalogsReq(THEIRS))
+    answer = refusal(asked, "why")
+
+    assert (answer.type, answer.number) == (MessageType.EXCEPTION, asked.number)
+    assert answer.fields[1].value == b"not allowed: why"
