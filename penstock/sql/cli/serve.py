@@ -139,6 +139,15 @@ def serve(  # noqa: PLR0917  typer passes options by name
             help="Listen on any address without a log-in or TLS. Example: `--host 0.0.0.0 --insecure`",
         ),
     ] = False,
+    operations: Annotated[
+        bool,
+        typer.Option(
+            "--operations",
+            envvar="PENSTOCK_OPERATIONS",
+            help="Let users read options, functions, pipelines and checkpoints in `information_schema`. "
+            "Example: `--operations`",
+        ),
+    ] = False,
     master: MasterOption = None,
     conf: ConfOption = None,
     catalog: CatalogOption = None,
@@ -180,6 +189,7 @@ def serve(  # noqa: PLR0917  typer passes options by name
             settings,
             script,
             sql or [],
+            operations=operations,
             output=output,
             verbose=is_verbose,
         )

@@ -13,7 +13,12 @@ from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.run.environment import StopRequest
 from penstock.sql.run.jvm import end_jvm
 from penstock.sql.run.session import connect
-from penstock.sql.serve.guard import GUARD_CONF, allow_only_reading
+from penstock.sql.serve.guard import (
+    GUARD_CONF,
+    allow_only_reading,
+    check_guard,
+    check_guard_conf,
+)
 from penstock.sql.serve.serving import Served, prepared, serving, stop_jobs, until_stopped
 from penstock.sql.serve.settings import Anyone, ServeSettings, jdbc_url, sqlalchemy_url
 from penstock.sql.serve.thrift import class_path_conf
@@ -26,19 +31,27 @@ def serve_catalog(
     script: ScriptInput,
     files: Sequence[Path],
     *,
+    operations: bool,
     output: OutputFormat,
     verbose: bool,
 ) -> int:
-    """Serve until told to stop. Raises InputError before Spark is started where that can be known, RunError."""
+    """Serve until told to stop; with `operations` pipelines, checkpoints, options and functions too.
+
+    Raises InputError before Spark is started where that can be known, RunError.
+    """
     request = StopRequest()
     with StopSignals(request) as signals, prepared(settings) as ready:
+        check_guard_conf(script.spark_conf)
         script.check(script.open_namespace())
         logs = spark_logs(script.project, verbose=verbose)
         settled = {**class_path_conf(delta_jars()), **script.spark_conf, **GUARD_CONF}
         try:
             spark = open_spark(script.master, settled, logs)
             allow_only_reading(spark)  # before any session of Penstock's: it marks what is ours
-            with connect(spark, script.catalog_url, publish="session") as session:
+            check_guard(spark)
+            with connect(
+                spark, script.catalog_url, publish="session" if operations else "tables"
+            ) as session:
                 signals.listen()
                 jobs = [job for file in files for job in session.run_file(file, script.variables)]
                 with serving(session, ready, jobs) as served:

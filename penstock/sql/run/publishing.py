@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
@@ -71,6 +71,7 @@ class Published:
     """The names of a catalog in Spark's session catalog. Any thread may `refresh`, one at a time does.
 
     `catalog` tells one catalog from another: entries that a session over the same one has left are taken over.
+    `hidden` names tables of `information_schema` that are not published.
     """
 
     def __init__(
@@ -82,9 +83,11 @@ class Published:
         catalog: str,
         durable: bool = False,
         information: bool = True,
+        hidden: Collection[str] = (),
     ) -> None:
         self._spark = spark
         self._extra = (INFORMATION_SCHEMA,) if information else ()
+        self._hidden = frozenset(hidden)
         self._namespace = namespace
         self._project = project
         self._durable = durable
@@ -174,6 +177,8 @@ class Published:
                 *namespace.tables(database, catalog),
                 *namespace.views(database, catalog),
             ):
+                if database == INFORMATION_SCHEMA and identifier.name in self._hidden:
+                    continue
                 try:
                     yield identifier, namespace.lookup(identifier)
                 except UnknownObjectError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -23,14 +23,22 @@ log = logging.getLogger(__name__)
 class Publishing(StrEnum):
     """What is published, and for how long.
 
-    SESSION: everything, `information_schema` too, until the session stops. DURABLE: what others can read too, for
-    good; for a Hive metastore.
-    OFF: nothing.
+    SESSION: everything, `information_schema` too, until the session stops. TABLES: the same, but of
+    `information_schema` nothing that tells of operations: options, functions, pipelines, checkpoints. DURABLE: what
+    others can read too, for good; for a Hive metastore. OFF: nothing.
     """
 
     SESSION = "session"
+    TABLES = "tables"
     DURABLE = "durable"
     OFF = "off"
+
+
+_INFORMATION: Mapping[Publishing | None, frozenset[str]] = {
+    Publishing.SESSION: frozenset(),
+    Publishing.TABLES: frozenset({"options", "functions", "pipelines", "checkpoints"}),
+}
+"""The tables of `information_schema` that stay away, where it is published at all."""
 
 
 def read_publishing(text: str | None) -> Publishing | None:
@@ -77,7 +85,8 @@ def start_publishing(
         project,
         catalog=catalog,
         durable=choice is Publishing.DURABLE,
-        information=choice is Publishing.SESSION,
+        information=choice in _INFORMATION,
+        hidden=_INFORMATION.get(choice, frozenset()),
     )
     published.refresh()
     follow_published(spark, published, stream)

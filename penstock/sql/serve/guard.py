@@ -1,4 +1,4 @@
-"""Keeps clients to reading: a check rule that Spark runs on every statement of their sessions, after analysis.
+"""Keeps clients to reading what is published: a rule that Spark runs on every statement of their sessions.
 
 Spark's Thrift server has no rights of its own: whoever connects could drop tables, read any file of the server's user
 by `SELECT * FROM text.`/path``, run programs by TRANSFORM and static Java methods by reflect(). Sessions of the
@@ -9,36 +9,52 @@ session starts without. No JVM code: Spark takes any scala.Function1, and py4j m
 from __future__ import annotations
 
 import secrets
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NoReturn
 
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-__all__ = ["GUARD_CONF", "allow_only_reading", "is_reading"]
+from penstock.catalog.errors import ConfigError
+from penstock.sql.run.spark_entries import MARK as PUBLISHED
+from penstock.sql.serve.commands import COMMANDS, SETTINGS, SHOWN_SETTINGS, Target
 
-GUARD_CONF = {"spark.sql.runSQLOnFiles": "false"}
-"""Settings that Spark must be started with: a client's RESET goes back to them."""
+__all__ = ["GUARD_CONF", "allow_only_reading", "check_guard", "check_guard_conf"]
+
+SINGLE_SESSION = "spark.sql.hive.thriftServer.singleSession"
+GUARD_CONF = {"spark.sql.runSQLOnFiles": "false", SINGLE_SESSION: "false"}
+"""Settings that Spark must be started with."""
 
 MARK = "spark.penstock.serve.own"
 CATALOGS = "spark.sql.catalog."
+OWN_CATALOG = "spark.sql.catalog.spark_catalog"
 FILES = "spark.sql.runSQLOnFiles"
-_READING = ("Show", "Describe", "Explain")
-_SESSION = frozenset(
-    {
-        "ResetCommand",
-        "SetCatalogAndNamespace",
-        "SetCatalogCommand",
-        "SetCommand",
-        "SetNamespaceCommand",
-    }
+GLOBAL_VIEWS = "global_temp"
+_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
+_RELATIONS = (
+    f"{_LOGICAL}.View",
+    "org.apache.spark.sql.execution.datasources.LogicalRelation",
+    "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation",
+    "org.apache.spark.sql.catalyst.catalog.HiveTableRelation",
 )
-_REFLECTION = ("reflect", "java_method", "try_reflect")
+"""What a name in a query becomes."""
+
+_FUNCTIONS = ("reflect", "java_method", "try_reflect", "from_protobuf", "to_protobuf")
+"""Functions that call Java, or read a file by its path."""
+
+_TABLE_FUNCTIONS = ("table_changes", "table_changes_by_path")
+"""Delta's functions that read what nobody has published: any folder, and rows that are gone."""
 
 
-def is_reading(command: str) -> bool:
-    """Tell by the class name of one of Spark's commands whether it changes nothing but its own session."""
-    return command.startswith(_READING) or command in _SESSION
+def check_guard_conf(conf: Mapping[str, str]) -> None:
+    """Refuse settings of the user with which there would be no guard. Raises ConfigError."""
+    for key, value in GUARD_CONF.items():
+        if conf.get(key, value).lower() != value:
+            raise ConfigError(
+                f"{key} = {conf[key]}: clients would not be kept to reading what is published",
+                hint="leave it out",
+            )
 
 
 def allow_only_reading(spark: SparkSession) -> None:
@@ -49,28 +65,49 @@ def allow_only_reading(spark: SparkSession) -> None:
     # a refusal is an exception of Java's, which a client is to get as it is
     gateway.callback_server_parameters.propagate_java_exceptions = True
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-    registry = jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()
-    for name in _REFLECTION:
-        registry.dropFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    registry = catalyst.analysis.FunctionRegistry.builtin()
+    for name in _FUNCTIONS:
+        registry.dropFunction(catalyst.FunctionIdentifier(name))
     mark = secrets.token_hex(16)
     own = spark._jsparkSession  # noqa: SLF001
     own.conf().set(MARK, mark)
     own.conf().set(FILES, "true")
-    catalogs = frozenset(_catalog_keys(own.sessionState().conf()))
-    own.extensions().injectCheckRule(_RuleBuilder(jvm, mark, catalogs))
+    for name in _TABLE_FUNCTIONS:
+        # registered after Delta's, of which every session makes its own
+        info = catalyst.expressions.ExpressionInfo("none", name)
+        own.extensions().injectTableFunction(
+            jvm.scala.Tuple3(catalyst.FunctionIdentifier(name), info, _refusing(jvm, name))
+        )
+    own.extensions().injectCheckRule(_RuleBuilder(jvm, mark, own))
+
+
+def check_guard(spark: SparkSession) -> None:
+    """Try on a session like a client's whether it is guarded. Raises ConfigError."""
+    probe = spark._jsparkSession.newSession()  # noqa: SLF001  PySpark's would be the active one
+    try:
+        probe.sql("CREATE TEMPORARY VIEW penstock_probe AS SELECT 1")
+    except Py4JJavaError as error:
+        if "not allowed" in str(error.java_exception):
+            return
+    raise ConfigError("clients of this server could do more than read; it does not start")
 
 
 class _RuleBuilder:
     """Gives each session its rule: Spark calls it once a session, before its first statement is checked."""
 
-    def __init__(self, jvm: Any, mark: str, catalogs: frozenset[str]) -> None:
+    def __init__(self, jvm: Any, mark: str, own: Any) -> None:
         self._mark = mark
         self._nothing = _nothing_to_check(jvm)
-        self._rule = _ReadOnlyRule(jvm, catalogs)
+        self._rule = _ReadOnlyRule(jvm, own.sharedState().externalCatalog())
 
     def apply(self, session: Any) -> Any:
-        """Choose the rule of a session."""
-        return self._nothing if session.conf().get(MARK, "") == self._mark else self._rule
+        """Choose the rule of a session. A client's has no catalogs but Spark's own."""
+        if session.conf().get(MARK, "") == self._mark:
+            return self._nothing
+        for key in _catalog_keys(session.sessionState().conf()):
+            session.conf().unset(key)
+        return self._rule
 
     class Java:
         """What py4j implements in Java."""
@@ -81,14 +118,14 @@ class _RuleBuilder:
 class _ReadOnlyRule:
     """Refuses a plan by throwing. Holds no session: it would never be freed, as each holds the other over py4j."""
 
-    def __init__(self, jvm: Any, catalogs: frozenset[str]) -> None:
+    def __init__(self, jvm: Any, catalog: Any) -> None:
         self._jvm = jvm
-        self._catalogs = catalogs
+        self._catalog = catalog
         self._suspicious = _instance_of(
-            jvm,
-            "org.apache.spark.sql.catalyst.plans.logical.Command",
-            "org.apache.spark.sql.catalyst.plans.logical.ScriptTransformation",
+            jvm, (f"{_LOGICAL}.Command", f"{_LOGICAL}.ScriptTransformation")
         )
+        self._relation = _instance_of(jvm, _RELATIONS)
+        self._analysis = jvm.org.apache.spark.sql.catalyst.analysis.AnalysisContext
 
     def apply(self, plan: Any) -> Any:
         """Check an analysed plan; called on the thread that analyses it, for Spark's inner queries too."""
@@ -97,24 +134,113 @@ class _ReadOnlyRule:
             self._refuse(f"{FILES} = true: this server does not read files by their path")
         found = plan.find(self._suspicious)
         if found.isDefined():
-            self._check(found.get())
-        strange = _catalog_keys(conf) - self._catalogs
-        if strange:
-            self._refuse(f"{min(strange)}: a client defines no catalogs on this server")
+            self._check_command(found.get())
+        # a view's text is checked by itself too, in the middle of the analysis: it reads what its reader may not
+        whole = self._analysis.get().isDefault()
+        if whole and plan.find(self._relation).isDefined():
+            self._check_relations(plan)
+        if _catalog_keys(conf):
+            self._refuse("a client defines no catalogs on this server")
         return self._jvm.scala.runtime.BoxedUnit.UNIT
 
-    def _check(self, node: Any) -> None:
+    def _check_command(self, node: Any) -> None:
         name = node.getClass().getSimpleName()
         if name == "ScriptTransformation":
             self._refuse("TRANSFORM: this server runs no programs")
-        if not is_reading(name):
+        target = COMMANDS.get(name)
+        if target is None:
             self._refuse(f"{name}: this server is for reading; definitions and rows are Penstock's")
-        if name == "SetCommand" and node.kv().isDefined():
-            key = node.kv().get().productElement(0)
-            if key == FILES or key.startswith(CATALOGS):
-                self._refuse(f"SET {key}: not on this server")
+        match target:
+            case Target.NOTHING:
+                pass
+            case Target.SETTING:
+                self._check_set(node)
+            case Target.RESET:
+                key = node.config()
+                if not key.isDefined() or key.get() not in SETTINGS:
+                    self._refuse("RESET: this setting is not a client's")
+            case Target.TABLE:
+                self._check_name(node.table())
+            case Target.NAMED_TABLE:
+                self._check_name(node.tableName())
+            case Target.DATABASE:
+                self._check_database(node.databaseName())
+            case Target.CHILD:
+                for child in _items(node.children()):
+                    self._check_child(child)
 
-    def _refuse(self, reason: str) -> None:
+    def _check_set(self, node: Any) -> None:
+        if not node.kv().isDefined():
+            self._refuse("SET: ask for one setting, or for all that are known by SET -v")
+        pair = node.kv().get()
+        key, value = pair.productElement(0), pair.productElement(1)
+        if key not in (SETTINGS if value.isDefined() else SETTINGS | SHOWN_SETTINGS):
+            self._refuse(f"SET {key}: this setting is not a client's")
+
+    def _check_relations(self, plan: Any) -> None:
+        """Look at what each name in a query has become; what a published view reads is the view's affair."""
+        nodes = [plan]
+        while nodes:
+            node = nodes.pop()
+            match node.getClass().getSimpleName():
+                case "View":
+                    self._check_entry(node.desc())
+                    continue
+                case "LogicalRelation":
+                    # without an entry it is Spark's or Delta's own: files by their path are off
+                    if node.catalogTable().isDefined():
+                        self._check_entry(node.catalogTable().get())
+                case "HiveTableRelation":
+                    self._check_entry(node.tableMeta())
+                case "DataSourceV2Relation":
+                    self._check_table(node.table())
+            nodes.extend(_items(node.children()))
+
+    def _check_child(self, child: Any) -> None:
+        """Look at what a command is about."""
+        match child.getClass().getSimpleName():
+            case "ResolvedTable":
+                self._check_table(child.table())
+            case "ResolvedPersistentView":
+                self._check_entry(child.metadata())
+            case "ResolvedNamespace":
+                if GLOBAL_VIEWS in child.namespace().mkString("\n").lower().split("\n"):
+                    self._refuse(f"{GLOBAL_VIEWS}: nothing in it is published")
+            case name:
+                self._refuse(f"{name}: this is not published")
+
+    def _check_table(self, table: Any) -> None:
+        """A table of Spark's second interface: Delta's, or one of the session catalog."""
+        match table.getClass().getSimpleName():
+            case "DeltaTableV2":
+                entry = table.catalogTable()
+                if not entry.isDefined():
+                    self._refuse("this server does not read tables by their path")
+                self._check_entry(entry.get())
+            case "V1Table":
+                self._check_entry(table.v1Table())
+            case _:
+                self._refuse(f"{table.name()}: this is not published")
+
+    def _check_name(self, name: Any) -> None:
+        """A table's name in the session catalog."""
+        database = name.database()
+        if not database.isDefined() or not self._catalog.tableExists(database.get(), name.table()):
+            self._refuse(f"{name.table()}: this is not published")
+        self._check_entry(self._catalog.getTable(database.get(), name.table()))
+
+    def _check_database(self, name: Any) -> None:
+        if not isinstance(name, str):
+            name = name.get() if name.isDefined() else ""
+        if name.lower() == GLOBAL_VIEWS:
+            self._refuse(f"{GLOBAL_VIEWS}: nothing in it is published")
+
+    def _check_entry(self, entry: Any) -> None:
+        """An entry of Spark's session catalog."""
+        if not entry.properties().contains(PUBLISHED):
+            self._refuse(f"{entry.identifier().table()}: this is not published")
+
+    def _refuse(self, reason: str) -> NoReturn:
         error = self._jvm.java.lang.SecurityException(f"not allowed: {reason}")
         raise Py4JJavaError(reason, error)
 
@@ -124,19 +250,42 @@ class _ReadOnlyRule:
         implements: ClassVar = ["scala.Function1"]
 
 
+def _items(sequence: Any) -> list[Any]:
+    """The elements of a scala.Seq."""
+    return [sequence.apply(index) for index in range(sequence.size())]
+
+
 def _catalog_keys(conf: Any) -> set[str]:
-    """The settings that define catalogs."""
+    """The settings that define catalogs beside Spark's own."""
     keys = conf.getAllConfs().keys().mkString("\n").split("\n")
-    return {key for key in keys if key.startswith(CATALOGS)}
+    return {
+        key
+        for key in keys
+        if key.startswith(CATALOGS) and key != OWN_CATALOG and not key.startswith(f"{OWN_CATALOG}.")
+    }
 
 
-def _instance_of(jvm: Any, first: str, second: str) -> Any:
-    """Make a scala.Function1 that tells whether something is of one of two classes, without a call to Python."""
+def _refusing(jvm: Any, name: str) -> Any:
+    """Make a scala.Function1 that throws."""
+    handles, java_class = jvm.java.lang.invoke.MethodHandles, jvm.java.lang.Class
+    anything = java_class.forName("java.lang.Object")
+    error = java_class.forName("java.lang.SecurityException")
+    reason = jvm.java.lang.SecurityException(f"not allowed: {name}: not on this server")
+    throwing = handles.throwException(anything, error).bindTo(reason)
+    proxies = jvm.java.lang.invoke.MethodHandleProxies
+    return proxies.asInterfaceInstance(
+        java_class.forName("scala.Function1"), handles.dropArguments(throwing, 0, [anything])
+    )
+
+
+def _instance_of(jvm: Any, names: Sequence[str]) -> Any:
+    """Make a scala.Function1 that tells whether something is of one of the classes, without a call to Python."""
     handles, function = jvm.java.lang.invoke.MethodHandles, "scala.Function1"
-    one, other = (_is_instance(jvm, name) for name in (first, second))
     anything = jvm.java.lang.Class.forName("java.lang.Object")
     true = handles.dropArguments(handles.constant(jvm.java.lang.Boolean.TYPE, True), 0, [anything])
-    either = handles.guardWithTest(one, true, other)
+    either, *others = (_is_instance(jvm, name) for name in names)
+    for other in others:
+        either = handles.guardWithTest(other, true, either)
     proxies = jvm.java.lang.invoke.MethodHandleProxies
     return proxies.asInterfaceInstance(jvm.java.lang.Class.forName(function), either)
 

@@ -52,6 +52,7 @@ def test_users_are_added_listed_and_removed(penstock: Run, project: Path) -> Non
         (["--host", "0.0.0.0", "--users", "users"], "in clear text"),
         (["--users", "users", "--ldap", "ldaps://d"], "exclude each other"),
         (["--tls-key", "key.pem"], "go together"),
+        (["--conf", "spark.sql.hive.thriftServer.singleSession=true"], "would not be kept"),
         (["--tls-keystore", "keys.p12"], "PENSTOCK_TLS_KEYSTORE_PASSWORD"),
         (["--sql", "missing.sql"], "missing.sql"),
         (["--port", "0", "--users", "missing"], "cannot be read"),

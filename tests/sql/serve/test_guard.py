@@ -1,41 +1,23 @@
-"""Which of Spark's commands are for reading; what is done with the rest is tests/integration/test_serve.py's part."""
+"""With which settings there would be no guard; what it does is tests/security/test_bi_user.py's part."""
 
 from __future__ import annotations
 
 import pytest
 
-from penstock.sql.serve.guard import is_reading
+from penstock.catalog.errors import ConfigError
+from penstock.sql.serve.guard import GUARD_CONF, check_guard_conf
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["ShowTables", "ShowColumns", "DescribeRelation", "DescribeQueryCommand", "ExplainCommand", "SetCommand", "ResetCommand"],
-)  # fmt: skip
-def test_looking_and_settings_are_reading(command: str) -> None:
-    """A session's own settings are its own."""
-    assert is_reading(command)
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "AddJarsCommand",
-        "AppendData",
-        "CacheTable",
-        "CreateFunctionCommand",
-        "CreateViewCommand",
-        "DropTable",
-        "InsertIntoHadoopFsRelationCommand",
-        "MergeIntoTable",
-        "SetTableProperties",
-        "SetTableLocation",
-        "SetViewProperties",
-        "UnsetTableProperties",
-        "UpdateTable",
-        "VacuumTableCommand",
-        "SomethingOfTheNextSpark",
-    ],
+    "key", ["spark.sql.hive.thriftServer.singleSession", "spark.sql.runSQLOnFiles"]
 )
-def test_everything_else_is_not(command: str) -> None:
-    """Also what is not known: new commands of Spark are refused until somebody has looked at them."""
-    assert not is_reading(command)
+def test_a_setting_that_switches_the_guard_off_is_refused(key: str) -> None:
+    """One session for all would be the server's own, which may do everything."""
+    with pytest.raises(ConfigError, match="would not be kept to reading"):
+        check_guard_conf({key: "TRUE"})
+
+
+def test_the_guard_s_own_settings_are_no_hindrance() -> None:
+    """Nor are those of others."""
+    check_guard_conf(GUARD_CONF)
+    check_guard_conf({"spark.driver.memory": "4g"})
