@@ -88,8 +88,9 @@ def leave_variables(spark: SparkSession) -> None:
     For good: rows that are read after `Session.stop` would hold keys as well.
     """
     spark.conf.set(SUBSTITUTION, "false")
-    shared = spark._jsparkSession.sharedState()  # noqa: SLF001  new sessions begin with its settings
-    shared.conf().set(SUBSTITUTION, "false")
+    own = spark._jsparkSession  # noqa: SLF001  new sessions begin with the settings of these two
+    own.sharedState().conf().set(SUBSTITUTION, "false")
+    own.sparkContext().conf().set(SUBSTITUTION, "false")
 
 
 def is_running() -> bool:

@@ -18,7 +18,9 @@ TEXTS = ("${env:PATH}", "${system:java.home}", "${spark.master}", "${nothing}", 
 def session(spark: SparkSession, project: Path) -> Iterator[Session]:
     """A session on a Spark whose owner has variables substituted."""
     spark.conf.set("spark.sql.variable.substitute", "true")
+    spark._jsparkSession.sparkContext().conf().set("spark.sql.variable.substitute", "true")
     assert spark.sql("SELECT '${nothing}'").first() == ("",)
+    assert spark.newSession().sql("SELECT '${nothing}'").first() == ("",)
     with penstock.connect(spark) as session:
         yield session
     spark.conf.set("spark.sql.variable.substitute", "false")

@@ -1,0 +1,490 @@
+"""A day of a BI user who wants more than to read what is published: nothing gets through.
+
+One server for the module, as a person starts it, with a password file and the key of secrets in its environment. No
+broker. What needs no Spark is in tests/sql/serve.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyhive import hive
+from pyhive.exc import Error as HiveError
+from TCLIService import ttypes as rpc
+from thrift.Thrift import TException
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TTransportException
+from thrift_sasl import TSaslClientTransport
+
+from examples.bi.server import PENSTOCK, BiServer
+from penstock.catalog.secret import new_key
+
+USER, PASSWORD = "alice", "correct-horse"
+OTHER, OTHER_PASSWORD = "bob", "battery-staple"
+KEY = new_key()
+ENVIRONMENT = {"PENSTOCK_SECRET_KEY": KEY, "KAFKA_PASSWORD": "kafka-pa55word"}
+IDLE = 520
+SOCKET_TIMEOUT_MS = 5_000
+REFUSALS = (HiveError, TException)
+
+SETUP = """
+    CREATE TABLE IF NOT EXISTS people (id BIGINT, name STRING) WITH ('connector' = 'delta', 'path' = 'people');
+    INSERT INTO people VALUES (1, 'Ann'), (2, 'Bo');
+    CREATE TABLE IF NOT EXISTS notes (id BIGINT, text STRING)
+      WITH ('connector' = 'filesystem', 'path' = 'notes', 'format' = 'json');
+    CREATE TABLE IF NOT EXISTS broken (id BIGINT)
+      WITH ('connector' = 'filesystem', 'path' = 'broken', 'format' = 'json');
+    CREATE VIEW IF NOT EXISTS names AS SELECT name, '${env:KAFKA_PASSWORD}' AS word FROM people;
+"""
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks into /proc"),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A server, and the folder that it runs in: `private` in it is a Delta table that nobody has published."""
+
+    port: int
+    folder: Path
+
+    @property
+    def private(self) -> Path:
+        """Salaries, with a feed of changes."""
+        return self.folder / "private" / "salaries"
+
+    def connect(self, user: str = USER, password: str = PASSWORD, **options: Any) -> Any:
+        """Connect as a BI tool does."""
+        return hive.connect(
+            "127.0.0.1", self.port, username=user, password=password, auth="LDAP", **options
+        )
+
+    def ask(self, statement: str, **options: Any) -> list[tuple[Any, ...]]:
+        """The rows of a statement, in a session of its own."""
+        with closing(self.connect(**options)) as connection, connection.cursor() as cursor:
+            return rows_of(cursor, statement)
+
+
+def rows_of(cursor: Any, statement: str) -> list[tuple[Any, ...]]:
+    """Run a statement; gives its rows."""
+    cursor.execute(statement)
+    return list(cursor.fetchall()) if cursor.description else []
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with tables of two kinds, a view, and a file that cannot be read."""
+    folder = tmp_path_factory.mktemp("served")
+    for name, line in (("notes", '{"id": 1, "text": "hi"}'), ("broken", '{"id": "no number"}')):
+        (folder / name).mkdir()
+        (folder / name / "a.json").write_text(f"{line}\n", encoding="utf-8")
+    write_deltalake(
+        folder / "private" / "salaries",
+        pa.table({"who": ["boss"], "salary": [999_999]}),
+        configuration={"delta.enableChangeDataFeed": "true"},
+    )
+    script = folder / "setup.sql"
+    script.write_text(SETUP, encoding="utf-8")
+    more = ("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        with BiServer(folder, script, {}, (USER, PASSWORD), more) as server:
+            add = [str(PENSTOCK), "serve", "users", "add", OTHER, "--file", "users"]
+            subprocess.run(
+                add, cwd=folder, input=OTHER_PASSWORD, text=True, check=True, capture_output=True
+            )
+            yield Served(port=server.port, folder=folder)
+            assert server.stop() == 0
+
+
+def test_what_is_published_is_read(served: Served) -> None:
+    """Tables of Spark's own, of the split runtime and views, over the ways of asking that Spark knows."""
+    with closing(served.connect()) as connection, connection.cursor() as cursor:
+        found = {
+            query: sorted(rows_of(cursor, query))
+            for query in (
+                "SELECT name FROM people",
+                "SELECT * FROM notes",
+                "SELECT word FROM names LIMIT 1",
+                "FROM people |> WHERE id = 1 |> SELECT name",
+                "WITH p AS (SELECT * FROM people) SELECT (SELECT MAX(id) FROM p)",
+                "SELECT table_name FROM information_schema.tables WHERE table_name = 'people'",
+            )
+        }
+        described = rows_of(cursor, "DESCRIBE people")
+        shown = rows_of(cursor, "SHOW TABLES")
+
+    assert list(found.values()) == [
+        [("Ann",), ("Bo",)],
+        [(1, "hi")],
+        [("${env:KAFKA_PASSWORD}",)],
+        [("Ann",)],
+        [(2,)],
+        [("people",)],
+    ]
+    assert [row[0] for row in described] == ["id", "name"]
+    assert {row[1] for row in shown} == {"people", "notes", "broken", "names"}
+
+
+@pytest.mark.parametrize("provider", ["env", "system", "sparkconf", "hiveconf", "spark"])
+def test_a_variable_in_a_query_is_text(served: Served, provider: str) -> None:
+    """The key, a password, the address of the log-in server."""
+    names = ("PENSTOCK_SECRET_KEY", "KAFKA_PASSWORD", "hive.server2.authentication.ldap.url")
+    texts = tuple(f"${{{provider}:{name}}}" for name in names)
+    listed = ", ".join(f"'{text}'" for text in texts)
+    escaped = "'$' || '{env:PENSTOCK_SECRET_KEY}'"
+
+    assert served.ask(f"SELECT {listed}") == [texts]
+    assert served.ask(f"SELECT {escaped}, '${{spark.master}}'") == [
+        ("${env:PENSTOCK_SECRET_KEY}", "${spark.master}")
+    ]
+
+
+def test_no_process_of_spark_s_has_the_key_in_its_environment(served: Served) -> None:
+    """Java's and Python's workers: what reads /proc, or the environment, finds nothing."""
+    assert served.ask("SELECT id FROM notes") == [(1,)]
+    started = descendants(server_process(served))
+    texts = {pid: Path(f"/proc/{pid}/environ").read_bytes() for pid in started if alive(pid)}
+
+    assert len(texts) > 1, "Java and a Python worker"
+    assert [pid for pid, text in texts.items() if KEY.encode() in text] == []
+
+
+READS = [
+    # Delta tables and files by their path
+    "SELECT * FROM delta.`{private}`",
+    "SELECT * FROM DELTA.`{private}`",
+    "SELECT * FROM parquet.`{private}`",
+    "SELECT * FROM json.`/etc/hostname`",
+    "SELECT * FROM text.`{folder}/users`",
+    "SELECT * FROM binaryFile.`{folder}/users`",
+    "SELECT * FROM csv.`file:///etc/passwd`",
+    "SELECT * FROM penstock.`people`",
+    "SELECT * FROM IDENTIFIER('delta.`{private}`')",
+    "SELECT * FROM spark_catalog.delta.`{private}`",
+    "SELECT * FROM table_changes_by_path('{private}', 0)",
+    "SELECT * FROM TABLE_CHANGES_BY_PATH('{private}', 0)",
+    "SELECT * FROM table_changes('people', 0)",
+    "SELECT * FROM table_changes('delta.`{private}`', 0)",
+    "SELECT (SELECT MAX(salary) FROM table_changes_by_path('{private}', 0))",
+    "EXECUTE IMMEDIATE 'SELECT * FROM delta.`{private}`'",
+    "SELECT * FROM read_files('/etc/hostname')",
+    "DESCRIBE HISTORY '{private}'",
+    "DESCRIBE HISTORY delta.`{private}`",
+    "DESCRIBE DETAIL '{private}'",
+    "DESCRIBE DETAIL '/etc'",
+    "DESCRIBE DETAIL people",
+    "DESCRIBE EXTENDED delta.`{private}`",
+    "SHOW COLUMNS IN delta.`{private}`",
+    "SHOW PARTITIONS delta.`{private}`",
+    "SHOW TBLPROPERTIES delta.`{private}`",
+    "SHOW CREATE TABLE delta.`{private}`",
+    "ANALYZE TABLE delta.`{private}` COMPUTE STATISTICS",
+    # what is behind the published names
+    "SHOW TABLES IN global_temp",
+    "SHOW TABLES IN GLOBAL_TEMP",
+    "SHOW TABLE EXTENDED IN global_temp LIKE '*'",
+    "SHOW VIEWS IN global_temp",
+    "USE global_temp",
+    "SELECT * FROM {relation}",
+    "SELECT * FROM `GLOBAL_TEMP`.{relation}",
+    "SELECT (SELECT COUNT(*) FROM {relation})",
+    "EXECUTE IMMEDIATE 'SELECT * FROM {relation}'",
+    "DESCRIBE {relation}",
+    "DESCRIBE QUERY SELECT * FROM {relation}",
+    "SHOW COLUMNS IN {relation}",
+    # operations
+    "SELECT * FROM information_schema.options",
+    "SELECT * FROM information_schema.pipelines",
+    "SELECT * FROM information_schema.checkpoints",
+    "SELECT * FROM information_schema.functions",
+    "SHOW PROCEDURES",
+    "LIST JARS",
+    "SET",
+    "SET spark.driver.extraClassPath",
+    "SET spark.penstock.serve.own",
+    "SET hive.server2.authentication.ldap.url",
+]
+CHANGES = [
+    "SET spark.sql.runSQLOnFiles = true",
+    "SET `spark.sql.runSQLOnFiles` = `true`",
+    "SET SPARK.SQL.RUNSQLONFILES = true",
+    "/* a comment */ SET spark.sql.variable.substitute = true",
+    "SET spark.sql.catalog.other = some.Class",
+    "SET spark.sql.catalog.spark_catalog = some.Class",
+    "SET fs.file.impl = some.Class",
+    "SET spark.penstock.serve.own = guessed",
+    "SET spark.sql.extensions = some.Class",
+    "SET hive.server2.authentication.ldap.url = ldap://127.0.0.1:1",
+    "RESET",
+    "RESET spark.sql.runSQLOnFiles",
+    "DECLARE VARIABLE v STRING DEFAULT 'x'",
+    "SET VAR v = 'x'",
+    "BEGIN DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN DROP TABLE people; END; SELECT nothing; END",
+    "BEGIN SET spark.sql.runSQLOnFiles = true; SELECT * FROM text.`/etc/hostname`; END",
+    "DROP TABLE people",
+    "CREATE TABLE mine (x INT)",
+    "CREATE TABLE mine USING delta LOCATION '{private}'",
+    "CREATE VIEW mine AS SELECT 1",
+    "CREATE TEMPORARY VIEW mine AS SELECT 1",
+    "CREATE TEMPORARY VIEW mine USING text OPTIONS (path '/etc/hostname')",
+    "CREATE TEMPORARY FUNCTION f AS 'some.Class' USING JAR '/tmp/x.jar'",
+    "CREATE FUNCTION f(x INT) RETURNS INT RETURN x",
+    "CREATE DATABASE mine LOCATION '{folder}/mine'",
+    "ADD JAR '/tmp/x.jar'",
+    "ADD FILE '/etc/hostname'",
+    "LOAD DATA LOCAL INPATH '/etc/hostname' INTO TABLE people",
+    "INSERT INTO people VALUES (3, 'x')",
+    "INSERT OVERWRITE DIRECTORY '{folder}/out' USING csv SELECT 1",
+    "INSERT OVERWRITE LOCAL DIRECTORY '{folder}/out' USING csv SELECT 1",
+    "EXECUTE IMMEDIATE 'INSERT INTO people VALUES (3, ''x'')'",
+    "EXPLAIN ANALYZE DELETE FROM people",
+    "DELETE FROM people",
+    "OPTIMIZE people",
+    "VACUUM delta.`{private}`",
+    "CACHE TABLE people",
+    "REFRESH TABLE people",
+    "SELECT java_method('java.lang.System', 'getenv', 'KAFKA_PASSWORD')",
+    "SELECT reflect('java.lang.System', 'getenv', 'KAFKA_PASSWORD')",
+    "SELECT try_reflect('java.lang.System', 'getenv', 'KAFKA_PASSWORD')",
+    "SELECT from_protobuf(X'00', 'Message', '/etc/hostname')",
+    "SELECT TRANSFORM (x) USING 'cat /etc/hostname' FROM (SELECT 1 AS x)",
+    "SELECT 1 WHERE EXISTS (SELECT TRANSFORM (x) USING 'cat' FROM (SELECT 1 AS x))",
+]
+
+
+def test_nothing_else_is_read_and_nothing_is_changed(served: Served) -> None:
+    """Each statement is tried for itself, in one session; what is there is there afterwards, and nothing more."""
+    with closing(served.connect()) as connection, connection.cursor() as cursor:
+        ((created, *_),) = rows_of(cursor, "SHOW CREATE TABLE notes")
+        relation = "global_temp.`" + created.split("global_temp.`")[1].split("`")[0] + "`"
+        allowed = []
+        for statement in READS + CHANGES:
+            text = statement.format(private=served.private, folder=served.folder, relation=relation)
+            try:
+                allowed.append((text, rows_of(cursor, text)))
+            except REFUSALS:
+                continue
+        explained = rows_of(cursor, f"EXPLAIN SELECT * FROM {relation}")
+        people = rows_of(cursor, "SELECT COUNT(*) FROM people")
+
+    assert allowed == []
+    assert "not allowed" in explained[1][0]
+    assert people == [(2,)]
+    assert not (served.folder / "out").exists()
+    assert not (served.folder / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    "spelling", ["set:system:", "SET:SYSTEM:", "set:hiveconf:", "set:hivevar:"]
+)
+def test_the_settings_of_a_session_do_not_move_the_log_in(served: Served, spelling: str) -> None:
+    """A directory of the attacker's is asked nothing: not at the next log-in, not by anybody."""
+    with socket.create_server(("127.0.0.1", 0)) as directory:
+        directory.settimeout(1.0)
+        url = f"ldap://127.0.0.1:{directory.getsockname()[1]}"
+        setting = {f"{spelling}hive.server2.authentication.ldap.url": url}
+        assert served.ask("SELECT 1", configuration=setting) == [(1,)]
+        with pytest.raises(TTransportException, match="Error validating the login"):
+            served.connect("mallory", "anything")
+        assert served.ask("SELECT current_user()") == [(USER,)]
+        with pytest.raises(TimeoutError):
+            directory.accept()
+
+
+def test_the_settings_of_a_session_load_no_class(served: Served) -> None:
+    """A catalog over jdbc would make a Derby database on the server's disk, before any plan is looked at."""
+    place = served.folder / "evil"
+    catalog = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
+    names = {
+        "": catalog,
+        ".url": f"jdbc:derby:{place};create=true",
+        ".driver": "org.apache.derby.jdbc.EmbeddedDriver",
+    }
+    setting = {f"set:hiveconf:spark.sql.catalog.evil{key}": value for key, value in names.items()}
+    with (
+        closing(served.connect(configuration=setting)) as connection,
+        connection.cursor() as cursor,
+    ):
+        for statement in ("SELECT * FROM evil.a.b", "USE evil", "SHOW TABLES IN evil.a"):
+            with pytest.raises(REFUSALS):
+                cursor.execute(statement)
+
+    assert not place.exists()
+
+
+def test_the_settings_of_a_statement_are_left_out(served: Served) -> None:
+    """`confOverlay` has no text that could be refused."""
+    with closing(served.connect()) as connection:
+        overlay = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.runSQLOnFiles": "true"}
+        request = rpc.TExecuteStatementReq(
+            connection.sessionHandle, "SELECT * FROM text.`/etc/hostname`", overlay
+        )
+        refused = connection.client.ExecuteStatement(request)
+        rows = rows_of(connection.cursor(), "SELECT current_timezone()")
+
+    assert refused.status.statusCode == rpc.TStatusCode.ERROR_STATUS
+    assert rows == [("UTC",)]
+
+
+def test_sessions_and_operations_of_others_are_out_of_reach(served: Served) -> None:
+    """Bob has alice's handles, whole: he reads, cancels and closes nothing with them; nor has a connection two sessions."""
+    with (
+        closing(served.connect()) as mine,
+        closing(served.connect(OTHER, OTHER_PASSWORD)) as theirs,
+    ):
+        cursor = mine.cursor()
+        cursor.execute("SELECT name FROM people ORDER BY name")
+        handle = cursor._operationHandle
+        client = theirs.client
+        for call in (
+            lambda: client.FetchResults(rpc.TFetchResultsReq(handle, 0, 100)),
+            lambda: client.CancelOperation(rpc.TCancelOperationReq(handle)),
+            lambda: client.CloseOperation(rpc.TCloseOperationReq(handle)),
+            lambda: client.CloseSession(rpc.TCloseSessionReq(mine.sessionHandle)),
+            lambda: client.ExecuteStatement(
+                rpc.TExecuteStatementReq(mine.sessionHandle, "SELECT 1")
+            ),
+            lambda: client.GetDelegationToken(
+                rpc.TGetDelegationTokenReq(theirs.sessionHandle, USER, USER)
+            ),
+            lambda: client.OpenSession(rpc.TOpenSessionReq(username=USER, password=PASSWORD)),
+        ):
+            with pytest.raises(TException, match="not allowed"):
+                call()
+        rows = cursor.fetchall()
+
+    assert rows == [("Ann",), ("Bo",)]
+
+
+def test_nobody_acts_for_another_user(served: Served) -> None:
+    """Neither by the session's user nor by the settings for proxies."""
+    for setting in ({"hive.server2.proxy.user": OTHER}, {"impersonation": OTHER}):
+        assert served.ask("SELECT current_user()", configuration=setting) == [(USER,)]
+
+
+def test_errors_show_no_code(served: Served) -> None:
+    """What is wrong with a record is told, and where; no stack of Python's or Java's is."""
+    with pytest.raises(HiveError) as caught:
+        served.ask("SELECT * FROM broken")
+    said = str(caught.value)
+
+    assert "not a BIGINT" in said
+    assert not [word for word in ("Traceback", ".py", "\tat ", ".scala:") if word in said]
+
+
+def test_idle_connections_and_nonsense_keep_nobody_out(served: Served) -> None:
+    """Five hundred that say nothing, some that send rubbish, a flood of guesses at another name."""
+    with ExitStack() as stack:
+        for number in range(IDLE):
+            idle = stack.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+            if number % 10 == 0:
+                with suppress(OSError):
+                    idle.sendall(b"\xff" * 64)
+        assert served.ask("SELECT 1") == [(1,)]
+
+    def guess() -> None:
+        with suppress(TException, OSError), closing(served.connect("carol", "guess")):
+            pytest.fail("carol is nobody")
+
+    guesses = [threading.Thread(target=guess) for _ in range(12)]
+    for each in guesses:
+        each.start()
+    assert served.ask("SELECT 1") == [(1,)]
+    for each in guesses:
+        each.join()
+
+
+def test_the_ports_behind_the_server_let_nobody_in(served: Served) -> None:
+    """Another account of the machine finds Spark's own port: a user's password is not the one that it wants."""
+    java = [pid for pid in descendants(server_process(served)) if program(pid) == "java"]
+    ports = {port for pid in java for port in listening(pid)} - {served.port}
+    entered = []
+    for port in ports:
+        with suppress(*REFUSALS, OSError, EOFError):
+            transport = TSocket("127.0.0.1", port)
+            transport.setTimeout(SOCKET_TIMEOUT_MS)
+
+            def login() -> Any:
+                return hive.get_installed_sasl(
+                    host="127.0.0.1", sasl_auth="PLAIN", username=USER, password=PASSWORD
+                )
+
+            hive.connect(thrift_transport=TSaslClientTransport(login, "PLAIN", transport)).close()
+            entered.append(port)
+
+    assert ports, "Spark listens somewhere"
+    assert entered == []
+
+
+# --- processes ---
+
+
+def server_process(served: Served) -> int:
+    """The process of `penstock serve` in the server's folder."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                command = (entry / "cmdline").read_bytes().split(b"\0")
+                if b"serve" in command and (entry / "cwd").resolve() == served.folder.resolve():
+                    return int(entry.name)
+    raise AssertionError("the server has no process")
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has begun, and those that they have."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                fields = (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+                parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, left = [], [pid]
+    while left:
+        children = parents.get(left.pop(), [])
+        found += children
+        left += children
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there, and its environment can be read."""
+    return os.access(f"/proc/{pid}/environ", os.R_OK)
+
+
+def program(pid: int) -> str:
+    """The name of a process's program."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+    return ""
+
+
+def listening(pid: int) -> set[int]:
+    """The ports that a process listens on."""
+    sockets = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            sockets.add(str(entry.readlink()).removeprefix("socket:[").removesuffix("]"))
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text(encoding="utf-8").splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in sockets:
+                ports.add(int(fields[1].rpartition(":")[2], 16))
+    return ports
