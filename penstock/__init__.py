@@ -26,9 +26,9 @@ def connect(
     """Open a session: the catalog's tables and Flink SQL on `spark` (a new local Spark when None).
 
     `catalog` is a SQLAlchemy URL (default: `.penstock/catalog.db` of the project); `conf` are Spark settings.
-    `publish` says how long `spark.sql` finds the catalog's tables: 'session' until the session stops, 'durable' for
-    good (Delta tables, in a Hive metastore), 'off' never. Without it: 'session' without
-    `information_schema`, but 'off' on a Hive metastore.
+    `publish` says how long `spark.sql` finds the catalog's tables: 'session' until the session stops ('tables': without
+    options and operations in `information_schema`), 'durable' for good (Delta tables, in a Hive metastore), 'off'
+    never. Without it: 'session' without `information_schema`, but 'off' on a Hive metastore.
     """
     from penstock.sql.run.session import (
         connect as open_session,  # pyspark is imported only when needed
