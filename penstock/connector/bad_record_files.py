@@ -20,7 +20,7 @@ from penstock.connector.bad_records import Tally
 from penstock.connector.source.records import BadRecord
 from penstock.connector.source.split import Split
 
-__all__ = ["LETTERS", "MARK", "RangeFile", "letters_of", "parse_name", "range_file"]
+__all__ = ["LETTERS", "MARK", "RangeFile", "letters_of", "parse_name", "range_file", "split_name"]
 
 MARK = "_driver"
 """Name of the file by which a task knows that it sees the driver's storage."""
@@ -84,7 +84,7 @@ class RangeFile:
 def range_file(split: Split, tally: Tally, *, has_letters: bool) -> RangeFile:
     """Name the file of a range."""
     return RangeFile(
-        split=_shortened(quote(split.split_id, safe="")),
+        split=split_name(split.split_id),
         start=split.start,
         stop=split.stop,
         tally=tally,
@@ -134,7 +134,9 @@ def letters_of(table: str, bad: Iterable[BadRecord]) -> pa.RecordBatch:
     )
 
 
-def _shortened(name: str) -> str:
+def split_name(split_id: str) -> str:
+    """Write a split's id as a part of a file's name: one id, one name."""
+    name = quote(split_id, safe="")
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[:LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"

@@ -17,6 +17,7 @@ import pyarrow as pa
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.bad_record_guard import BadRecordGuard
 from penstock.connector.dead_letters import REASON, DeadLetters, check_directory
+from penstock.connector.event_time_reports import EventTimes, RangeReporter
 from penstock.connector.event_times import above, highest
 from penstock.connector.rowtime import Rowtime
 from penstock.connector.scan import Scan
@@ -77,8 +78,9 @@ def check_outlet(scan: Scan, settings: WatermarkSettings) -> None:
 class FutureGuard:
     """Stands between a task's reader and the engine. The task's thread; `close` drops unfinished files.
 
-    `left_out` counts the rows that were not delivered. `not_after_ms` None lets everything pass, at no cost. `bad`
-    takes the records of the future where the table has no directory of its own for them.
+    `left_out` counts the rows that were not delivered. `not_after_ms` None lets everything pass. `bad` takes the
+    records of the future where the table has no directory of its own for them; `reporter` is told of the event times
+    of what is delivered.
     """
 
     def __init__(
@@ -88,16 +90,18 @@ class FutureGuard:
         splits: Sequence[Split],
         not_after_ms: int | None,
         bad: BadRecordGuard | None = None,
+        reporter: RangeReporter | None = None,
     ) -> None:
         self.left_out = 0
         self._bad = bad
+        self._reporter = reporter
         self._table = scan.table.identifier
-        self._rowtime = scan.rowtime if not_after_ms is not None else None
+        self._rowtime = scan.rowtime if not_after_ms is not None or reporter is not None else None
         self._time_zone = scan.time_zone
         self._on_future = settings.on_future
         self._not_after_ms = not_after_ms
         self._letters: DeadLetters | None = None
-        if self._rowtime is not None and settings.dead_letter_path is not None:
+        if self._sifts and settings.dead_letter_path is not None:
             self._letters = DeadLetters(
                 settings.dead_letter_path, Path(scan.project), str(self._table), splits
             )
@@ -105,7 +109,12 @@ class FutureGuard:
     @property
     def needs_origins(self) -> bool:
         """Whether the reader has to tell where rows came from."""
-        return self._rowtime is not None and self._on_future is not OnFuture.SKIP
+        return self._sifts and self._on_future is not OnFuture.SKIP
+
+    @property
+    def _sifts(self) -> bool:
+        """Whether there may be records of the future."""
+        return self._rowtime is not None and self._not_after_ms is not None
 
     def columns(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Add to the columns that a query wants those that the watermark is made of."""
@@ -122,6 +131,8 @@ class FutureGuard:
         delivered = [(i, self._sifted(i, batch, records)) for i, batch in records.batches]
         if self._letters is not None:
             self._letters.finish(records.finished)
+        if self._reporter is not None:
+            self._reporter.finish(records.finished)
         return [(split_id, batch) for split_id, batch in delivered if batch.num_rows]
 
     def _sifted(
@@ -131,6 +142,8 @@ class FutureGuard:
         sifted = sift(self._rowtime, batch, self._time_zone, self._not_after_ms)
         if sifted.outliers:
             self._treat(split_id, sifted.outliers, records)
+        if self._reporter is not None:
+            self._reporter.take(split_id, EventTimes(highest_ms=sifted.watermark_ms))
         return sifted.batch
 
     def _treat(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from penstock.connector.contract import SplitPlanner
-from penstock.connector.event_times import evaluate
+from penstock.connector.event_times import evaluate, highest
 from penstock.connector.rowtime import Rowtime
 
 __all__ = ["WatermarkPeeks"]
+
+MOST_TIMELESS = 16
+"""Records without an event time that a peek steps back over in one split; each takes a look of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,37 +29,44 @@ class WatermarkPeeks:
     def look(
         self, ranges: Mapping[str, tuple[int, int]], not_after_ms: int | None
     ) -> dict[str, int]:
-        """Give the watermark (epoch ms) of the last record in each [from, to); a split without one is absent.
+        """Give the watermark (epoch ms) of the last record in each [from, to) that has one; absent where none has.
 
-        A record above `not_after_ms` is not delivered either, so another before it counts. What is found there,
-        if anything, may lie further back than it has to: a lower bound of the watermark is always safe.
+        A record above `not_after_ms` is not delivered, and one whose rowtime is NULL has no watermark: another before
+        it counts. What is found there, if anything, may lie further back than it has to: a lower bound of the
+        watermark is always safe.
         """
-        found = self._watermarks(self.planner.peek(ranges))
-        if not_after_ms is None:
-            return found
-        too_far = [split_id for split_id, ms in found.items() if ms > not_after_ms]
-        if not too_far:
-            return found
-
-        nearer: dict[str, int] = {}
+        found: dict[str, int] = {}
+        timeless: Counter[str] = Counter()
 
         def accept(rows: Mapping[str, pa.RecordBatch]) -> Collection[str]:
-            within = {i: ms for i, ms in self._watermarks(rows).items() if ms <= not_after_ms}
-            nearer.update(within)
-            return within.keys()
+            known = self._watermarks(rows)
+            within = {
+                i: ms for i, ms in known.items() if not_after_ms is None or ms <= not_after_ms
+            }
+            found.update(within)
+            timeless.update(rows.keys() - known.keys())
+            # where none of many has a watermark the task will tell, which looks at all of them
+            given_up = {i for i in rows.keys() - known.keys() if timeless[i] > MOST_TIMELESS}
+            return within.keys() | given_up
 
-        self.planner.peek({split_id: ranges[split_id] for split_id in too_far}, accept)
-        return {i: ms for i, ms in found.items() if ms <= not_after_ms} | nearer
+        last = self.planner.peek(ranges)
+        left = last.keys() - set(accept(last))
+        if left:
+            self.planner.peek({i: ranges[i] for i in ranges if i in left}, accept)
+        return found
 
     def _watermarks(self, rows: Mapping[str, pa.RecordBatch]) -> dict[str, int]:
         if not rows:
             return {}
+        if self.rowtime.delayed is not None:
+            tops = {i: highest(self.rowtime, batch, self.time_zone) for i, batch in rows.items()}
+            return {i: ms for i, ms in tops.items() if ms is not None}
         # a record may hold several rows (a JSON array)
         owners = [split_id for split_id, batch in rows.items() for _ in range(batch.num_rows)]
         together = pa.concat_batches(list(rows.values()))
         times_ms = evaluate(self.rowtime, together, self.time_zone)
-        highest: dict[str, int] = {}
+        found: dict[str, int] = {}
         for split_id, time_ms in zip(owners, times_ms, strict=True):
             if time_ms is not None:
-                highest[split_id] = max(time_ms, highest.get(split_id, time_ms))
-        return highest
+                found[split_id] = max(time_ms, found.get(split_id, time_ms))
+        return found

@@ -41,7 +41,8 @@ class Scan:
     an operator that waits for the watermark: only then do peeks and the watermark columns happen.
     `default_limit` is the read limit of a batch where the table sets none and the run has no end, in records.
     `member` is set when the query reads other tables of the table's alignment group. `staging` is a folder in the
-    checkpoint of a streaming query, a Hadoop URL or a path, where tasks leave what they know of bad records.
+    checkpoint of a streaming query, a Hadoop URL or a path, where tasks leave what they know of bad records;
+    `event_times` is another, where they leave what they know of event times.
     `outage_file` is a local file of a streaming query, where its planning says what it waits for.
     """
 
@@ -54,6 +55,7 @@ class Scan:
     member: GroupMember | None = None
     staging: str | None = None
     outage_file: str | None = None
+    event_times: str | None = None
 
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
@@ -89,6 +91,7 @@ def write_scan(scan: Scan, path: Path) -> None:
         "member": None if scan.member is None else _member_to_json(scan.member),
         "staging": scan.staging,
         "outage_file": scan.outage_file,
+        "event_times": scan.event_times,
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -110,6 +113,7 @@ def read_scan(path: Path) -> Scan:
         member=None if member is None else _member_from_json(member),
         staging=value["staging"],
         outage_file=value["outage_file"],
+        event_times=value["event_times"],
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.connector.contract import Accept, SplitPlanner
@@ -59,12 +59,27 @@ def test_the_last_record_within_the_bound_counts() -> None:
     assert records.peeks == 2
 
 
-def test_without_a_record_of_the_future_one_peek_is_all() -> None:
-    """The usual case costs what it cost before."""
-    records = Records({"a": [5, 7], "b": [None]})
+def test_where_each_last_record_has_a_watermark_one_peek_is_all() -> None:
+    """The usual case costs what it cost before; a split without records is not looked at again."""
+    records = Records({"a": [5, 7], "b": []})
 
     assert look(records) == {"a": 7}
     assert records.peeks == 1
+
+
+def test_a_record_without_an_event_time_is_stepped_over() -> None:
+    """With and without a bound; where there is nothing else there is no watermark."""
+    times: dict[str, list[int | None]] = {"a": [5, 7, None, None], "b": [None], "c": [8]}
+
+    assert look(Records(times)) == {"a": 7, "c": 8}
+    assert look(Records(times), None) == {"a": 7, "c": 8}
+
+
+def test_where_none_of_many_records_has_an_event_time_the_search_ends() -> None:
+    """Its task tells, which looks at all of them; the other splits have their answer."""
+    times: dict[str, list[int | None]] = {"a": [5, *[None] * 100], "b": [7, None]}
+
+    assert look(Records(times)) == {"b": 7}
 
 
 def test_without_a_bound_every_record_counts() -> None:
@@ -85,6 +100,7 @@ def test_of_several_rows_of_one_record_the_highest_counts() -> None:
     assert look(OfTwoRows({"a": [0], "b": [0]})) == {"a": 9, "b": 9}
 
 
+@settings(deadline=None)  # each step back is a query of DuckDB
 @given(st.dictionaries(st.sampled_from("abc"), st.lists(st.none() | st.integers(90, 110))))
 def test_what_is_found_is_the_watermark_of_a_record_that_is_delivered(
     times_ms: dict[str, list[int | None]],

@@ -41,6 +41,7 @@ class Rules:
         self._waited_at: dict[str, int] = {}
         self._asked_ms = 0
         self._surprised = False
+        self.settled = False
 
     def asked(self, before: SourceState, after: SourceState) -> None:
         """The table was asked for its next batch.
@@ -76,6 +77,38 @@ class Rules:
                 self._waited_at[split.split_id] = split.end
             self._idle_is_silent(split)
         self._watermark_is_true(before, after)
+        self._follows_what_was_read(before, after)
+        self.settled = False
+
+    def nothing_new(self, state: SourceState) -> None:
+        """A table that gives no batch has the watermark of all that was read."""
+        self.settled = True
+        active = [
+            s for s in state.splits if not s.finished and not (s.idle and not self._unread(s))
+        ]
+        invariants.not_below_minimum(state.watermark_ms, [self._read(s) for s in active])
+
+    def _unread(self, split: SplitState) -> bool:
+        return len(self._content(split).times) > split.end
+
+    def _read(self, split: SplitState) -> int | None:
+        """Give the largest event time that was read of a split with the batches before and this one."""
+        return self._content(split).highest(self._begins[split.split_id], split.end)
+
+    def _follows_what_was_read(self, before: SourceState, after: SourceState) -> None:
+        """A split's watermark is at least the largest event time of the batches before, not only of their last records.
+
+        And what is not lower than the watermarks of all active splits is the table's.
+        """
+        ends = {split.split_id: split for split in before.splits}
+        for split in after.splits:
+            read_ms = self._read(ends[split.split_id]) if split.split_id in ends else None
+            if read_ms is not None and (split.watermark_ms is None or split.watermark_ms < read_ms):
+                raise Violation(f"{split} is below {read_ms}, which was read before")
+            if split.watermark_ms is not None and read_ms == split.watermark_ms:
+                self._run.probe("largest event time of an earlier batch")
+        active = [s.watermark_ms for s in after.splits if not s.finished and not s.idle]
+        invariants.not_below_minimum(after.watermark_ms, active)
 
     def published(self, completed: SourceState) -> None:
         """The progress that the outside was told is that of the completed batch."""
@@ -126,14 +159,23 @@ class Rules:
             if not self._source.bounded or self._left(after, contents):
                 raise Violation(f"{self.name} is said to be read to its end: {after}")
             return
-        active = [split for split in after.splits if not split.idle and not split.finished]
+        lowest = [self._lowest(after)]
+        known = before.positions.keys()
+        if self._source.pulled or all(split.split_id in known for split in after.splits):
+            # what the batch before came to counts even where a split wakes; a split that is found holds it
+            lowest.append(self._lowest(before))
+        if now_ms > max((ms for ms in lowest if ms is not None), default=-1):
+            raise Violation(f"{self.name}: watermark {now_ms} over {lowest} of {after.splits}")
+
+    def _lowest(self, state: SourceState) -> int | None:
+        """Give the lowest of the active splits' largest event times, None where one has none."""
+        active = [split for split in state.splits if not split.idle and not split.finished]
         if not active:
-            active = [split for split in after.splits if split.finished and split.end > split.start]
-            active = [split for split in active if split.watermark_ms is not None]
+            active = [split for split in state.splits if split.finished and split.end > split.start]
+            active = [split for split in active if self._highest(split) is not None]
         highest = [self._highest(split) for split in active]
         known = [ms for ms in highest if ms is not None]
-        if not known or len(known) < len(active) or now_ms > min(known):
-            raise Violation(f"{self.name}: watermark {now_ms} over {highest} of {active}")
+        return min(known) if known and len(known) == len(highest) else None
 
     def _left(self, after: SourceState, contents: dict[str, Content]) -> list[str]:
         positions = after.positions
@@ -171,7 +213,8 @@ class Rules:
         """Give where a split is: at its watermark, or at the record it comes to next."""
         content = self._content(split)
         following = content.positions(split.end, len(content.times))[:1]
-        times = [split.watermark_ms, *(content.times[i] for i in following)]
+        # tasks have told of what was read, though it may not have been worth a batch
+        times = [split.watermark_ms, self._read(split), *(content.time(i) for i in following)]
         return max(ms for ms in times if ms is not None)
 
     def _holds(self, split: SplitState, planned: Planned) -> bool:

@@ -70,7 +70,11 @@ def _draw_group(run: Run) -> tuple[int, Alignment | None]:
 def _draw_source(run: Run, alignment: Alignment | None) -> ModelSource:
     """Draw a table with its first splits."""
     random = run.random
-    outside = Outside(run, disorder_ms=random.choice((1, 200, 1000)))
+    outside = Outside(
+        run,
+        disorder_ms=random.choice((1, 200, 1000)),
+        timeless_percent=random.choice((0.0, 0.0, 10.0, 60.0)),
+    )
     bounded, pulled = random.random() < 0.4, random.random() < 0.35
     # an unbounded split that is quiet for good would hold its group for good
     silence = alignment is not None and not bounded

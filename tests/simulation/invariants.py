@@ -18,6 +18,7 @@ __all__ = [
     "next_row",
     "no_regression",
     "not_above_minimum",
+    "not_below_minimum",
     "silent_for_long",
     "snapshot_is_durable",
     "within_drift",
@@ -65,6 +66,17 @@ def not_above_minimum(
         return
     if not any(_reaches(watermark_ms, splits) for splits in active):
         raise Violation(f"the watermark went from {before_ms} to {watermark_ms} over {active}")
+
+
+def not_below_minimum(watermark_ms: int | None, highest_ms: Sequence[int | None]) -> None:
+    """A watermark is not below the lowest of the active splits' largest event times, once each has one."""
+    known = [ms for ms in highest_ms if ms is not None]
+    if (
+        known
+        and len(known) == len(highest_ms)
+        and (watermark_ms is None or watermark_ms < min(known))
+    ):
+        raise Violation(f"the watermark is {watermark_ms}, all splits have come to {highest_ms}")
 
 
 def _reaches(watermark_ms: int, splits: Sequence[Seen]) -> bool:

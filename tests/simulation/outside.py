@@ -14,8 +14,9 @@ SHORTEST_SILENCE_MS = 200
 
 @dataclass(slots=True, kw_only=True)
 class Content:
-    """What a split holds: position i has a record of event time times[i] (ms), or none (a control record).
+    """What a split holds: position i has a record of event time times[i] (ms), or none (a control or a bad record).
 
+    Records at `timeless` positions are delivered without an event time (NULL).
     `first` is where the startup mode begins, `stop` where a bounded scan ends. Time runs `pace_ms` a record,
     `grown_ms` is when it last got longer, `woke_ms` when it last did so after a silence.
     """
@@ -27,6 +28,7 @@ class Content:
     grown_ms: int = 0
     woke_ms: int = 0
     times: list[int | None] = field(default_factory=list)
+    timeless: set[int] = field(default_factory=set)
 
     def positions(self, start: int, stop: int) -> list[int]:
         """Give the positions in [start, stop) that have a record."""
@@ -34,13 +36,19 @@ class Content:
 
     def highest(self, start: int, stop: int) -> int | None:
         """Give the highest event time in [start, stop)."""
-        known = [time for time in self.times[start:stop] if time is not None]
-        return max(known, default=None)
+        known = (self.time(i) for i in self.positions(start, stop))
+        return max((time for time in known if time is not None), default=None)
+
+    def time(self, position: int) -> int | None:
+        """Give the event time of a record; None for NULL."""
+        return None if position in self.timeless else self.times[position]
 
 
 @dataclass(slots=True)
 class Outside:
     """All splits of one table. `disorder_ms` bounds how far a record may be behind one before it, but for late ones.
+
+    `timeless_percent` of the records have no event time.
 
     The next `away` calls of planners and `broken` fetches fail. `published` is the progress as the outside was told.
     """
@@ -48,6 +56,7 @@ class Outside:
     run: Run
     disorder_ms: int
     late_percent: float = 3.0
+    timeless_percent: float = 0.0
     splits: dict[str, Content] = field(default_factory=dict)
     away: int = 0
     broken: int = 0
@@ -80,3 +89,5 @@ class Outside:
                 content.times.append(None)
             else:
                 content.times.append(max(0, content.next_ms - int(chance() * self.disorder_ms)))
+                if kind > 100 - self.timeless_percent:
+                    content.timeless.add(len(content.times) - 1)

@@ -53,7 +53,9 @@ PROBES: dict[str, frozenset[str]] = {
             "batch without records",
             "bounded table read to its end",
             "idle split woke in a batch",
+            "largest event time of an earlier batch",
             "outside away",
+            "peek stepped back",
             "query crashed",
             "run ended by itself",
             "split cut",
@@ -61,6 +63,7 @@ PROBES: dict[str, frozenset[str]] = {
             "split held",
             "split idle in a batch",
             "split read by several tasks",
+            "task of a replayed batch reported",
         }
     ),
 }

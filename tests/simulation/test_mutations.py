@@ -9,6 +9,7 @@ from unittest import mock
 
 import pytest
 
+from penstock.connector.event_time_reports import EventTimesReader
 from penstock.connector.local.ledger import CheckpointLedger
 from penstock.connector.source import batch_planner, coordinator
 from penstock.connector.source.alignment import WatermarkAggregator
@@ -140,6 +141,11 @@ def at_its_end(splits: Any, before_ms: int | None, *, no_more_splits: bool) -> i
     return combined_watermark(splits, before_ms, no_more_splits=False)
 
 
+def holds_nothing(watermark: Any, batches: Any, splits: Any, **_new: bool) -> Any:
+    """Move the watermark to where the rows came to, whatever a split that was found since has."""
+    return watermark(batches, splits, new=False)
+
+
 def publishes_at_once(plan: Any, executor: Any, after: Any, limit: int | None) -> Any:
     """Publish the progress of a batch before it ran."""
     planned = plan(executor, after, limit)
@@ -252,6 +258,14 @@ BATCH = {
         "no progress|is said to be read to its end",
     ),
     "ranges read twice": (replaced(offsets, "pack", overlapping), "was committed, awaited"),
+    "event times of records before the last one": (
+        replaced(EventTimesReader, "after", lambda *_: {}),
+        "which was read before|all splits have come to",
+    ),
+    "a split that is found while the others go on": (
+        around(BatchPlanner, "_watermark", holds_nothing),
+        "watermark [0-9]+ over",
+    ),
     "progress published before it is done": (
         around(PlanningExecutor, "plan", publishes_at_once),
         "published, done",

@@ -81,7 +81,8 @@ class Witness:
         seen = self.splits[split_id]
         invariants.held_back(split_id, seen, self._reader.limit_ms)
         time_ms = latest_ms(emission.batch)
-        seen.highest_ms = time_ms if seen.highest_ms is None else max(seen.highest_ms, time_ms)
+        known = [ms for ms in (seen.highest_ms, time_ms) if ms is not None]
+        seen.highest_ms = max(known, default=None)
         seen.since_ms = self._run.now_ms
         if seen.paused_ms is not None:
             # it was resumed in this very turn, and may be paused again by its end
@@ -110,6 +111,8 @@ class Witness:
             seen.idle = split.idle
         # it may have moved before splits went idle in this turn, and because of it
         self._check_watermark(self._reader.operator.watermark_ms, active, self._active())
+        highest = [seen.highest_ms for seen in self._active()]
+        invariants.not_below_minimum(self._reader.operator.watermark_ms, highest)
 
     def _follow_pause(self, seen: Seen, *, paused: bool) -> None:
         if paused and seen.paused_ms is None:

@@ -6,7 +6,7 @@ The executor performs an effect and hands the outcome back as an event, until a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.connector.source.split import Extent
 from penstock.connector.source.state import SourceState
@@ -34,13 +34,16 @@ class PlanRequested:
     """The engine wants the next batch. `limit` is in records, None for no limit.
 
     `now_ms` is a clock that never steps, for durations; `wall_ms` the epoch time, for what outlives the process.
-    `run_ends`: the engine reads what is there and stops at the first answer that is no batch.
+    `run_ends`: the engine reads what is there and stops at the first answer that is no batch. `reported_ms` are the
+    highest watermarks (epoch ms) of the rows that the tasks of the last batch have read, by split, as far as tasks
+    told; once told they are told for that batch until another one is completed.
     """
 
     now_ms: int
     wall_ms: int
     limit: int | None
     run_ends: bool = False
+    reported_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,6 +92,7 @@ class BatchPlanner:
         self._phase = _Phase.CAPS
         self._answer: BatchPlanned | NothingNew = NothingNew()
         self._reached_ms: int | None = None
+        self._reached_before_ms: int | None = None
 
     @property
     def state(self) -> SourceState:
@@ -150,12 +151,24 @@ class BatchPlanner:
 
     def _requested(self, request: PlanRequested) -> Effect:
         self._request = request
+        self._learn(request.reported_ms)
         self._quiet.restore(self._state.splits, now_ms=request.now_ms, wall_ms=request.wall_ms)
         if not self._settings.keeps_finished:
             done = [split.split_id for split in self._state.splits if split.finished]
             for split_id in done:
                 self._splits.pop(split_id, None)
         return FetchExtents(split_ids=tuple(sorted(self._splits)))
+
+    def _learn(self, reported_ms: Mapping[str, int]) -> None:
+        """Take in what the last batch's rows had: a peek knows one record of each range, its task all of them.
+
+        The watermark behind all of those rows is kept apart: splits that end with their batch are in no other.
+        """
+        read = [_raised(split, reported_ms) for split in self._state.splits]
+        before_ms = self._state.watermark_ms
+        self._reached_before_ms = combined_watermark(read, before_ms, no_more_splits=False)
+        for split_id in reported_ms.keys() & self._splits.keys():
+            self._splits[split_id] = _raised(self._splits[split_id], reported_ms)
 
     def _extents_fetched(self, extents: Mapping[str, Extent]) -> Effect:
         assert self._request is not None, "extents came without a request"
@@ -285,10 +298,10 @@ class BatchPlanner:
         splits = draft.decided()
         self._remembered = draft.remembered()
         before = self._state.watermark_ms
-        watermark = self._watermark(splits)
         moved = any(split.end > split.start for split in splits)
         # a resolved start is kept by the batch that follows it, or a restart would resolve another one
         new = not self._splits.keys() <= self._state.positions.keys()
+        watermark = self._watermark(splits, new=new)
         lost = any(split.lost != self._splits[split.split_id].lost for split in splits)
         # the run is not over: its group lets this table go on once the others' potentials are known anew
         held = self._request.run_ends and not moved and any(split.paused for split in splits)
@@ -329,8 +342,22 @@ class BatchPlanner:
                 self._remembered[split_id] = {**known, leg.cap: leg.reach_ms}
         return ShareWithGroup(reached_ms=self._reached_ms, next_ms=ahead.potential_ms())
 
-    def _watermark(self, splits: Sequence[SplitState]) -> int | None:
+    def _watermark(self, splits: Sequence[SplitState], *, new: bool) -> int | None:
+        """Give the table's watermark with the batch.
+
+        It begins where the rows of the last one have come to. A split that was found since holds it where it was
+        logged: what that split has is not late yet.
+        """
         if not self._settings.tracks_event_time:
             return None
-        before_ms, complete = self._state.watermark_ms, self._no_more_splits
-        return combined_watermark(splits, before_ms, no_more_splits=complete)
+        waits = new and self._settings.keeps_finished
+        before_ms = self._state.watermark_ms if waits else self._reached_before_ms
+        return combined_watermark(splits, before_ms, no_more_splits=self._no_more_splits)
+
+
+def _raised(split: SplitState, reported_ms: Mapping[str, int]) -> SplitState:
+    """Give a split the watermark that its tasks reported, where that is higher."""
+    told_ms, known_ms = reported_ms.get(split.split_id), split.watermark_ms
+    if told_ms is None or (known_ms is not None and told_ms <= known_ms):
+        return split
+    return replace(split, watermark_ms=told_ms)

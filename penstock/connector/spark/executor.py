@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from penstock.connector.contract import ReadRequest, SplitPlanner, SplitSource
+from penstock.connector.event_time_reports import EventTimesReader, ReportPlace
 from penstock.connector.far_future import check_outlet
 from penstock.connector.peeking import WatermarkPeeks
 from penstock.connector.scan import Scan
@@ -54,15 +55,31 @@ class PlanningExecutor:
         self._run_ends = False
         self._round = 0
         self._clock_ms: int | None = None
+        self._reported_of: SourceState | None = None
+        self._highest_ms: Mapping[str, int] = {}
+        self._event_times = EventTimesReader(scan.event_times if scan.rowtime is not None else None)
         self.extents: Mapping[str, Extent] = {}
 
     @property
     def planner(self) -> SplitPlanner:
         """The planner, opened at first use: a task's copy of the reader never needs one."""
         if self._planner is None:
-            peeked = self._scan.rowtime.inputs if self._scan.rowtime is not None else ()
-            self._planner = self._source.open_planner(ReadRequest(columns=peeked))
+            self._planner = self._source.open_planner(ReadRequest(columns=self._peeked))
         return self._planner
+
+    @property
+    def _peeked(self) -> tuple[str, ...]:
+        """The columns that peeks decode: what the watermark is made of.
+
+        Where bad records are left out it is all that the tasks decode: a record that they leave out must not move
+        the watermark, however good its time is.
+        """
+        if self._scan.rowtime is None:
+            return ()
+        inputs = self._scan.rowtime.inputs
+        if not self._source.skips_bad_records:
+            return inputs
+        return (*self._scan.columns, *(i for i in inputs if i not in self._scan.columns))
 
     def close(self) -> None:
         """Close the planner, its last commit sent; another is opened when it is needed again."""
@@ -96,6 +113,7 @@ class PlanningExecutor:
             wall_ms=wall_ms,
             limit=limit,
             run_ends=self._run_ends,
+            reported_ms=self._reported(after),
         )
         try:
             planned = self._decide(request)
@@ -116,6 +134,19 @@ class PlanningExecutor:
         """Know that the batch up to `end` is completed; an earlier one than the last says nothing new."""
         if self._coordination is not None and end == self._last:
             self._coordination.complete(self._batches, time.monotonic_ns() // 1_000_000)
+
+    def report_place(self, state: SourceState) -> ReportPlace | None:
+        """Tell where the tasks of a planned batch report event times. Raises SinkError."""
+        return self._event_times.place(state, replayed=state != self._last)
+
+    def _reported(self, after: SourceState) -> Mapping[str, int]:
+        """Give the highest watermarks that the tasks of the last completed batch have read, by split."""
+        if after != self._reported_of:
+            found = self._event_times.after(after)
+            highest = {i: times.highest_ms for i, times in found.items()}
+            self._highest_ms = {i: ms for i, ms in highest.items() if ms is not None}
+            self._reported_of = after
+        return self._highest_ms
 
     def _decide(self, request: PlanRequested) -> SourceState | None:
         event: Event = request

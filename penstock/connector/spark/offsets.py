@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 from penstock.connector.contract import SplitPlanner
+from penstock.connector.event_time_reports import ReportPlace
 from penstock.connector.source.rate import Range, pack
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import SourceState, encode_state
@@ -43,6 +44,7 @@ class TaskPartition(InputPartition):
 
     Records whose watermark is above `not_after_ms` (epoch ms) are bad records; None is no bound. `batch_positions`
     are the positions of all ranges of the batch, which its records cannot exceed; None where a range has no end.
+    `reports` says where the task tells of event times above `known_ms`, the watermark that planning gave each split.
     """
 
     splits: tuple[Split, ...]
@@ -50,6 +52,8 @@ class TaskPartition(InputPartition):
     heartbeat: bool
     not_after_ms: int | None = None
     batch_positions: int | None = None
+    reports: ReportPlace | None = None
+    known_ms: tuple[tuple[str, int], ...] = ()
 
 
 def plan_partitions(
@@ -59,12 +63,13 @@ def plan_partitions(
     tasks: int | None,
     tracks_event_time: bool,
     max_future_ms: int | None = None,
+    reports: ReportPlace | None = None,
 ) -> Sequence[TaskPartition]:
     """Plan a batch's tasks from its end offset alone, so that a replay reads the same.
 
     How far in the future a record may be is counted from the clock that the offset has, by the option as it is
     now: a batch that failed for such a record goes on when the option is changed. A batch that moves the watermark
-    sends one heartbeat row, as its ranges may hold nothing but gaps.
+    sends one heartbeat row, as its ranges may hold nothing but gaps. `reports` is where its tasks tell of event times.
     """
     ranges = [
         Range(split_id=s.split_id, start=s.start, stop=s.end)
@@ -76,6 +81,7 @@ def plan_partitions(
     packed = pack(ranges, tasks)
     if heartbeat and not packed:
         packed = [()]
+    known_ms = {s.split_id: s.watermark_ms for s in state.splits if s.watermark_ms is not None}
     task_splits = [tuple(planner.split(r.split_id, r.start, r.stop) for r in t) for t in packed]
     return [
         TaskPartition(
@@ -84,6 +90,8 @@ def plan_partitions(
             heartbeat=heartbeat and index == 0,
             not_after_ms=state.not_after_ms(max_future_ms) if tracks_event_time else None,
             batch_positions=_positions([split for task in task_splits for split in task]),
+            reports=reports if tracks_event_time else None,
+            known_ms=tuple((i, known_ms[i]) for s in splits if (i := s.split_id) in known_ms),
         )
         for index, splits in enumerate(task_splits)
     ]

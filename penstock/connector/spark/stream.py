@@ -112,12 +112,14 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end: dict[str, Any],
     ) -> Sequence[InputPartition]:
         """Plan the tasks of a batch, from `end` alone: Spark may ask for a batch of an earlier process."""
+        state = decode_state(end)
         tasks = plan_partitions(
-            decode_state(end),
+            state,
             self._planning.planner,
             tasks=self._source.parallelism,
             tracks_event_time=self._scan.rowtime is not None,
             max_future_ms=self._source.watermark.max_future_ms,
+            reports=self._planning.report_place(state),
         )
         reach("partitioned")
         return tasks

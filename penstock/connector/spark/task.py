@@ -13,6 +13,7 @@ from penstock.catalog.errors import SinkError
 from penstock.connector.bad_record_guard import BadRecordGuard
 from penstock.connector.bad_record_options import bad_record_settings
 from penstock.connector.contract import ReadRequest, SplitSource
+from penstock.connector.event_time_reports import RangeReporter
 from penstock.connector.failpoints import reach
 from penstock.connector.far_future import FutureGuard
 from penstock.connector.scan import Scan
@@ -35,7 +36,14 @@ def read_partition(
         yield framer.heartbeat()
     with readable_by_spark():
         bad = _bad_record_guard(partition, scan)
-        guard = FutureGuard(scan, source.watermark, partition.splits, partition.not_after_ms, bad)
+        guard = FutureGuard(
+            scan,
+            source.watermark,
+            partition.splits,
+            partition.not_after_ms,
+            bad,
+            _reporter(partition),
+        )
         request = ReadRequest(columns=guard.columns(scan.columns), origins=guard.needs_origins)
         with (
             closing(bad),
@@ -55,6 +63,13 @@ def read_partition(
             skipped = reader.skipped if source.skips_bad_records else 0
     if skipped + guard.left_out:
         yield framer.skipped(skipped + guard.left_out)
+
+
+def _reporter(partition: TaskPartition) -> RangeReporter | None:
+    """Make what tells planning of event times; None where nobody asked, so that they are not even looked at."""
+    if partition.reports is None:
+        return None
+    return RangeReporter(partition.reports, partition.splits, dict(partition.known_ms))
 
 
 def _bad_record_guard(partition: TaskPartition, scan: Scan) -> BadRecordGuard:

@@ -14,6 +14,7 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.identifier import quoted
 from penstock.connector.contract import EngineSource, Projecting, SplitSource
+from penstock.connector.event_time_reports import FOLDER as EVENT_TIMES
 from penstock.connector.outage import outage_file
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import GroupMember, Scan
@@ -87,6 +88,7 @@ class FrameBuilder:
                 streaming=streaming if leaf.by_splits else engine_streaming,
                 staging=self._staging(index, leaf) if streaming else None,
                 outage_file=self._outage_file(index) if streaming else None,
+                event_times=self._event_times(index, tag),
             )
         if window_tables(query):
             query = inline_ctes(query)  # a function reads a query of its own, which knows no WITH
@@ -123,9 +125,16 @@ class FrameBuilder:
         streaming: bool,
         staging: str | None,
         outage_file: str | None,
+        event_times: str,
     ) -> None:
         frame, late_bound = self._leaf_frame(
-            leaf, view, member, streaming=streaming, staging=staging, outage_file=outage_file
+            leaf,
+            view,
+            member,
+            streaming=streaming,
+            staging=staging,
+            outage_file=outage_file,
+            event_times=event_times,
         )
         if late_bound:
             frame.createOrReplaceTempView(f"{view}_late")
@@ -154,6 +163,11 @@ class FrameBuilder:
             return None
         return str(outage_file(self.workdir, self.checkpoint, index))
 
+    def _event_times(self, index: int, tag: str) -> str:
+        """Give the folder for what tasks know of event times: in the checkpoint, else one of this process."""
+        base = self.checkpoint or str(self.workdir / f"penstock_{tag}")
+        return f"{base}/{EVENT_TIMES}/{index}"
+
     def _leaf_frame(
         self,
         leaf: AnalysedLeaf,
@@ -163,6 +177,7 @@ class FrameBuilder:
         streaming: bool,
         staging: str | None,
         outage_file: str | None,
+        event_times: str,
     ) -> tuple[DataFrame, bool]:
         computed = {name: to_spark(text, leaf.table.schema) for name, text in leaf.computed.items()}
         source = self._source(leaf)
@@ -182,6 +197,7 @@ class FrameBuilder:
             member=member if streaming else None,
             staging=staging,
             outage_file=outage_file,
+            event_times=event_times if streaming else None,
         )
         read = read_scan_frame(
             self.spark,

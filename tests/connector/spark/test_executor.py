@@ -50,6 +50,7 @@ class Source:
     make: Callable[[Listing], MakeEnumerator]
     bounded: bool = False
     tolerates_loss: bool = False
+    skips_bad_records: bool = False
     watermark: WatermarkSettings = field(default_factory=WatermarkSettings)
 
     def open_planner(self, _peeked: ReadRequest) -> SplitPlanner:

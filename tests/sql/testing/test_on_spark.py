@@ -96,6 +96,55 @@ cases:
 """
 
 
+WATERMARKS = """
+CREATE TABLE orders (
+  id STRING, amount DOUBLE, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+) WITH ('connector' = 'kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = 'nowhere:1',
+        'scan.startup.mode' = 'earliest-offset', 'format' = 'json', 'bad-records' = 'skip');
+CREATE TABLE per_10s (start TIMESTAMP(3), n BIGINT) WITH ('connector' = 'print');
+INSERT INTO per_10s SELECT window_start, COUNT(*)
+  FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+"""
+
+FLINKS = {
+    "in order": ("1, 60", "10:00:55", 0),
+    "NULL last": ("1, 60, null", "10:00:55", 1),
+    "a bad record last": ("1, 60, bad", "10:00:55", 0),
+    "NULL first": ("null, 1, 60", "10:00:55", 1),
+    "out of order": ("60, 1", "10:00:55", 0),
+    "two batches, NULL last": ("1, 60; 300, null", "10:04:55", 1),
+    "two batches, a late row": ("1, 60, null; 2", "10:00:55", 2),
+}
+"""Seconds after ten o'clock, batches with `;` between: Flink's watermark, and the rows that no window takes."""
+
+
+def watermark_case(name: str) -> str:
+    """Write a case of FLINKS."""
+    batches, watermark, late = FLINKS[name]
+    lines = [f"  - name: {name}", "    steps:"]
+    for batch in batches.split("; "):
+        lines.append("      - orders:")
+        for second in batch.split(", "):
+            match second:
+                case "null":
+                    row = "{id: a, amount: 1}"
+                case "bad":
+                    row = """{$raw: '{"id": "bad", "amount": "x"}'}"""
+                case _:
+                    at = f"10:{int(second) // 60:02}:{int(second) % 60:02}"
+                    row = f"{{id: a, amount: 1, ts: 2026-11-22 {at}}}"
+            lines.append(f"          - {row}")
+    closed = ["{start: 2026-11-22 10:00:00, n: 1}"]
+    closed += ["{start: 2026-11-22 10:01:00, n: 1}"] if watermark > "10:01" else []
+    lines += [
+        "    then:",
+        f"      per_10s: [{', '.join(closed)}]",
+        f"      $late: {late}",
+        f"      $watermark: 2026-11-22 {watermark}",
+    ]
+    return "\n".join(lines)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the files of the cases."""
@@ -140,6 +189,18 @@ def test_cases_pass_and_fail_as_they_should(spark: SparkSession, folder: Path) -
     assert told(wrong).startswith("rows of per_minute differ: 1 changed")
     assert "2 => 1" in told(wrong)
     assert not Path("/nowhere").exists()
+
+
+@pytest.mark.slow
+def test_windows_close_by_the_largest_event_time_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Flink's watermark, whatever is the last record of a batch."""
+    (tmp_path / "orders.sql").write_text(WATERMARKS)
+    cases = "\n".join(map(watermark_case, FLINKS))
+    (tmp_path / "orders_test.yaml").write_text(f"files: orders.sql\ncases:\n{cases}\n")
+    results = run(tmp_path / "orders_test.yaml", spark)
+
+    assert {name: told(r) for name, r in results.items() if not r.passed} == {}
+    assert len(results) == len(FLINKS)
 
 
 @pytest.mark.slow
