@@ -172,7 +172,8 @@ class Rules:
         active = [split for split in state.splits if not split.idle and not split.finished]
         if not active:
             active = [split for split in state.splits if split.finished and split.end > split.start]
-            active = [split for split in active if self._highest(split) is not None]
+            # one whose peek had no answer is read as a whole with this batch, so none of its rows is late
+            active = [split for split in active if split.watermark_ms is not None]
         highest = [self._highest(split) for split in active]
         known = [ms for ms in highest if ms is not None]
         return min(known) if known and len(known) == len(highest) else None
