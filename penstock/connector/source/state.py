@@ -67,7 +67,8 @@ class SourceState:
     behind that one are late. `coordinator` is the coordinator's part of the checkpoint. `limit_ms` is
     the highest watermark that the alignment group allowed, None without a limit; `held` counts batches in a row
     in which the group let nothing be read, so that their offsets differ. `clock_ms` is the wall clock at planning
-    (epoch ms, never going back) of a scan that looks for records of the future, None for any other.
+    (epoch ms, without the steps that nobody would believe) of a scan that looks for records of the future, None for
+    any other.
     """
 
     splits: tuple[SplitState, ...] = ()

@@ -27,6 +27,7 @@ from penstock.connector.source.batch_events import (
     ShareWithGroup,
 )
 from penstock.connector.source.batch_planner import BatchPlanner, BatchPlannerSettings
+from penstock.connector.source.planning_clock import PlanningClock
 from penstock.connector.source.split import Extent
 from penstock.connector.source.state import SourceState, highest_allowed_ms
 from penstock.connector.spark.board import Board
@@ -55,6 +56,7 @@ class PlanningExecutor:
         self._run_ends = False
         self._round = 0
         self._clock_ms: int | None = None
+        self._clock = PlanningClock()
         self._reported_of: SourceState | None = None
         self._highest_ms: Mapping[str, int] = {}
         self._event_times = EventTimesReader(scan.event_times if scan.rowtime is not None else None)
@@ -173,10 +175,10 @@ class PlanningExecutor:
                     assert_never(effect)
 
     def _clock_after(self, after: SourceState, wall_ms: int) -> int | None:
-        """Give the clock that records of the future are told by: it goes back neither here nor after a restart."""
+        """Give the clock that records of the future are told by; a batch that is replayed has it in its offset."""
         if self._scan.rowtime is None or self._source.watermark.max_future_ms is None:
             return None
-        return max(wall_ms, after.clock_ms or wall_ms, self._clock_ms or wall_ms)
+        return self._clock.read(wall_ms=wall_ms, steady_ms=_boot_ms(), logged_ms=after.clock_ms)
 
     def _coordination_after(self, after: SourceState, now_ms: int) -> Coordination:
         if self._coordination is not None and after == self._last:
@@ -222,3 +224,10 @@ class PlanningExecutor:
         )
         max_future_ms = self._source.watermark.max_future_ms
         return peeks.look(ranges, highest_allowed_ms(self._clock_ms, max_future_ms))
+
+
+def _boot_ms() -> int:
+    """Give the time since the machine's start, where it is told with that of its sleep: a wake-up is no step."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    ns = time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
+    return ns // 1_000_000

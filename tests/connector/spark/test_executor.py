@@ -330,7 +330,9 @@ def test_an_aligned_split_is_not_held_for_a_record_of_the_future() -> None:
     assert state.limit_ms == 3001
 
 
-def test_the_clock_of_the_offsets_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_of_the_offsets_goes_back_by_no_small_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Not while the query runs, nor after a restart; by itself it is no reason for a batch."""
     planner = Listing({"t-0": 0}, ends={"t-0": 1})
     clocks = []
@@ -347,6 +349,30 @@ def test_the_clock_of_the_offsets_never_goes_back(monkeypatch: pytest.MonkeyPatc
 
     assert clocks == [50_000, 50_000, 50_000, 60_000]
     assert list(batches(made, state)) == []
+
+
+def test_a_wrong_reading_of_the_clock_does_not_open_the_guard_for_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A record of 2090 is of the future again with the next batch, also for a query that starts from such an offset."""
+    far_ns = (FAR_MS + 1000) * 1_000_000
+    planner = Ahead({"t-0": 0}, ends={"t-0": 1}, far=frozenset({1, 2, 3}))
+    made = executor(planner)
+    (state,) = batches(made)
+    first_ms = state.clock_ms
+    planner.ends["t-0"] = 2
+    with monkeypatch.context() as wrong:
+        wrong.setattr(time, "time_ns", lambda: far_ns)
+        (state,) = batches(made, state)
+    planner.ends["t-0"] = 3
+    old = replace(state, clock_ms=FAR_MS + 1000)
+    (again,) = batches(executor(planner), old)
+
+    assert state.watermark_ms == again.watermark_ms == 0
+    for clock_ms in (state.clock_ms, again.clock_ms):
+        assert first_ms is not None
+        assert clock_ms is not None
+        assert clock_ms - first_ms < 60_000
 
 
 def test_a_scan_without_rowtime_has_no_clock_in_its_offsets() -> None:
