@@ -14,7 +14,7 @@ from penstock.connector.duck import query
 from penstock.connector.rowtime import Delayed, Rowtime
 from penstock.connector.source.state import MAX_WATERMARK_MS, MIN_INSTANT_MS
 
-__all__ = ["above", "evaluate", "highest"]
+__all__ = ["above", "count_late", "evaluate", "highest"]
 
 _MICROSECONDS_IN_MS = 1000
 _TIMES = pa.timestamp("us")
@@ -58,6 +58,15 @@ def above(
         row: us // _MICROSECONDS_IN_MS
         for row, us in zip(rows.to_pylist(), found.to_pylist(), strict=True)
     }
+
+
+def count_late(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str, watermark_ms: int) -> int:
+    """Count the rows whose time is not after the table's watermark `watermark_ms`; 0 where the bound is not known."""
+    if rowtime.bound_us is None:
+        return 0
+    instants = _microseconds(rowtime, batch, time_zone)
+    most = pa.scalar(watermark_ms * _MICROSECONDS_IN_MS - rowtime.bound_us, pa.int64())
+    return int(pc.sum(pc.less_equal(instants, most)).as_py() or 0)
 
 
 def _delayed_us(delayed: Delayed, batch: pa.RecordBatch) -> int | None:

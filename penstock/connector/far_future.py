@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import assert_never
 
 import numpy as np
@@ -18,7 +19,7 @@ from penstock.catalog.errors import BadRecordError
 from penstock.connector.bad_record_guard import BadRecordGuard
 from penstock.connector.dead_letters import REASON, DeadLetters, check_directory
 from penstock.connector.event_time_reports import EventTimes, RangeReporter
-from penstock.connector.event_times import above, highest
+from penstock.connector.event_times import above, count_late, highest
 from penstock.connector.rowtime import Rowtime
 from penstock.connector.scan import Scan
 from penstock.connector.source.records import (
@@ -80,7 +81,7 @@ class FutureGuard:
 
     `left_out` counts the rows that were not delivered. `not_after_ms` None lets everything pass. `bad` takes the
     records of the future where the table has no directory of its own for them; `reporter` is told of the event times
-    of what is delivered.
+    of what is delivered, and of the rows behind the watermark in the splits that `late` names.
     """
 
     def __init__(
@@ -91,10 +92,13 @@ class FutureGuard:
         not_after_ms: int | None,
         bad: BadRecordGuard | None = None,
         reporter: RangeReporter | None = None,
+        *,
+        late: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.left_out = 0
         self._bad = bad
         self._reporter = reporter
+        self._late = late
         self._table = scan.table.identifier
         self._rowtime = scan.rowtime if not_after_ms is not None or reporter is not None else None
         self._time_zone = scan.time_zone
@@ -143,7 +147,11 @@ class FutureGuard:
         if sifted.outliers:
             self._treat(split_id, sifted.outliers, records)
         if self._reporter is not None:
-            self._reporter.take(split_id, EventTimes(highest_ms=sifted.watermark_ms))
+            late = 0
+            if split_id in self._late:
+                watermark_ms = self._late[split_id]
+                late = count_late(self._rowtime, sifted.batch, self._time_zone, watermark_ms)
+            self._reporter.take(split_id, EventTimes(highest_ms=sifted.watermark_ms, late=late))
         return sifted.batch
 
     def _treat(

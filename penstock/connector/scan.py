@@ -137,6 +137,7 @@ def _rowtime_to_json(rowtime: Rowtime) -> dict[str, Any]:
         "inputs": list(rowtime.inputs),
         "expression": rowtime.expression,
         "instant": rowtime.instant,
+        "bound_us": rowtime.bound_us,
         "delayed": None if rowtime.delayed is None else asdict(rowtime.delayed),
     }
 
@@ -147,5 +148,6 @@ def _rowtime_from_json(value: dict[str, Any]) -> Rowtime:
         inputs=tuple(value["inputs"]),
         expression=value["expression"],
         instant=value["instant"],
+        bound_us=value["bound_us"],
         delayed=None if value["delayed"] is None else Delayed(**value["delayed"]),
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.schema import PhysicalColumn, Schema
 from penstock.catalog.types import BigIntType
-from penstock.connector.event_times import above, evaluate, highest
+from penstock.connector.event_times import above, count_late, evaluate, highest
 from penstock.connector.rowtime import Delayed, Rowtime
 from penstock.sql.expressions import to_duckdb
 
@@ -58,6 +58,17 @@ def test_infinity_is_no_time():
     batch = pa.record_batch({"s": ["infinity", "-infinity"]})
 
     assert evaluate(rowtime('CAST("s" AS TIMESTAMP)'), batch, "UTC") == [None, None]
+
+
+def test_late_rows_are_those_not_after_the_watermark():
+    """By their own time, which is their watermark and the bound; NULL is neither late nor not."""
+    at_ms = [1000, 999, 1001, None, -5]
+    batch = pa.record_batch({"at": pa.array(at_ms, pa.timestamp("ms")).cast(pa.timestamp("us"))})
+    bound = replace(rowtime("\"at\" - INTERVAL '5' SECOND"), bound_us=5_000_000)
+
+    assert count_late(bound, batch, "UTC", 1000) == 3
+    assert count_late(bound, batch.slice(3, 1), "UTC", 1000) == 0
+    assert count_late(rowtime('"at"'), batch, "UTC", 1000) == 0
 
 
 def test_a_batch_of_nothing_has_no_watermarks():

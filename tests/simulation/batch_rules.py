@@ -159,21 +159,26 @@ class Rules:
             if not self._source.bounded or self._left(after, contents):
                 raise Violation(f"{self.name} is said to be read to its end: {after}")
             return
-        lowest = [self._lowest(after)]
+        # one whose peek had no answer is read as a whole with this batch, so none of its rows is late
+        lowest = [self._lowest(after, {s.split_id for s in after.splits if s.watermark_ms is None})]
         known = before.positions.keys()
         if self._source.pulled or all(split.split_id in known for split in after.splits):
             # what the batch before came to counts even where a split wakes; a split that is found holds it
-            lowest.append(self._lowest(before))
+            lowest.append(self._lowest(before, set()))
         if now_ms > max((ms for ms in lowest if ms is not None), default=-1):
             raise Violation(f"{self.name}: watermark {now_ms} over {lowest} of {after.splits}")
 
-    def _lowest(self, state: SourceState) -> int | None:
-        """Give the lowest of the active splits' largest event times, None where one has none."""
+    def _lowest(self, state: SourceState, unknown: set[str]) -> int | None:
+        """Give the lowest of the active splits' largest event times, None where one has none.
+
+        Where there are none, of those that end with the batch, but for those that are `unknown`.
+        """
         active = [split for split in state.splits if not split.idle and not split.finished]
         if not active:
             active = [split for split in state.splits if split.finished and split.end > split.start]
-            # one whose peek had no answer is read as a whole with this batch, so none of its rows is late
-            active = [split for split in active if split.watermark_ms is not None]
+            active = [
+                s for s in active if s.split_id not in unknown and self._highest(s) is not None
+            ]
         highest = [self._highest(split) for split in active]
         known = [ms for ms in highest if ms is not None]
         return min(known) if known and len(known) == len(highest) else None

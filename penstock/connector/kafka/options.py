@@ -119,11 +119,12 @@ BOUNDED_OFFSETS = optional(
 BOUNDED_TIMESTAMP = optional(
     LONG, "scan.bounded.timestamp-millis", "epoch ms of the first record not to read"
 )
-DISCOVERY_INTERVAL = Option(
+DISCOVERY_INTERVAL: Option[int | None] = Option(
     key="scan.topic-partition-discovery.interval",
     type=DURATION,
-    default=300_000,
-    doc="how often new partitions and topics are looked for; 0 never",
+    default=None,
+    doc="how often new partitions and topics are looked for; 0 never; default 1 s, with 'topic-pattern' 10 s "
+    "(Flink: 5 min)",
 )
 PARALLELISM = optional(INT, "scan.parallelism", "tasks of a batch; default one per partition")
 ON_DATA_LOSS = Option(

@@ -46,6 +46,9 @@ from penstock.connector.watermark_options import (
 
 __all__ = ["KafkaSettings", "read_settings"]
 
+DISCOVERY_MS = 1_000
+PATTERN_DISCOVERY_MS = 10_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSettings:
@@ -120,7 +123,7 @@ def read_settings(
         startup=_startup(resolved, subscription, group, reset, owner),
         bounded=bounded,
         # a bounded scan has the partitions that it began with (KafkaSourceBuilder)
-        discovery_interval_ms=-1 if bounded is not None else resolved.get(o.DISCOVERY_INTERVAL),
+        discovery_interval_ms=-1 if bounded is not None else _discovery(resolved, subscription),
         parallelism=resolved.at_least_one(o.PARALLELISM, owner=owner),
         tolerates_loss=resolved.get(o.ON_DATA_LOSS) == "continue",
         max_records_per_batch=resolved.at_least_one(o.MAX_RECORDS, owner=owner),
@@ -128,6 +131,18 @@ def read_settings(
         bad_records=bad_records,
         resolved=resolved,
     )
+
+
+def _discovery(resolved: Resolved, subscription: Subscription) -> int:
+    """Read how often to look for partitions.
+
+    What is written to a partition before it is found may be late, so Flink's five minutes are too long. One request
+    describes named topics; a pattern takes the names of all topics of the cluster.
+    """
+    chosen = resolved.get(o.DISCOVERY_INTERVAL)
+    if chosen is not None:
+        return chosen
+    return PATTERN_DISCOVERY_MS if isinstance(subscription, TopicPattern) else DISCOVERY_MS
 
 
 def _subscription(resolved: Resolved, owner: str) -> Subscription:

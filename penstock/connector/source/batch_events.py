@@ -36,7 +36,8 @@ class PlanRequested:
     `now_ms` is a clock that never steps, for durations; `wall_ms` the epoch time, for what outlives the process.
     `run_ends`: the engine reads what is there and stops at the first answer that is no batch. `reported_ms` are the
     highest watermarks (epoch ms) of the rows that the tasks of the last batch have read, by split, as far as tasks
-    told; once told they are told for that batch until another one is completed.
+    told; `late` counts rows of that batch that were late, in splits that were found later than their first record. Both
+    are told for a batch until another one is completed.
     """
 
     now_ms: int
@@ -44,6 +45,7 @@ class PlanRequested:
     limit: int | None
     run_ends: bool = False
     reported_ms: Mapping[str, int] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

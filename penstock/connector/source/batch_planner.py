@@ -40,7 +40,12 @@ from penstock.connector.source.draft import Draft, Leg, Peeked
 from penstock.connector.source.quiet import QuietSplits
 from penstock.connector.source.rate import share
 from penstock.connector.source.split import Extent, Split
-from penstock.connector.source.state import SourceState, SplitState, instant_text
+from penstock.connector.source.state import (
+    FoundLater,
+    SourceState,
+    SplitState,
+    instant_text,
+)
 from penstock.connector.source.watermark import combined_watermark, is_idle
 
 __all__ = ["BatchPlanner", "BatchPlannerSettings"]
@@ -152,6 +157,7 @@ class BatchPlanner:
     def _requested(self, request: PlanRequested) -> Effect:
         self._request = request
         self._learn(request.reported_ms)
+        self._count_late(request.late)
         self._quiet.restore(self._state.splits, now_ms=request.now_ms, wall_ms=request.wall_ms)
         if not self._settings.keeps_finished:
             done = [split.split_id for split in self._state.splits if split.finished]
@@ -170,16 +176,26 @@ class BatchPlanner:
         for split_id in reported_ms.keys() & self._splits.keys():
             self._splits[split_id] = _raised(self._splits[split_id], reported_ms)
 
+    def _count_late(self, late: Mapping[str, int]) -> None:
+        """Add the late rows of the last batch to what its offset says."""
+        for split in self._state.splits:
+            if late.get(split.split_id) and split.found is not None:
+                found = replace(split.found, late=split.found.late + late[split.split_id])
+                known = self._splits[split.split_id]
+                self._splits[split.split_id] = replace(known, found=found)
+
     def _extents_fetched(self, extents: Mapping[str, Extent]) -> Effect:
         assert self._request is not None, "extents came without a request"
         splits: dict[str, SplitState] = {}
         backlog: dict[str, int] = {}
+        new = self._splits.keys() - self._state.positions.keys() if self._found_later else set()
         for split_id, known in sorted(self._splits.items()):
             extent = extents[split_id]
             lost = not known.finished and known.end < extent.first
             if (lost and not self._settings.tolerates_loss) or self._shrank(known, extent):
                 return ReportLost(split_id=split_id, position=known.end, extent=extent)
-            split = splits[split_id] = self._at_position(known, extent)
+            noted = self._noted(known, extent) if split_id in new else known
+            split = splits[split_id] = self._at_position(noted, extent)
             backlog[split_id] = self._readable(split, extent)
         self._backlog, self._phase = backlog, _Phase.CAPS
         self._draft = self._draft_of(splits, backlog)
@@ -187,6 +203,19 @@ class BatchPlanner:
         if ranges and self._settings.tracks_event_time:
             return PeekEventTimes(ranges=ranges)
         return self._caps_known(self._draft)
+
+    @property
+    def _found_later(self) -> bool:
+        """Whether splits that are new were found while others were read; where they are pulled all are."""
+        return self._settings.keeps_finished and bool(self._state.splits)
+
+    def _noted(self, split: SplitState, extent: Extent) -> SplitState:
+        """Note that a split was found with records in it, while others were read."""
+        assert self._request is not None
+        if split.found is not None or extent.end <= split.start:
+            return split
+        found = FoundLater(at_ms=self._request.wall_ms, until=extent.end)
+        return replace(split, found=found)
 
     def _draft_of(self, splits: Mapping[str, SplitState], backlog: Mapping[str, int]) -> Draft:
         assert self._request is not None
@@ -305,7 +334,8 @@ class BatchPlanner:
         lost = any(split.lost != self._splits[split.split_id].lost for split in splits)
         # the run is not over: its group lets this table go on once the others' potentials are known anew
         held = self._request.run_ends and not moved and any(split.paused for split in splits)
-        self._waits = not (moved or new or lost or held) and watermark == before
+        told = any(self._request.late.values())
+        self._waits = not (moved or new or lost or held or told) and watermark == before
         if self._waits:
             return self._answered(NothingNew(), draft, splits)
         self._state = SourceState(

@@ -11,6 +11,7 @@ from penstock.catalog.errors import StateMismatchError
 
 __all__ = [
     "MAX_WATERMARK_MS",
+    "FoundLater",
     "SourceState",
     "SplitState",
     "decode_state",
@@ -31,6 +32,19 @@ MAX_WATERMARK_MS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FoundLater:
+    """A split that was found with records in it, while others were read.
+
+    `at_ms` is the wall clock at which it was found (epoch ms), `until` the end that it had then, exclusive. `late`
+    counts rows that were behind the table's watermark when they were read, while it was read up to there.
+    """
+
+    at_ms: int
+    until: int
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SplitState:
     """One split: the range [`start`, `end`) of the batch, and what is known of its event time.
 
@@ -39,7 +53,8 @@ class SplitState:
     it just before a record that is known to be above the limit, it is the limit. `quiet_since_ms`
     is the wall clock at which it was first seen without new records, None while records come; `lost` counts
     positions deleted before they were read (only where the table tolerates that). `paused` says why the range
-    is shorter than it might be, None where it is not.
+    is shorter than it might be, None where it is not. `found` is set for a split that was found later than its first
+    record.
     """
 
     split_id: str
@@ -52,6 +67,7 @@ class SplitState:
     quiet_since_ms: int | None = None
     lost: int = 0
     paused: str | None = None
+    found: FoundLater | None = None
 
     @property
     def finished(self) -> bool:
@@ -175,7 +191,12 @@ def _encode_split(split: SplitState) -> dict[str, Any]:
         "quiet_since": _optional_instant(split.quiet_since_ms),
         "lost": split.lost,
         "paused": split.paused,
+        **({} if split.found is None else {"found": _encode_found(split.found)}),
     }
+
+
+def _encode_found(found: FoundLater) -> dict[str, Any]:
+    return {"at": instant_text(found.at_ms), "until": found.until, "late": found.late}
 
 
 def _decode_split(split_id: str, item: Mapping[str, Any]) -> SplitState:
@@ -190,7 +211,14 @@ def _decode_split(split_id: str, item: Mapping[str, Any]) -> SplitState:
         quiet_since_ms=_milliseconds(item["quiet_since"]),
         lost=item["lost"],
         paused=item.get("paused"),
+        found=None if item.get("found") is None else _decode_found(item["found"]),
     )
+
+
+def _decode_found(value: Mapping[str, Any]) -> FoundLater:
+    at_ms = _milliseconds(value["at"])
+    assert at_ms is not None, "a split is found at a time"
+    return FoundLater(at_ms=at_ms, until=value["until"], late=value["late"])
 
 
 def _optional_instant(milliseconds: int | None) -> str | None:

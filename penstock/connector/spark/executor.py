@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from penstock.connector.contract import ReadRequest, SplitPlanner, SplitSource
-from penstock.connector.event_time_reports import EventTimesReader, ReportPlace
+from penstock.connector.event_time_reports import EventTimes, EventTimesReader, ReportPlace
 from penstock.connector.far_future import check_outlet
 from penstock.connector.peeking import WatermarkPeeks
 from penstock.connector.scan import Scan
@@ -58,7 +58,7 @@ class PlanningExecutor:
         self._clock_ms: int | None = None
         self._clock = PlanningClock()
         self._reported_of: SourceState | None = None
-        self._highest_ms: Mapping[str, int] = {}
+        self._reports: Mapping[str, EventTimes] = {}
         self._event_times = EventTimesReader(scan.event_times if scan.rowtime is not None else None)
         self.extents: Mapping[str, Extent] = {}
 
@@ -110,12 +110,14 @@ class PlanningExecutor:
         coordination.pull(self._batches, limit, now_ms)
         wall_ms = time.time_ns() // 1_000_000
         self._clock_ms = self._clock_after(after, wall_ms)
+        reported = self._reported(after)
         request = PlanRequested(
             now_ms=now_ms,
             wall_ms=wall_ms,
             limit=limit,
             run_ends=self._run_ends,
-            reported_ms=self._reported(after),
+            reported_ms={i: t.highest_ms for i, t in reported.items() if t.highest_ms is not None},
+            late={i: t.late for i, t in reported.items() if t.late},
         )
         try:
             planned = self._decide(request)
@@ -141,14 +143,12 @@ class PlanningExecutor:
         """Tell where the tasks of a planned batch report event times. Raises SinkError."""
         return self._event_times.place(state, replayed=state != self._last)
 
-    def _reported(self, after: SourceState) -> Mapping[str, int]:
-        """Give the highest watermarks that the tasks of the last completed batch have read, by split."""
+    def _reported(self, after: SourceState) -> Mapping[str, EventTimes]:
+        """Give what the tasks of the last completed batch told of event times, by split."""
         if after != self._reported_of:
-            found = self._event_times.after(after)
-            highest = {i: times.highest_ms for i, times in found.items()}
-            self._highest_ms = {i: ms for i, ms in highest.items() if ms is not None}
+            self._reports = self._event_times.after(after)
             self._reported_of = after
-        return self._highest_ms
+        return self._reports
 
     def _decide(self, request: PlanRequested) -> SourceState | None:
         event: Event = request

@@ -6,7 +6,7 @@ path: so the empty state is every scan's initial offset, and the resolved start 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,8 @@ class TaskPartition(InputPartition):
 
     Records whose watermark is above `not_after_ms` (epoch ms) are bad records; None is no bound. `batch_positions`
     are the positions of all ranges of the batch, which its records cannot exceed; None where a range has no end.
-    `reports` says where the task tells of event times above `known_ms`, the watermark that planning gave each split.
+    `reports` says where the task tells of event times above `known_ms`, the watermark that planning gave each split,
+    and of late rows in the splits `counts_late`.
     """
 
     splits: tuple[Split, ...]
@@ -54,6 +55,7 @@ class TaskPartition(InputPartition):
     batch_positions: int | None = None
     reports: ReportPlace | None = None
     known_ms: tuple[tuple[str, int], ...] = ()
+    counts_late: tuple[str, ...] = ()
 
 
 def plan_partitions(
@@ -82,6 +84,8 @@ def plan_partitions(
     if heartbeat and not packed:
         packed = [()]
     known_ms = {s.split_id: s.watermark_ms for s in state.splits if s.watermark_ms is not None}
+    # nothing is late before there is a watermark
+    behind = set() if state.watermark_before_ms is None else set(_behind_its_discovery(state))
     task_splits = [tuple(planner.split(r.split_id, r.start, r.stop) for r in t) for t in packed]
     return [
         TaskPartition(
@@ -92,9 +96,17 @@ def plan_partitions(
             batch_positions=_positions([split for task in task_splits for split in task]),
             reports=reports if tracks_event_time else None,
             known_ms=tuple((i, known_ms[i]) for s in splits if (i := s.split_id) in known_ms),
+            counts_late=tuple(s.split_id for s in splits if s.split_id in behind),
         )
         for index, splits in enumerate(task_splits)
     ]
+
+
+def _behind_its_discovery(state: SourceState) -> Iterator[str]:
+    """Name the splits that were found later than their first record, while they are read up to where they were then."""
+    for split in state.splits:
+        if split.found is not None and split.start < split.found.until:
+            yield split.split_id
 
 
 def _positions(splits: Sequence[Split]) -> int | None:

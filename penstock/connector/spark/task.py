@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 
 import pyarrow as pa
@@ -43,6 +43,7 @@ def read_partition(
             partition.not_after_ms,
             bad,
             _reporter(partition),
+            late=_late(partition),
         )
         request = ReadRequest(columns=guard.columns(scan.columns), origins=guard.needs_origins)
         with (
@@ -63,6 +64,13 @@ def read_partition(
             skipped = reader.skipped if source.skips_bad_records else 0
     if skipped + guard.left_out:
         yield framer.skipped(skipped + guard.left_out)
+
+
+def _late(partition: TaskPartition) -> Mapping[str, int]:
+    """Give the watermark (epoch ms) by which rows of a split are counted as late, where they are."""
+    if partition.watermarks is None:
+        return {}
+    return dict.fromkeys(partition.counts_late, partition.watermarks.before_ms)
 
 
 def _reporter(partition: TaskPartition) -> RangeReporter | None:

@@ -19,6 +19,8 @@ from penstock.sql.cli.text import (
     duration_text,
     instant_text,
     lag_text,
+    late_text,
+    timeless_text,
     watermark_text,
 )
 from penstock.sql.run.clock import Clock, SystemClock
@@ -147,7 +149,7 @@ def log_line(job: JobProgress, now_ms: int) -> str:
         f"{count_text(job.rows_per_second)} rows/s in",
         f"{count_text(job.rows_in)} in",
         f"{count_text(job.rows_out)} out",
-        f"watermark {watermark_text(job.watermark_ms)}",
+        f"watermark {_watermark_text(job, now_ms)}",
     ]
     if (lag := lag_text(job.watermark_ms, now_ms)) != "-":
         parts.append(f"lag {lag}")
@@ -156,9 +158,25 @@ def log_line(job: JobProgress, now_ms: int) -> str:
         f"{count_text(job.rows_dropped)} dropped",
         f"last commit {_commit_text(job, now_ms)}",
     ]
+    parts += [late_text(split.split_id, split.rows, split.found_ms) for split in job.late_splits]
     if job.bad_records:
         parts.append(f"{count_text(job.bad_records)} bad records")
     return f"{job.sink}: {', '.join(parts)}"
+
+
+def _watermark_text(job: JobProgress, now_ms: int) -> str:
+    """Give the watermark, and which splits keep it from moving."""
+    held = _held_text(job, now_ms)
+    return (
+        f"{watermark_text(job.watermark_ms)} ({held})" if held else watermark_text(job.watermark_ms)
+    )
+
+
+def _held_text(job: JobProgress, now_ms: int) -> str:
+    silent = [s.silent_since_ms for s in job.timeless if s.silent_since_ms is not None]
+    all_silent = len(silent) == len(job.timeless)
+    silent_ms = max(0, now_ms - max(silent)) if silent and all_silent else None
+    return timeless_text([s.split_id for s in job.timeless], silent_ms, silent=all_silent)
 
 
 def _commit_text(job: JobProgress, now_ms: int) -> str:
@@ -186,14 +204,15 @@ def _activity_text(job: JobProgress, now_ms: int) -> str:
         return job.activity
     if job.outage is not None:
         return _outage_text(job.outage, now_ms)
+    held = _held_text(job, now_ms)
     since_ms = now_ms - (job.last_commit_ms or job.started_ms)
     if job.activity == "Processing new data" and since_ms > STALE_MS:
         # a run that goes on from a checkpoint has not told its first batch's number yet
         batch = "first batch" if job.batch_id is None else f"batch {job.batch_id + 1}"
         return f"{batch} running for {duration_text(since_ms // 1000 * 1000)}"
     if job.activity.startswith("Waiting for"):
-        return "waiting for data"
-    return "" if job.batches else "starting"
+        return held or "waiting for data"
+    return held if job.batches else "starting"
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.sql.cli.text import count_text, duration_text, watermark_text
+from penstock.sql.cli.text import count_text, duration_text, timeless_text, watermark_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -54,15 +54,16 @@ def split_table(status: JobStatus, group: str | None) -> Table:
         "",
         count_text(_total_lag(status)),
         watermark_text(status.watermark_ms),
-        "",
+        Text(_held_text(status), style="yellow"),
     )
     return table
 
 
 def split_line(status: JobStatus, group: str | None) -> str:
     """Say the same in one line for a log."""
+    held = _held_text(status)
     parts = [
-        f"watermark {watermark_text(status.watermark_ms)}",
+        f"watermark {watermark_text(status.watermark_ms)}{f' ({held})' if held else ''}",
         f"{count_text(_total_lag(status))} behind",
     ]
     for split in status.splits[:SHOWN]:
@@ -93,6 +94,16 @@ def _range_text(split: SplitStatus) -> str:
     if split.position == split.start:
         return f"waited at {split.position}{there}"
     return f"read from {split.start} up to {split.position}{there}"
+
+
+def _held_text(status: JobStatus) -> str:
+    """Say which splits keep the watermark from moving though all that they have was read."""
+    timeless = [
+        split.split_id
+        for split in status.splits
+        if split.watermark_ms is None and split.lag == 0 and not split.idle and not split.finished
+    ]
+    return timeless_text(timeless, None)
 
 
 def _total_lag(status: JobStatus) -> int | None:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from penstock.connector.source.state import MAX_WATERMARK_MS
+from penstock.connector.watermark_options import IDLE_TIMEOUT as IDLE_OPTION
 
-__all__ = ["count_text", "duration_text", "instant_text", "lag_text", "watermark_text"]
+__all__ = [
+    "count_text",
+    "duration_text",
+    "instant_text",
+    "lag_text",
+    "late_text",
+    "timeless_text",
+    "watermark_text",
+]
 
+NAMED = 3
+"""Splits that are named in a line; of others only the count."""
+
+IDLE_TIMEOUT = IDLE_OPTION.key
 _SECOND_MS, _MINUTE_MS, _HOUR_MS, _DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 
 
@@ -41,6 +55,30 @@ def watermark_text(watermark_ms: int | None) -> str:
 def instant_text(at_ms: int) -> str:
     """A moment of the clock to the second, as log lines begin: `2026-01-01 00:02:00Z`."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def timeless_text(split_ids: Sequence[str], silent_ms: int | None, *, silent: bool = True) -> str:
+    """Say which splits keep the watermark where it is, for how long the last of them is silent, and what to do."""
+    if not split_ids:
+        return ""
+    more = len(split_ids) - NAMED
+    names = ", ".join(split_ids[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    said = f"{names} {'has' if len(split_ids) == 1 else 'have'} given no event time"
+    if silent_ms is not None:
+        said += f": silent for {duration_text(silent_ms // 1000 * 1000)}"
+    return (
+        f"{said}; {IDLE_TIMEOUT} lets {'it' if len(split_ids) == 1 else 'them'} go"
+        if silent
+        else said
+    )
+
+
+def late_text(split_id: str, rows: int, found_ms: int) -> str:
+    """Say what it cost that a split was found late."""
+    found = instant_text(found_ms)
+    return (
+        f"{count_text(rows)} rows of {split_id} were late: found at {found}, after its first rows"
+    )
 
 
 def lag_text(watermark_ms: int | None, now_ms: int) -> str:

@@ -41,6 +41,13 @@ TABLES: tuple[Row, ...] = (
         "options of Flink 1.10 and before are read as today's, with a note; the catalog keeps today's",
     ),
     _own(
+        "CREATE TABLE, discovery of partitions",
+        "CREATE TABLE t (id BIGINT) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', "
+        "'properties.bootstrap.servers' = 'localhost:9092', 'scan.topic-partition-discovery.interval' = '5 min')",
+        "Flink's default; here it is 1 s, with `topic-pattern` 10 s, so that rows of a new partition are not late "
+        "(docs/event-time.md)",
+    ),
+    _own(
         "CREATE TEMPORARY TABLE IF NOT EXISTS",
         "CREATE TEMPORARY TABLE IF NOT EXISTS t (id BIGINT) WITH ('connector' = 'blackhole')",
         "lives as long as the session, or the run of a file",

@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from penstock.connector.source.state import SourceState, decode_state
 
-__all__ = ["BatchMetrics", "read_batch_metrics"]
+__all__ = ["BatchMetrics", "LateSplit", "TimelessSplit", "read_batch_metrics"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelessSplit:
+    """A split that has given no event time, and so holds the watermark of its table.
+
+    `silent_since_ms` is since when it gives no records (epoch ms), None while it gives some.
+    """
+
+    split_id: str
+    silent_since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateSplit:
+    """A split that was found at `found_ms` (epoch ms), after its first records, `rows` of which were late by then."""
+
+    split_id: str
+    rows: int
+    found_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +38,8 @@ class BatchMetrics:
     """Counts of one batch. `rows_dropped` are late rows; `watermark_ms` is None before there is one.
 
     `lag_records` are the positions left behind the ends seen at planning; `committed_at_ms` is when the batch's
-    results became visible, epoch ms.
+    results became visible, epoch ms. `timeless` are the splits that hold the watermark without ever having had one;
+    `late_splits` those that were found late, with what that cost since the query's checkpoint began.
     """
 
     batch_id: int
@@ -30,6 +51,8 @@ class BatchMetrics:
     lag_records: int
     duration_ms: int
     committed_at_ms: int
+    timeless: tuple[TimelessSplit, ...] = ()
+    late_splits: tuple[LateSplit, ...] = ()
 
 
 def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | None) -> BatchMetrics:
@@ -61,7 +84,25 @@ def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | No
         duration_ms=duration,
         committed_at_ms=int(datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000)
         + duration,
+        timeless=tuple(found for state in states for found in _timeless(state)),
+        late_splits=tuple(found for state in states for found in _late_splits(state)),
     )
+
+
+def _timeless(state: SourceState) -> Iterator[TimelessSplit]:
+    # the clock is there for the sake of event times
+    if state.clock_ms is None and all(split.watermark_ms is None for split in state.splits):
+        return
+    for split in state.splits:
+        if split.watermark_ms is None and not split.idle and not split.finished:
+            yield TimelessSplit(split_id=split.split_id, silent_since_ms=split.quiet_since_ms)
+
+
+def _late_splits(state: SourceState) -> Iterator[LateSplit]:
+    for split in state.splits:
+        if split.found is not None and split.found.late:
+            late, at_ms = split.found.late, split.found.at_ms
+            yield LateSplit(split_id=split.split_id, rows=late, found_ms=at_ms)
 
 
 def _sum(observed: Mapping[str, Mapping[str, Any]], column: str) -> int:

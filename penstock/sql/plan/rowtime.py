@@ -43,12 +43,14 @@ def rowtime_of(table: Table) -> Rowtime | None:
         return None
     inlined = inline_computed(watermark.expression, table.schema)
     instant = _is_instant(table, watermark.column)
+    bound = _bound(inlined)
     return Rowtime(
         column=watermark.column,
         inputs=tuple(sorted(columns_of(inlined))),
         expression=to_duckdb(inlined, table.schema),
         instant=instant,
         delayed=_delayed(inlined, table.schema, instant=instant),
+        bound_us=None if bound is None else bound[1],
     )
 
 
@@ -65,12 +67,10 @@ def inline_computed(expression: str, schema: Schema) -> str:
 
 def _delayed(expression: str, schema: Schema, *, instant: bool) -> Delayed | None:
     """Recognise a delivered time, or epoch number, less a day-time interval: what most watermarks are; else None."""
-    tree, delay_us = parse_expression(expression).unnest(), 0
-    if isinstance(tree, exp.Sub) and isinstance(tree.expression, exp.Interval):
-        delay = interval_value(tree.expression)
-        if delay.year_month:
-            return None
-        tree, delay_us = tree.this.unnest(), delay.micros
+    bound = _bound(expression)
+    if bound is None:
+        return None
+    tree, delay_us = bound
     unit_us: int | None = None
     kinds: tuple[type[LogicalType], ...] = (TimestampLtzType if instant else TimestampType,)
     if isinstance(tree, exp.Anonymous) and tree.name.upper() == "TO_TIMESTAMP_LTZ":
@@ -82,6 +82,15 @@ def _delayed(expression: str, schema: Schema, *, instant: bool) -> Delayed | Non
         return None
     plain = isinstance(schema.column(tree.name).type, kinds)
     return Delayed(column=tree.name, delay_us=delay_us, unit_us=unit_us) if plain else None
+
+
+def _bound(expression: str) -> tuple[exp.Expr, int] | None:
+    """Part an expression into the time and the bound that is taken from it, in microseconds; None for months."""
+    tree = parse_expression(expression).unnest()
+    if isinstance(tree, exp.Sub) and isinstance(tree.expression, exp.Interval):
+        delay = interval_value(tree.expression)
+        return None if delay.year_month else (tree.this.unnest(), delay.micros)
+    return tree, 0
 
 
 def _is_instant(table: Table, name: str) -> bool:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from penstock.catalog.identifier import Identifier
 from penstock.connector.outage import Outage
+from penstock.sql.plan.metrics import LateSplit, TimelessSplit
 
 __all__ = ["JobProgress", "JobStatus", "short_name"]
 
@@ -33,9 +34,10 @@ class JobProgress:
     """A job as of its last committed batch; counts are sums since the job started, each batch counted once.
 
     Times are epoch ms of the wall clock, except `watermark_ms`, which is event time (the maximum once every bounded
-    table is read). `rows_per_second` averages the last seconds. `activity` says in words what the job does now.
-    `last_error` is what it failed of last, of which it may have started again since; `outage` is what it waits for now:
-    then nobody knows `lag_records`.
+    table is read); `timeless` are the splits that keep it from moving, `late_splits` those with rows that came too late
+    as the split was found late. `rows_per_second` averages the last seconds. `activity` says in words what the job does
+    now. `last_error` is what it failed of last, of which it may have started again since; `outage` is what it waits for
+    now: then nobody knows `lag_records`.
     `refreshes`: it writes its table anew from time to time, `batches` is how often; rows are not counted.
     """
 
@@ -53,6 +55,8 @@ class JobProgress:
     bad_records: int = 0
     rows_per_second: float = 0.0
     watermark_ms: int | None = None
+    timeless: tuple[TimelessSplit, ...] = ()
+    late_splits: tuple[LateSplit, ...] = ()
     lag_records: int | None = None
     last_commit_ms: int | None = None
     restarts: int = 0

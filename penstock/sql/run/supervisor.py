@@ -112,6 +112,8 @@ class Supervisor:
             bad_records=totals.bad_records,
             rows_per_second=speed,
             watermark_ms=last.watermark_ms if last else None,
+            timeless=last.timeless if last else (),
+            late_splits=last.late_splits if last else (),
             lag_records=last.lag_records if last and outage is None else None,
             last_commit_ms=last.committed_at_ms if last else None,
             restarts=restarts,

@@ -22,7 +22,7 @@ from penstock.connector.contract import Accept, SplitPlanner, SplitSource
 from penstock.connector.event_time_reports import EventTimes, RangeReporter
 from penstock.connector.scan import Scan
 from penstock.connector.source.operator import SourceOperator
-from penstock.connector.source.state import SourceState, decode_state, encode_state
+from penstock.connector.source.state import FoundLater, SourceState, decode_state, encode_state
 from penstock.connector.spark import executor as executor_module
 from penstock.connector.spark.executor import PlanningExecutor
 from penstock.connector.spark.offsets import TaskPartition, plan_partitions
@@ -125,7 +125,10 @@ class Batches:
         reporter = RangeReporter(task.reports, task.splits, dict(task.known_ms))
         for split in task.splits:
             for _, time_ms in delivered(self.log, split.split_id, split.start, split.stop or 0):
-                reporter.take(split.split_id, EventTimes(highest_ms=time_ms))
+                before_ms = task.watermarks.before_ms if task.watermarks else 0
+                late = time_ms is not None and time_ms <= before_ms
+                counted = int(late and split.split_id in task.counts_late)
+                reporter.take(split.split_id, EventTimes(highest_ms=time_ms, late=counted))
             reporter.finish({split.split_id})
 
 
@@ -203,3 +206,57 @@ def test_a_batch_that_is_replayed_has_the_watermark_that_was_logged(tmp_path: Pa
     assert (second.watermark_ms, second.watermark_before_ms) == (60_000, 1000)
     assert [(split.start, split.end) for split in second.splits] == [(2, 2)]
     assert query.executor().plan(second, None) is None
+
+
+def test_late_rows_of_a_partition_that_is_found_later_are_counted(tmp_path: Path) -> None:
+    """Once each, by partition, in the offset: restarts and a batch that runs twice change nothing."""
+    log = Log({"t-0": 0}, records={"t-0": [60_000]}, ends={"t-0": 1})
+    query = Batches(log, str(tmp_path), 3, 1, None)
+    query.read_all()
+    log.starts["t-1"] = 0
+    log.records = {"t-0": [60_000], "t-1": [10_000, 60_000, 60_001, TIMELESS, 5_000, 90_000]}
+    log.ends = {"t-0": 1, "t-1": 6}
+    query.read_all()
+    (first, later) = query.state.splits
+    log.records = {"t-0": [60_000, 99_000], "t-1": [*log.records["t-1"], 7_000]}
+    log.ends = {"t-0": 2, "t-1": 7}
+    query.read_all()
+
+    assert first.found is None
+    assert later.found == FoundLater(at_ms=later.found.at_ms if later.found else 0, until=6, late=3)
+    # what comes afterwards is late for its own reasons
+    assert query.state.splits[1].found == later.found
+    assert query.state.watermark_ms == 90_000
+
+
+def test_a_partition_that_is_found_later_holds_the_watermark(tmp_path: Path) -> None:
+    """Its rows are not late because those of the others, read before, are further on than was logged."""
+    log = Log({"t-0": 0}, records={"t-0": [80_000, 20_000]}, ends={"t-0": 2})
+    query = Batches(log, str(tmp_path), None, 1, None)
+    planned = query.executor().plan(query.state, None)
+    assert planned is not None
+    query._run(planned, query.executor())
+    log.starts["t-1"] = 0
+    log.records = {**log.records, "t-1": [30_000, 50_000]}
+    log.ends = {"t-0": 2, "t-1": 2}
+    second = query.executor().plan(planned, None)
+
+    assert second is not None
+    assert planned.watermark_ms == second.watermark_before_ms == 20_000
+    assert second.watermark_ms == 50_000
+    assert [split.watermark_ms for split in second.splits] == [80_000, 50_000]
+
+
+def test_an_empty_partition_that_is_found_later_stops_the_watermark(tmp_path: Path) -> None:
+    """As in Flink: it may have rows of any time, until it is idle."""
+    log = Log({"t-0": 0}, records={"t-0": [80_000, 20_000]}, ends={"t-0": 2})
+    query = Batches(log, str(tmp_path), None, 1, None)
+    first = query.executor().plan(query.state, None)
+    assert first is not None
+    query._run(first, query.executor())
+    log.starts["t-1"] = 0
+    log.records = {**log.records, "t-1": []}
+    second = query.executor().plan(first, None)
+
+    assert second is not None
+    assert (second.watermark_ms, second.splits[1].found) == (20_000, None)

@@ -10,6 +10,7 @@ from rich.console import Console
 from penstock.connector.outage import Outage
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.sql.cli.progress import JobBoard, ProgressLog, log_line, progress_table
+from penstock.sql.plan.metrics import LateSplit, TimelessSplit
 from penstock.sql.run.progress import JobProgress, JobStatus
 
 NOW = 1_767_225_720_000  # 2026-01-01 00:02:00
@@ -65,6 +66,35 @@ def test_a_broker_that_is_away_is_named_with_since_when():
     assert log_line(waiting, NOW) == f"revenue: {said}"
     assert said in drawn(waiting, width=220)
     assert "behind" not in log_line(waiting, NOW)
+
+
+def test_a_split_without_an_event_time_is_named_where_the_watermark_stands():
+    """For how long it is silent, and what to do; one that gives records is not told to be let go."""
+    silent = TimelessSplit(split_id="pay-1", silent_since_ms=NOW - 1_200_000)
+    other = TimelessSplit(split_id="pay-2", silent_since_ms=NOW - 60_000)
+    lively = TimelessSplit(split_id="pay-3", silent_since_ms=None)
+    none, still = progress(watermark_ms=None, timeless=(silent,)), progress(timeless=(lively,))
+    several = progress(watermark_ms=None, timeless=(silent, other, silent, silent, silent))
+
+    option = "scan.watermark.idle-timeout"
+    wanted = f"watermark - (pay-1 has given no event time: silent for 20 min; {option} lets it go)"
+    assert wanted in log_line(none, NOW)
+    assert "watermark 2026-01-01 00:00:55 (pay-3 has given no event time)" in log_line(still, NOW)
+    assert (
+        "(pay-1, pay-2, pay-1 and 2 more have given no event time: silent for 1 min;"
+        in log_line(several, NOW)
+    )
+    assert "pay-1 has given no event time" in drawn(none, width=250)
+
+
+def test_late_rows_of_a_partition_that_was_found_late_are_told_with_the_reason():
+    """Else nobody knows why they were dropped."""
+    late = LateSplit(split_id="events-3", rows=21_844, found_ms=NOW)
+
+    assert (
+        "21,844 rows of events-3 were late: found at 2026-01-01 00:02:00Z, after its first rows"
+        in log_line(progress(late_splits=(late,)), NOW)
+    )
 
 
 def test_each_query_has_one_line_at_any_width():

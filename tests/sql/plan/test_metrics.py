@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from penstock.connector.source.state import SourceState, SplitState, encode_state
-from penstock.sql.plan.metrics import read_batch_metrics
+from penstock.connector.source.state import FoundLater, SourceState, SplitState, encode_state
+from penstock.sql.plan.metrics import LateSplit, TimelessSplit, read_batch_metrics
 
 STATE = SourceState(
     splits=(
@@ -78,3 +78,24 @@ def test_a_batch_that_did_not_move_the_watermark_has_no_heartbeat() -> None:
         event(replace(STATE, watermark_before_ms=50_000)), rows_out_metric=None
     )
     assert batch.rows_in == 8
+
+
+def test_splits_without_an_event_time_and_with_late_rows_are_named() -> None:
+    """Not those that are idle or read to their end, nor any where nobody looks for event times."""
+    first, second = STATE.splits
+    found = FoundLater(at_ms=7000, until=4, late=12)
+    silent = replace(second, split_id="t:2", watermark_ms=None, quiet_since_ms=9000)
+    splits = (
+        first,
+        replace(second, found=found),
+        silent,
+        replace(silent, split_id="t:3", idle=True),
+        replace(silent, split_id="t:4", stop=4),
+    )
+    batch = read_batch_metrics(event(replace(STATE, splits=splits)), rows_out_metric=None)
+    untimed = replace(STATE, splits=(silent,), watermark_ms=None, watermark_before_ms=None)
+    plain = read_batch_metrics(event(untimed), rows_out_metric=None)
+
+    assert batch.timeless == (TimelessSplit(split_id="t:2", silent_since_ms=9000),)
+    assert batch.late_splits == (LateSplit(split_id="t:1", rows=12, found_ms=7000),)
+    assert plain.timeless == ()

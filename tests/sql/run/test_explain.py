@@ -54,7 +54,7 @@ INSERT INTO a
     computed: twice AS id * 2
     watermark: at AS at - INTERVAL '1' SECOND (not followed: nothing waits for it)
     end: none
-    splits: a task for each, at most 100 records in a batch, new ones are looked for every 300 s
+    splits: a task for each, at most 100 records in a batch, new ones are looked for every 1 s
   operators: projection and filter of each row, no state
   write a (delta)
     takes: insert-only
