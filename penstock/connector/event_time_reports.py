@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -147,8 +147,10 @@ class EventTimesReader:
         """Touch nothing yet."""
         self._location = location
         self._root: Folder | None = None
-        self._kept: str | None = None  # the batch whose folder is not needed for the one before it
-        self._begun = False
+        self._batch: str | None = None
+        self._earlier: set[str] = (
+            set()
+        )  # folders that are not needed when another batch is complete
 
     def place(self, state: SourceState, *, replayed: bool) -> ReportPlace | None:
         """Tell the tasks of a planned batch where to report; None where they cannot, or have nothing to read.
@@ -179,13 +181,21 @@ class EventTimesReader:
         return found
 
     def _forget(self, root: Folder, batch: str) -> None:
-        """Remove the folders of batches before `batch`, whose offset says what they said."""
-        earlier: Iterable[str] = root.folders() if not self._begun else [self._kept or batch]
-        for name in earlier:
-            if name != batch:
+        """Remove the folders of batches before `batch`, whose offset says what they said.
+
+        What an earlier process left waits for one more batch: a table that is read twice by a query (a self-join) is
+        planned by two processes, whose ranges may differ.
+        """
+        if self._batch == batch:
+            return
+        if self._batch is None:
+            self._earlier = set(root.folders()) - {batch}
+        else:
+            for name in {*self._earlier, self._batch} - {batch}:
                 with suppress(FileNotFoundError):
                     root.system.delete_dir(f"{root.path}/{name}")
-        self._begun, self._kept = True, batch
+            self._earlier.clear()
+        self._batch = batch
 
     def _open(self) -> Folder | None:
         """Open the folder and mark it; None where pyarrow does not know the file system, and peeks have to do."""

@@ -101,8 +101,8 @@ def test_a_replayed_range_takes_the_place_of_what_it_reported(tmp_path: Path) ->
 
 
 def test_reports_are_kept_until_the_batch_after_is_complete(tmp_path: Path) -> None:
-    """Its offset says what they said. A process that starts anew removes what earlier ones left."""
-    second, third = state(("t-0", 20, 30)), state(("t-0", 30, 40))
+    """Its offset says what they said. A process that starts anew removes what earlier ones left, a batch later."""
+    second, third, fourth = (state(("t-0", at, at + 10)) for at in (20, 30, 40))
     reader = EventTimesReader(str(tmp_path))
     report(place_of(tmp_path, BATCH), "t-0", 9)
     assert reader.after(BATCH)
@@ -110,9 +110,22 @@ def test_reports_are_kept_until_the_batch_after_is_complete(tmp_path: Path) -> N
     assert len(files(tmp_path)) == 2
     assert reader.after(second) == {"t-0": EventTimes(highest_ms=19)}
     assert len(files(tmp_path)) == 1
-    EventTimesReader(str(tmp_path)).after(third)
+    again = EventTimesReader(str(tmp_path))
+    again.after(third)
+    assert len(files(tmp_path)) == 1
+    again.after(fourth)
 
     assert files(tmp_path) == []
+
+
+def test_two_planners_of_one_table_find_what_their_own_batches_reported(tmp_path: Path) -> None:
+    """A self-join is two scans, started anew after a crash, whose ranges may differ."""
+    left, right = BATCH, state(("t-0", 0, 15))
+    report(place_of(tmp_path, left), "t-0", 9)
+    report(place_of(tmp_path, right), "t-0", 7)
+
+    assert EventTimesReader(str(tmp_path)).after(left) == {"t-0": EventTimes(highest_ms=9)}
+    assert EventTimesReader(str(tmp_path)).after(right) == {"t-0": EventTimes(highest_ms=7)}
 
 
 def test_late_rows_are_added_up(tmp_path: Path) -> None:
