@@ -14,6 +14,7 @@ from penstock.connector.delta.options import (
     PATH,
     SCHEMA_EVOLUTION,
     TARGET_FILE_SIZE,
+    compacts,
     resolve_options,
     table_properties,
 )
@@ -74,6 +75,7 @@ class DeltaConnector:
             adds_columns=options.get(SCHEMA_EVOLUTION) == "add-columns",
             upkeep=Upkeep(
                 target_file_bytes=options.get(TARGET_FILE_SIZE),
+                auto_compaction=compacts(options),
                 optimize_interval_ms=options.get(OPTIMIZE_INTERVAL),
             ),
         )

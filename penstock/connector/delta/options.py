@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.catalog.errors import OptionError
 from penstock.catalog.options import (
+    BOOLEAN,
     DURATION,
     INT,
     LIST,
@@ -21,6 +22,7 @@ from penstock.catalog.options import (
 from penstock.catalog.table import Table
 
 __all__ = [
+    "AUTO_COMPACTION",
     "CLUSTERING_COLUMNS",
     "MAX_FILES",
     "OPTIMIZE_INTERVAL",
@@ -30,6 +32,7 @@ __all__ = [
     "STARTING_TIMESTAMP",
     "STARTING_VERSION",
     "TARGET_FILE_SIZE",
+    "compacts",
     "resolve_options",
     "table_properties",
 ]
@@ -81,6 +84,13 @@ TARGET_FILE_SIZE: Option[int | None] = Option(
     "are written (Delta's optimized write), and OPTIMIZE cuts its files so. Default: a file for each task that "
     "writes, and 1 GiB from OPTIMIZE.",
 )
+AUTO_COMPACTION: Option[bool] = Option(
+    key="auto-compaction",
+    type=BOOLEAN,
+    default=True,
+    doc="Whether a streaming query puts small files together as they come: after its first commit, and after each that "
+    "makes 50 of them in a partition (Delta's auto compaction). 'delta.autoOptimize.autoCompact' has the last word.",
+)
 OPTIMIZE_INTERVAL: Option[int | None] = Option(
     key="sink.optimize.interval",
     type=DURATION,
@@ -106,6 +116,7 @@ OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
     MAX_FILES,
     SCHEMA_EVOLUTION,
     TARGET_FILE_SIZE,
+    AUTO_COMPACTION,
     OPTIMIZE_INTERVAL,
     CLUSTERING_COLUMNS,
     TABLE_PROPERTIES,
@@ -115,6 +126,8 @@ MIN_FILE_SIZE = 1 << 20
 """Bytes; Delta's setting counts in MiB."""
 
 APPEND_ONLY = "delta.appendonly"
+
+AUTO_COMPACT = "delta.autooptimize.autocompact"
 
 FORGETFUL = "delta.setTransactionRetentionDuration"
 """Lets a table forget which batches of a query it holds, and so takes a replayed batch twice."""
@@ -151,6 +164,13 @@ def resolve_options(table: Table) -> Resolved:
             hint="leave it out: appends are exactly once as long as the table remembers",
         )
     return options
+
+
+def compacts(options: Resolved) -> bool | None:
+    """Tell whether commits are to compact small files; None where the table's own property says so."""
+    if any(key.lower() == AUTO_COMPACT for key in table_properties(options)):
+        return None
+    return options.get(AUTO_COMPACTION)
 
 
 def _check_writing(options: Resolved, table: Table, owner: str) -> None:

@@ -1,4 +1,4 @@
-"""How the files of a Delta table are to be kept: their size when they are written, and OPTIMIZE now and then.
+"""How the files of a Delta table are to be kept: their size when they are written, compaction, OPTIMIZE now and then.
 
 Open-source Delta has no table property for the size of files: it is settings of the session that writes.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 __all__ = ["Upkeep"]
 
 _MIB = 1 << 20
+_PREFIX = "spark.databricks.delta"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,7 @@ class Upkeep:
     """What is asked for; None leaves it to Delta, or undone."""
 
     target_file_bytes: int | None = None
+    auto_compaction: bool | None = None
     optimize_interval_ms: int | None = None
 
     @property
@@ -26,15 +28,26 @@ class Upkeep:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Give the settings of the session that writes or optimizes (DeltaSQLConf)."""
+        """Give the settings of a session that writes once or optimizes (DeltaSQLConf)."""
         if self.target_file_bytes is None:
             return {}
-        prefix, size = "spark.databricks.delta", str(self.target_file_bytes)
+        size = str(self.target_file_bytes)
         return {
-            f"{prefix}.optimizeWrite.enabled": "true",
-            f"{prefix}.optimizeWrite.binSize": f"{self.target_file_bytes // _MIB}m",
-            f"{prefix}.optimize.maxFileSize": size,
+            f"{_PREFIX}.optimizeWrite.enabled": "true",
+            f"{_PREFIX}.optimizeWrite.binSize": f"{self.target_file_bytes // _MIB}m",
+            f"{_PREFIX}.optimize.maxFileSize": size,
             # larger ones would be rewritten each time
-            f"{prefix}.optimize.minFileSize": size,
-            f"{prefix}.autoCompact.maxFileSize": size,
+            f"{_PREFIX}.optimize.minFileSize": size,
+            f"{_PREFIX}.autoCompact.maxFileSize": size,
         }
+
+    @property
+    def stream_settings(self) -> dict[str, str]:
+        """Give the settings of a session that writes batch after batch.
+
+        Delta compacts at a process's first commit into a table, and then after each 50 small files (AutoCompact).
+        """
+        if self.auto_compaction is None:
+            return self.settings
+        enabled = str(self.auto_compaction).lower()
+        return self.settings | {f"{_PREFIX}.autoCompact.enabled": enabled}

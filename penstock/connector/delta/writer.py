@@ -84,7 +84,8 @@ class DeltaWriter:
         if by_batches or settings.after_batch is not None:
             return micro_batch_query(frame, settings, self.write_batch)
         writer = with_settings(frame.writeStream.format("delta"), settings)
-        return writer.start(self.target.location)
+        with configured(frame.sparkSession, self.upkeep.stream_settings):
+            return writer.start(self.target.location)
 
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write the rows of a micro-batch in one commit, unless the table has it already.
@@ -93,7 +94,7 @@ class DeltaWriter:
         """
         with (
             self._written.writing(self.target, batch) as digest,
-            configured(batch.spark, self.upkeep.settings),
+            configured(batch.spark, self.upkeep.stream_settings),
         ):
             if digest is not None:
                 self._write_batch(frame, batch, note_of(batch, digest))

@@ -12,7 +12,7 @@ from penstock.connector.delta.optimizing import Optimizer
 from penstock.connector.delta.target import Target
 from penstock.connector.delta.upkeep import Upkeep
 from penstock.connector.spark.configured import configured
-from tests.connector.delta.tables import delta_table
+from tests.connector.delta.tables import delta_table, run_to_end
 from tests.connector.delta.test_sink import commits, prepared
 
 HOUR_MS = 3_600_000
@@ -38,6 +38,7 @@ def test_only_what_is_asked_for_leaves_sparks_own_sink() -> None:
     """It is the fastest way for plain appends."""
     assert not Upkeep().needs_batches
     assert Upkeep().settings == {}
+    assert not Upkeep(auto_compaction=True).needs_batches
     assert Upkeep(optimize_interval_ms=1).needs_batches
     assert Upkeep(target_file_bytes=1 << 20).needs_batches
 
@@ -76,6 +77,30 @@ def test_an_optimize_that_fails_only_warns(
             optimizer.run_if_due(spark, target, HOUR_MS)
 
     assert [record.message[:8] for record in caplog.records] == ["OPTIMIZE"]
+
+
+@pytest.mark.parametrize(
+    ("options", "compactions"),
+    [
+        ({}, 1),
+        ({"auto-compaction": "false"}, 0),
+        ({"auto-compaction": "true", "delta.autoOptimize.autoCompact": "false"}, 0),
+    ],
+)
+def test_streams_compact_small_files_unless_told_otherwise(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str], compactions: int
+) -> None:
+    """A stream of small batches leaves no thousands of files; the table's own property wins."""
+    source = tmp_path / "in"
+    sink = prepared(spark, delta_table(columns={"id": "BIGINT"}, options=options), tmp_path)
+    for start in range(3):
+        spark.range(start, start + 1, 1, 1).write.format("delta").mode("append").save(str(source))
+    frame = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(str(source))
+    with configured(spark, {"spark.databricks.delta.autoCompact.minNumFiles": "3"}):
+        sink.start(frame, run_to_end(tmp_path / "checkpoint")).awaitTermination()
+
+    assert operations(tmp_path / "orders").count("OPTIMIZE") == compactions
+    assert spark.read.format("delta").load(str(tmp_path / "orders")).count() == 3
 
 
 def test_small_files_of_a_commit_are_gathered(spark: SparkSession, tmp_path: Path) -> None:
