@@ -50,8 +50,9 @@ CHECKPOINT_DIR = Option(
 CHECKPOINT_INTERVAL = Option(
     key="execution.checkpointing.interval",
     type=DURATION,
-    default=0,
-    doc="Time between the starts of two micro-batches of a continuous query; 0 runs one after the other.",
+    default=1_000,
+    doc="Time between the starts of two micro-batches of a continuous query; one that takes longer is followed at once. "
+    "0 runs one after the other, which with a trickle of rows keeps a core busy and makes many small files.",
 )
 LOCAL_TIME_ZONE = Option(
     key="table.local-time-zone",
