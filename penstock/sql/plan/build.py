@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -38,6 +39,9 @@ from penstock.sql.plan.lookup_keys import AskedByKey, lookups_in, way_of, write_
 
 __all__ = ["FrameBuilder"]
 
+RegisterView = Callable[[DataFrame, str], None]
+"""Registers a frame as a temporary view of this name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameBuilder:
@@ -71,6 +75,19 @@ class FrameBuilder:
     def _build(
         self, analysed: AnalysedQuery, *, streaming: bool, engine_streaming: bool
     ) -> DataFrame:
+        with _registered_views(self.spark) as register:
+            return self._frame_of(
+                analysed, register, streaming=streaming, engine_streaming=engine_streaming
+            )
+
+    def _frame_of(
+        self,
+        analysed: AnalysedQuery,
+        register: RegisterView,
+        *,
+        streaming: bool,
+        engine_streaming: bool,
+    ) -> DataFrame:
         tag = uuid4().hex[:8]
         query = analysed.query.copy()
         self._write_lookups(query, analysed.leaves, tag)
@@ -85,6 +102,7 @@ class FrameBuilder:
                 nodes,
                 views[index],
                 members[index],
+                register,
                 streaming=streaming if leaf.by_splits else engine_streaming,
                 staging=self._staging(index, leaf) if streaming else None,
                 outage_file=self._outage_file(index) if streaming else None,
@@ -97,7 +115,7 @@ class FrameBuilder:
         query = rewrite_session_windows(query)
         # inner functions come after the outer ones in the tree, and have to be there first
         for index, window in enumerate(reversed(window_tables(query))):
-            self._replace_window(window, f"penstock_{tag}_w{index}")
+            self._replace_window(window, f"penstock_{tag}_w{index}", register)
         return self.spark.sql(to_spark_query(query))
 
     def _write_lookups(self, query: exp.Expr, leaves: Sequence[AnalysedLeaf], tag: str) -> None:
@@ -121,6 +139,7 @@ class FrameBuilder:
         nodes: Sequence[exp.Table],
         view: str,
         member: GroupMember | None,
+        register: RegisterView,
         *,
         streaming: bool,
         staging: str | None,
@@ -137,9 +156,9 @@ class FrameBuilder:
             event_times=event_times,
         )
         if late_bound:
-            frame.createOrReplaceTempView(f"{view}_late")
+            register(frame, f"{view}_late")
             frame = frame.drop(WATERMARK_BEFORE)
-        frame.createOrReplaceTempView(view)
+        register(frame, view)
         for node in nodes:
             alias = node.alias or node.name
             # a windowing function directly on the table counts late rows, which takes the hidden column
@@ -218,12 +237,10 @@ class FrameBuilder:
             )
         return frame, read.late_bound
 
-    def _replace_window(self, window: WindowTable, view: str) -> None:
+    def _replace_window(self, window: WindowTable, view: str, register: RegisterView) -> None:
         inner = exp.select("*").from_(window.input.copy())
         frame = self.spark.sql(to_spark_query(inner))
-        assign_windows(
-            frame, window.time_column, _function(window), view=view
-        ).createOrReplaceTempView(view)
+        register(assign_windows(frame, window.time_column, _function(window), view=view), view)
         alias = window.alias or view
         window.node.replace(
             exp.Table(
@@ -231,6 +248,25 @@ class FrameBuilder:
                 alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
             )
         )
+
+
+@contextmanager
+def _registered_views(spark: SparkSession) -> Iterator[RegisterView]:
+    """Yield what registers temporary views, which are dropped at the end: people list the session's tables.
+
+    A frame that was made by SQL over them is analysed and needs them no more.
+    """
+    names: list[str] = []
+
+    def register(frame: DataFrame, name: str) -> None:
+        names.append(name)
+        frame.createOrReplaceTempView(name)
+
+    try:
+        yield register
+    finally:
+        for name in names:
+            spark.catalog.dropTempView(name)
 
 
 def _with_computed(
