@@ -11,9 +11,10 @@ from pyspark.sql import types as s
 
 from penstock.catalog import types as t
 from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.identifier import quoted
 from penstock.catalog.schema import Column
 
-__all__ = ["spark_schema", "spark_type"]
+__all__ = ["flink_type_text", "spark_schema", "spark_type"]
 
 _PLAIN: dict[type, s.DataType] = {
     t.BooleanType: s.BooleanType(),
@@ -64,6 +65,41 @@ def spark_schema(columns: Iterable[Column]) -> s.StructType:
         assert column.type is not None, f"the type of computed column {column.name} is not known"
         fields.append(_field(column.name, column.type, column.comment))
     return s.StructType(fields)
+
+
+_TEXTS: dict[type, str] = {
+    s.BooleanType: "BOOLEAN",
+    s.ByteType: "TINYINT",
+    s.ShortType: "SMALLINT",
+    s.IntegerType: "INT",
+    s.LongType: "BIGINT",
+    s.FloatType: "FLOAT",
+    s.DoubleType: "DOUBLE",
+    s.StringType: "STRING",
+    s.BinaryType: "BYTES",
+    s.DateType: "DATE",
+    s.TimestampNTZType: "TIMESTAMP",
+    s.TimestampType: "TIMESTAMP_LTZ",
+    s.NullType: "NULL",
+}
+
+
+def flink_type_text(kind: s.DataType) -> str:
+    """Write a Spark type in Flink SQL's words, for people; Spark's own where Flink has none.
+
+    A MULTISET is not told from a MAP, and lengths and precisions that Spark does not keep are left out.
+    """
+    match kind:
+        case s.DecimalType():
+            return f"DECIMAL({kind.precision}, {kind.scale})"
+        case s.ArrayType():
+            return f"ARRAY<{flink_type_text(kind.elementType)}>"
+        case s.MapType():
+            return f"MAP<{flink_type_text(kind.keyType)}, {flink_type_text(kind.valueType)}>"
+        case s.StructType():
+            fields = (f"{quoted(f.name)} {flink_type_text(f.dataType)}" for f in kind.fields)
+            return f"ROW<{', '.join(fields)}>"
+    return _TEXTS.get(type(kind)) or kind.simpleString().upper()
 
 
 def _field(name: str, logical: t.LogicalType, comment: str | None) -> s.StructField:

@@ -25,12 +25,13 @@ _KINDS = {
 _STYLE = """<style>
 .penstock{font-size:13px;line-height:1.4;margin:.3em 0}
 .penstock .box{overflow-x:auto}
-.penstock table{border-collapse:collapse;margin:0;color:inherit}
-.penstock th,.penstock td{padding:.2em .7em;text-align:left;vertical-align:top;white-space:pre-wrap;
- border:0;border-bottom:1px solid rgba(128,128,128,.3);background:none;max-width:40em;overflow-wrap:anywhere}
-.penstock th{border-bottom-width:2px;font-weight:600}
+.penstock .box table{border-collapse:collapse;margin:0;color:inherit}
+.penstock .box table th,.penstock .box table td{padding:.2em .7em;text-align:left;vertical-align:top;
+ white-space:pre-wrap;border:0;border-bottom:1px solid rgba(128,128,128,.3);background:none;
+ max-width:40em;overflow-wrap:anywhere}
+.penstock .box table th{border-bottom-width:2px;font-weight:600}
 .penstock th small{display:block;font-weight:400;opacity:.65}
-.penstock .n{text-align:right;font-variant-numeric:tabular-nums}
+.penstock .box table .n{text-align:right;font-variant-numeric:tabular-nums}
 .penstock .null{opacity:.5;font-style:italic}
 .penstock .op{font-family:monospace}
 .penstock .new .op{color:#2a9d57}.penstock .old .op{color:#c7791a}.penstock .gone .op{color:#d64545}
@@ -120,9 +121,11 @@ def _live(view: LiveView) -> str:
 
 def live_line(view: LiveView) -> str:
     """Say in one line how a followed query is."""
-    state = view.ended or "following; interrupt the cell to end"
+    running = "starting" if view.starting else "following"
+    state = view.ended or f"{running}; interrupt the cell to end"
+    batches = f"{count_text(view.batches)} batch{'' if view.batches == 1 else 'es'}"
     return (
-        f"{state} · {count_text(view.rows_seen)} rows · {count_text(view.rows_in)} read · "
+        f"{state} · {count_text(view.rows_seen)} rows · {count_text(view.rows_in)} read in {batches} · "
         f"watermark {watermark_text(view.watermark_ms)} · {duration_text(int(view.seconds * 1000))}"
     )
 

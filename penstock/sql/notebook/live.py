@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +11,12 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from penstock.connector.contract import OutputMode
+from penstock.connector.spark.types import flink_type_text
 from penstock.sql.notebook.views import Head, LiveView, Sample, TableView
 from penstock.sql.plan.metrics import read_batch_metrics
 from penstock.sql.run.failure import translate
 from penstock.sql.run.live_select import Changes, result_key
+from penstock.sql.run.progress_events import batch_events
 from penstock.sql.run.totals import Totals, rows_per_second
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def heads_of(frame: DataFrame) -> tuple[Head, ...]:
     return tuple(
         Head(
             name=column.name,
-            type=column.dataType.simpleString(),
+            type=flink_type_text(column.dataType),
             numeric=column.dataType.typeName() in _NUMBERS,
         )
         for column in frame.schema.fields
@@ -57,6 +58,7 @@ class _State:
     heads: tuple[Head, ...]
     rows: deque[Row]
     rows_seen: int = 0
+    seen_batch: int | None = None
     totals: Totals = field(default_factory=Totals)
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES))
 
@@ -74,7 +76,7 @@ class _State:
     def watermark_ms(self) -> int | None:
         return self.totals.last.watermark_ms if self.totals.last is not None else None
 
-    def view(self, seconds: float, ended: str | None) -> LiveView:
+    def view(self, seconds: float, ended: str | None, *, starting: bool = False) -> LiveView:
         rows = list(self.rows)
         more = self.rows_seen > len(rows)
         return LiveView(
@@ -86,6 +88,7 @@ class _State:
             watermark_ms=self.watermark_ms,
             samples=tuple(self.samples),
             ended=ended,
+            starting=starting,
         )
 
 
@@ -111,7 +114,7 @@ def follow(live: LiveQuery, options: CellOptions, screen: Screen, clock: Clock) 
     with TemporaryDirectory(prefix="penstock-") as folder:
         query = live.start(Path(folder), take, available_now=options.available_now)
         began_ms = clock.now_ms()
-        place = screen(state.view(0.0, None))
+        place = screen(state.view(0.0, None, starting=True))
         try:
             ended = _watch(query, state, batches, place, options, clock)
         except KeyboardInterrupt:
@@ -133,8 +136,9 @@ def _watch(
     options: CellOptions,
     clock: Clock,
 ) -> str:
-    """Draw until there is a reason to end, and give it."""
+    """Draw until there is a reason to end, and give it. `--seconds` count from the start of the first batch."""
     never, began_ms, drawn_ms = Event(), clock.now_ms(), 0
+    reading_since_ms: int | None = None
     while True:
         active = query.isActive
         _drain(batches, state)
@@ -143,13 +147,17 @@ def _watch(
             return "ended"
         if options.rows is not None and state.rows_seen >= options.rows:
             return f"ended by --rows {options.rows}"
-        if options.seconds is not None and now_ms - began_ms >= options.seconds * 1000:
+        if reading_since_ms is None and not _is_starting(query, state):
+            reading_since_ms = now_ms
+        reading_ms = 0 if reading_since_ms is None else now_ms - reading_since_ms
+        if options.seconds is not None and reading_ms >= options.seconds * 1000:
             return f"ended by --seconds {options.seconds:g}"
         if now_ms - drawn_ms >= REDRAW_MS:
             drawn_ms = now_ms
             _read_progress(query, state)
             state.sample(now_ms)
-            place.update(state.view((now_ms - began_ms) / 1000, None))
+            seconds = (now_ms - began_ms) / 1000
+            place.update(state.view(seconds, None, starting=reading_since_ms is None))
         clock.wait(never, POLL_MS)
 
 
@@ -161,11 +169,17 @@ def _drain(batches: Queue[list[Row]], state: _State) -> None:
             return
 
 
+def _is_starting(query: Any, state: _State) -> bool:
+    """Tell whether the query has not begun its first batch; Spark's own words are all that tells it."""
+    no_batch = not state.rows_seen and not state.totals.batches
+    return no_batch and str(query.status["message"]).startswith("Initializing")
+
+
 def _read_progress(query: Any, state: _State) -> None:
-    progress = query.lastProgress
-    if progress is not None:
-        document = json.loads(progress.json)
-        state.totals = state.totals.add(read_batch_metrics(document, rows_out_metric=None))
+    for event in batch_events(query, after=state.seen_batch):
+        metrics = read_batch_metrics(event, rows_out_metric=None)
+        state.seen_batch = metrics.batch_id
+        state.totals = state.totals.add(metrics)
 
 
 def _stop(query: Any, batches: Queue[list[Row]], state: _State) -> None:

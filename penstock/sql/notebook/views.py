@@ -13,7 +13,7 @@ __all__ = ["Head", "JobsView", "LiveView", "Note", "Sample", "TableView", "View"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """A column: its name, its type as Spark writes it (None: text of the catalog), whether it holds numbers."""
+    """A column: its name, its type in Flink's words (None: text of the catalog), whether it holds numbers."""
 
     name: str
     type: str | None = None
@@ -47,7 +47,8 @@ class LiveView:
     """A query that never ends, as of its last batch: its newest rows, `op` in front where rows change.
 
     `rows_seen` counts rows of the result, `watermark_ms` is event time, `seconds` wall-clock time since the start.
-    `ended` says why it is over; None while it runs.
+    `ended` says why it is over; None while it runs. `starting`: its first batch has not begun. `rows_in` are those
+    of `batches`, which were completed; rows of the batch in flight may be among those seen.
     """
 
     table: TableView
@@ -58,6 +59,7 @@ class LiveView:
     watermark_ms: int | None
     samples: tuple[Sample, ...]
     ended: str | None = None
+    starting: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

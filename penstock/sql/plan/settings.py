@@ -52,7 +52,7 @@ CHECKPOINT_INTERVAL = Option(
     type=DURATION,
     default=1_000,
     doc="Time between the starts of two micro-batches of a continuous query; one that takes longer is followed at once. "
-    "0 runs one after the other, which with a trickle of rows keeps a core busy and makes many small files.",
+    "0 runs one after the other: with few rows that keeps a core busy and makes many small files.",
 )
 LOCAL_TIME_ZONE = Option(
     key="table.local-time-zone",

@@ -11,6 +11,7 @@ from penstock.sql.run.failure import translate
 from penstock.sql.run.job_reporting import report_of
 from penstock.sql.run.lease import PipelineLease, hold_lease, hold_leases
 from penstock.sql.run.progress import short_name
+from penstock.sql.run.python_errors import errors_explained
 from penstock.sql.run.restart import DEFAULT_RESTART, RestartStrategy
 from penstock.sql.run.supervisor import Supervisor, SupervisorSettings
 
@@ -71,6 +72,7 @@ class Job:
         """What the job failed of; None while it runs and when it ended well."""
         return self._supervisor.error
 
+    @errors_explained
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the job has ended, at most `timeout` seconds (None: without limit). Tells whether it has.
 

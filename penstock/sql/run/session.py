@@ -39,8 +39,10 @@ from penstock.sql.run.file_run import run_file
 from penstock.sql.run.full_refresh import FullRefresh
 from penstock.sql.run.functions import register_called
 from penstock.sql.run.job import Job, start_jobs
+from penstock.sql.run.jvm import launch_jvm, log_files
 from penstock.sql.run.publishing import Published
 from penstock.sql.run.publishing_choice import read_publishing, start_publishing
+from penstock.sql.run.python_errors import errors_explained
 from penstock.sql.run.query import PlannedQuery
 from penstock.sql.run.reading import (
     Selected,
@@ -81,6 +83,7 @@ from penstock.sql.statements import (
 __all__ = ["Session", "connect"]
 
 
+@errors_explained
 def connect(
     spark: SparkSession | None = None,
     catalog: str | None = None,
@@ -95,7 +98,12 @@ def connect(
     add_rules(project.reference_rules)
     if spark is None:
         settings = {**FOR_PEOPLE, **project.spark_conf, **conf}
-        spark = start_spark(project.master or DEFAULT_MASTER, settings)
+        files = log_files(project.data_directory / "logs")
+        spark = start_spark(
+            project.master or DEFAULT_MASTER,
+            settings,
+            launch=lambda launched: launch_jvm(launched, files),
+        )
     else:
         check_spark(spark)
         for key, value in conf.items():
@@ -141,6 +149,7 @@ class Session:
         self._spark_conf = {key: spark.conf.get(key) or "" for key in CARRIED}
         self._carry_settings()
 
+    @errors_explained
     def sql(self, text: str) -> DataFrame | Job | tuple[Job, ...] | None:
         """Run one statement.
 
@@ -159,6 +168,7 @@ class Session:
             )
         return self._run(parse_statement(texts[0], self.namespace))
 
+    @errors_explained
     def run_file(
         self,
         path: str | Path,
@@ -206,6 +216,7 @@ class Session:
         self._register(statement.query)
         return select_frame(statement, self._planner, self.spark)
 
+    @errors_explained
     def table(self, name: str) -> DataFrame:
         """Give what a table or view holds: `name`, `database.name` or `catalog.database.name`.
 
@@ -214,6 +225,7 @@ class Session:
         """
         return self._reading(name, stream=False)
 
+    @errors_explained
     def stream(self, name: str) -> DataFrame:
         """Follow a table or view: a streaming frame that carries the table's watermark, as Flink computes it.
 
@@ -222,6 +234,7 @@ class Session:
         """
         return self._reading(name, stream=True)
 
+    @errors_explained
     def refresh(self) -> None:
         """Let plain Spark SQL see what the catalog holds now, definitions of other processes too. Raises CatalogError.
 

@@ -6,12 +6,11 @@ through the query that `PlannedQuery.start` gives.
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 from dataclasses import dataclass, replace
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import PenstockError
 from penstock.connector.contract import Trigger
@@ -20,12 +19,13 @@ from penstock.sql.run.failure import is_permanent, translate
 from penstock.sql.run.job_state import JobState
 from penstock.sql.run.outage_watch import OutageWatch
 from penstock.sql.run.progress import JobProgress, JobStatus, short_name
+from penstock.sql.run.progress_events import batch_events
 from penstock.sql.run.query_start import start_in_turn
 from penstock.sql.run.restart import Failures, RestartStrategy, after_failure, with_jitter
 from penstock.sql.run.totals import Totals, rows_per_second
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -264,14 +264,7 @@ class Supervisor:
 
     def _collect(self, query: StreamingQuery) -> None:
         """Count the batches committed since the last look, each once."""
-        last = query.lastProgress
-        if last is None:
-            return
-        newest = last["batchId"] if _is_of_batch(last) else last["batchId"] - 1
-        if newest < 0 or newest == self._seen_batch:
-            return
-        at_hand = self._seen_batch == newest - 1 and _is_of_batch(last)
-        for event in [json.loads(last.json)] if at_hand else _events_after(query, self._seen_batch):
+        for event in batch_events(query, after=self._seen_batch):
             metrics = self._query.read_metrics(event)
             self._seen_batch = metrics.batch_id
             with self._lock:
@@ -283,27 +276,6 @@ def _ended(query: StreamingQuery, timeout_s: float) -> bool:
     if timeout_s == 0:
         return not query.isActive
     return bool(query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # fractions work; the hint says int
-
-
-def _is_of_batch(event: Mapping[str, Any]) -> bool:
-    """Tell the event of a batch from one that only says that the query waits.
-
-    Spark sends the latter every ten seconds, under the number that the next batch will have.
-    """
-    return "addBatch" in event["durationMs"]
-
-
-def _events_after(query: StreamingQuery, batch: int | None) -> list[dict[str, Any]]:
-    """Give the events of batches after `batch` (None: all that Spark keeps), oldest first, as dicts of their JSON."""
-    recent = query._jsq.recentProgress()  # noqa: SLF001  the public property converts every event at each call
-    events: list[dict[str, Any]] = []
-    for index in reversed(range(len(recent))):
-        event = json.loads(recent[index].json())
-        if batch is not None and event["batchId"] <= batch:
-            break
-        if _is_of_batch(event):
-            events.append(event)
-    return events[::-1]
 
 
 def _gave_up(failure: PenstockError, restarts: int) -> PenstockError:

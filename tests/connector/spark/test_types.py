@@ -8,7 +8,7 @@ from pyspark.sql import types as s
 
 from penstock.catalog.schema import ComputedColumn, MetadataColumn, PhysicalColumn
 from penstock.catalog.types import LogicalType, parse_type
-from penstock.connector.spark.types import spark_schema, spark_type
+from penstock.connector.spark.types import flink_type_text, spark_schema, spark_type
 from tests.catalog.strategies import logical_types
 
 
@@ -76,3 +76,22 @@ def test_a_schema_keeps_order_comments_and_not_null() -> None:
     assert [field.nullable for field in schema] == [False, True, True]
     assert schema["id"].metadata == {"comment": "number"}
     assert schema["r"].dataType["a"].metadata == {"comment": "inner"}  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("flink", "text"),
+    [
+        ("TINYINT", "TINYINT"),
+        ("DECIMAL(20, 3)", "DECIMAL(20, 3)"),
+        ("CHAR(3)", "STRING"),
+        ("BYTES", "BYTES"),
+        ("TIMESTAMP(3)", "TIMESTAMP"),
+        ("TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ"),
+        ("INTERVAL DAY TO SECOND", "INTERVAL DAY TO SECOND"),
+        ("MAP<STRING, ARRAY<INT>>", "MAP<STRING, ARRAY<INT>>"),
+        ("ROW<a INT, `b c` ROW<c DATE>>", "ROW<`a` INT, `b c` ROW<`c` DATE>>"),
+    ],
+)
+def test_a_spark_type_is_written_in_flinks_words(flink: str, text: str) -> None:
+    """People who write BIGINT read BIGINT; what Spark does not keep is left out."""
+    assert flink_type_text(spark_type(parse_type(flink))) == text

@@ -82,7 +82,7 @@ def test_a_cell_runs_its_statements_in_order(shell: Any, screen: Recorder) -> No
 
     assert kinds == [Note, Note, JobsView, TableView, TableView]
     assert screen.views[2].jobs[0].status == "finished"
-    assert screen.views[4].heads[0].type == "bigint"
+    assert screen.views[4].heads[0].type == "BIGINT"
     assert screen.views[4].rows == ((2,),)
 
 
@@ -98,6 +98,7 @@ def test_a_query_without_end_shows_its_newest_rows_until_it_has_shown_enough(
 
     assert isinstance(view, LiveView)
     assert view.ended == "ended by --rows 2"
+    assert not view.starting
     assert sorted(view.table.rows) == [("+I", 1, 1), ("+I", 2, 1)]
     assert view.samples
 

@@ -44,13 +44,13 @@ JOB = JobProgress(
 
 def table(*rows: tuple[object, ...], more: bool = False) -> TableView:
     """A table of a text and a number."""
-    heads = (Head(name="who", type="string"), Head(name="n", type="bigint", numeric=True))
+    heads = (Head(name="who", type="STRING"), Head(name="n", type="BIGINT", numeric=True))
     return TableView(heads=heads, rows=rows, more=more, limit=20)
 
 
 def live(ended: str | None = None) -> LiveView:
     """A followed query of changes."""
-    heads = (Head(name="op"), Head(name="n", type="bigint", numeric=True))
+    heads = (Head(name="op"), Head(name="n", type="BIGINT", numeric=True))
     samples = (Sample(rows_per_second=0.0, lag_ms=None), Sample(rows_per_second=90.0, lag_ms=1500))
     return LiveView(
         table=TableView(heads=heads, rows=[("-U", 1), ("+U", 2), ("-D", 2)], more=True),
@@ -142,7 +142,7 @@ def test_a_table_shows_types_nulls_and_that_there_is_more() -> None:
     """Numbers stand at the right; NULL is not the text NULL."""
     html = as_html(table(("NULL", 1), (None, 22), more=True))
 
-    assert "<th>who<small>string</small></th>" in html
+    assert "<th>who<small>STRING</small></th>" in html
     assert '<td>NULL</td><td class="n">1</td>' in html
     assert '<td><span class="null">NULL</span></td><td class="n">22</td>' in html
     assert "first 2 rows; there are more (--limit shows more)" in html
@@ -189,3 +189,17 @@ def test_a_terminal_gets_aligned_text() -> None:
         "(2 rows)",
     ]
     assert as_text(live(ended="interrupted")).splitlines()[-1].startswith("interrupted · 40 rows")
+
+
+def test_text_stands_at_the_left_wherever_the_page_puts_it() -> None:
+    """Notebook pages style `.their-class td`; the cell's own rules are more specific."""
+    style = as_html(table(("a", 1))).split("</style>")[0]
+    left = next(line for line in style.splitlines() if "text-align:left" in line)
+
+    assert left.startswith(".penstock .box table th,.penstock .box table td{")
+
+
+def test_a_followed_query_says_that_it_starts_and_of_how_many_batches_its_rows_are() -> None:
+    """Rows of the batch in flight are seen before they count as read."""
+    assert "starting; interrupt" in as_html(replace(live(), starting=True))
+    assert "40 rows · 4,000 read in 3 batches" in as_html(live())
