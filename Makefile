@@ -27,7 +27,7 @@ or name one: make PYTHON=/path/to/python3 ...
 endef
 export NO_PYTHON
 
-.PHONY: help check-machine setup docs lint format test test-fast faults sim demo bench clean lock
+.PHONY: help check-machine setup docs lint format test test-fast faults sim demo bench wheel clean lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,10 @@ demo: setup ## a million skewed orders: Kafka to Delta, and what Spark's own wat
 
 bench: setup ## throughput beside Spark's own Kafka source and raw librdkafka
 	@$(PY) -m benchmarks.source
+
+wheel: setup ## dist/penstock-*.whl, to install Penstock into an environment of your own
+	@rm -rf build && $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist .
+	@rm -rf build && ls dist/penstock-*.whl
 
 lock: setup ## resolve the dependencies anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
