@@ -51,7 +51,7 @@ CHECKPOINT_INTERVAL = Option(
     key="execution.checkpointing.interval",
     type=DURATION,
     default=1_000,
-    doc="Time between the starts of two micro-batches of a continuous query; one that takes longer is followed at once. "
+    doc="Time between the starts of two micro-batches of a continuous query; a longer one is followed at once. "
     "0 runs one after the other: with few rows that keeps a core busy and makes many small files.",
 )
 LOCAL_TIME_ZONE = Option(
