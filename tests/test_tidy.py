@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "penstock"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-MODULE_LINES = 400
+MODULE_LINES = 500
 """Most files stay under 300; past this one a file holds more than one noun."""
 
 FUNCTION_LINES = 60
