@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-__all__ = ["read_properties"]
+__all__ = ["properties_text", "read_properties"]
 
 _CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\$")
 _LINE = re.compile(
@@ -22,6 +23,17 @@ def read_properties(text: str) -> dict[str, str]:
         assert match is not None, "every line matches"
         found[_plain(match["key"])] = _plain(match["value"])
     return found
+
+
+def properties_text(values: Mapping[str, str]) -> str:
+    """Write pairs as a properties file that Java reads back as they are."""
+    return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in values.items())
+
+
+def _escaped(text: str) -> str:
+    """Escape what Java would take for a separator, a comment, an escape or an end."""
+    named = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
+    return "".join(named.get(c, f"\\{c}" if c in "\\=:#! " else c) for c in text)
 
 
 def _logical_lines(text: str) -> list[str]:

@@ -50,6 +50,8 @@ LARGEST_VALUE = 1 << 16
 """Bytes of a secret: a chain of certificates has some thousand."""
 
 _KEY_BYTES = 32
+_BOUND = "v2."
+"""Tokens with the secret's name in them begin so; older ones have the value alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +86,12 @@ class KeyRing:
         """What the keys are called."""
         return tuple(map(key_id, self.keys))
 
-    def encrypt(self, value: str) -> str:
-        """Encrypt with the current key."""
+    def encrypt(self, value: str, *, name: str) -> str:
+        """Encrypt with the current key. The token is of the secret `name` and opens under no other."""
         from cryptography.fernet import Fernet
 
-        return Fernet(self.keys[0]).encrypt(value.encode()).decode("ascii")
+        text = f"{name}\0{value}"
+        return _BOUND + Fernet(self.keys[0]).encrypt(text.encode()).decode("ascii")
 
     def decrypt(self, sealed: SealedSecret) -> str:
         """Give the value. Raises ConfigError where it was encrypted with another key, or is damaged."""
@@ -98,12 +101,19 @@ class KeyRing:
         if key is None:
             raise _other_key(sealed.name, sealed.key_id, self.ids)
         try:
-            value = Fernet(key).decrypt(sealed.token).decode()
+            value = Fernet(key).decrypt(sealed.token.removeprefix(_BOUND)).decode()
         except InvalidToken:
             raise ConfigError(
                 f"the secret '{sealed.name}' is damaged: its key is here and does not open it",
                 hint=f"set it again: ALTER SECRET {sealed.name} AS '...'",
             ) from None
+        if sealed.token.startswith(_BOUND):
+            name, _, value = value.partition("\0")
+            if name != sealed.name:
+                raise ConfigError(
+                    f"the secret '{sealed.name}' has the value of another one: somebody wrote to the catalog's tables",
+                    hint=f"set it again: ALTER SECRET {sealed.name} AS '...'",
+                )
         keep_secret(value)
         return value
 
@@ -262,7 +272,13 @@ def _made(file: Path, text: str) -> Iterator[Path]:
 def _read_private(file: Path) -> str:
     """Read a file that only its owner may read. Raises ConfigError."""
     try:
-        mode = file.stat().st_mode
+        found = file.stat()
+        mode = found.st_mode
+        if hasattr(os, "geteuid") and found.st_uid not in {0, os.geteuid()}:
+            raise ConfigError(
+                f"the key file {file} belongs to another user (uid {found.st_uid})",
+                hint="make one of your own: `penstock secret key` makes a key",
+            )
         if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise ConfigError(
                 f"the key file {file} may be used by others (mode {stat.S_IMODE(mode):04o})",

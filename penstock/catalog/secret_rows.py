@@ -74,7 +74,11 @@ class SqlSecrets:
                 return
             keys = self._keys(_key_ids(connection))
             now = now_ms(connection)
-            row = {"secret_name": name, "value": keys.encrypt(value), "key_id": keys.current_id}
+            row = {
+                "secret_name": name,
+                "value": keys.encrypt(value, name=name),
+                "key_id": keys.current_id,
+            }
             connection.execute(insert(SECRETS).values(**row, created_ms=now, changed_ms=now))
 
         self._database.change(add)
@@ -87,7 +91,7 @@ class SqlSecrets:
             if connection.scalar(_named(name)) is None:
                 raise unknown(name, _names(connection))
             keys = self._keys(_key_ids(connection))
-            row = {"value": keys.encrypt(value), "key_id": keys.current_id}
+            row = {"value": keys.encrypt(value, name=name), "key_id": keys.current_id}
             found = update(SECRETS).where(SECRETS.c.secret_name == name)
             connection.execute(found.values(**row, changed_ms=now_ms(connection)))
 
@@ -126,7 +130,7 @@ class SqlSecrets:
     def seal(self, name: str, value: str) -> SealedSecret:
         """Give a value in the same form without keeping it; makes the key where there is none yet."""
         keys = self._keys({info.key_id for info in self.listed()})
-        return self._sealed(name, keys.encrypt(value), keys.current_id)
+        return self._sealed(name, keys.encrypt(value, name=name), keys.current_id)
 
     def rotate(self) -> Rotation:
         """Encrypt all secrets with a new key, put in front of the others in the key file.
@@ -145,7 +149,10 @@ class SqlSecrets:
             rows = connection.execute(select(SECRETS).with_for_update()).all()
             for row in rows:
                 old = SealedSecret(name=row.secret_name, token=row.value, key_id=row.key_id)
-                changed = {"value": keys.encrypt(keys.decrypt(old)), "key_id": keys.current_id}
+                changed = {
+                    "value": keys.encrypt(keys.decrypt(old), name=old.name),
+                    "key_id": keys.current_id,
+                }
                 found = update(SECRETS).where(SECRETS.c.secret_name == row.secret_name)
                 connection.execute(found.values(**changed))
             return Rotation(secrets=len(rows), key_id=keys.current_id, new_key=made)

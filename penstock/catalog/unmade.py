@@ -193,7 +193,7 @@ class _NoSecrets:
 
     def seal(self, name: str, value: str) -> SealedSecret:
         return SealedSecret(
-            name=name, token=self._keys.encrypt(value), key_id=self._keys.current_id
+            name=name, token=self._keys.encrypt(value, name=name), key_id=self._keys.current_id
         )
 
 

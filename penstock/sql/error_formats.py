@@ -9,7 +9,7 @@ from typing import Any, assert_never
 
 from penstock.catalog.errors import PenstockError
 from penstock.catalog.secret_mask import without_secrets
-from penstock.sql.errors import Severity, each_of, place_of, render
+from penstock.sql.errors import Severity, each_of, place_of, plain_text, render
 
 __all__ = ["ErrorFormat", "error_document", "show_error", "show_failures"]
 
@@ -84,7 +84,8 @@ def _concise(error: PenstockError, severity: Severity = Severity.ERROR) -> str:
     word = "warning " if severity is Severity.WARNING else ""
     place = f"{place_of(error.span)}: " if error.span else ""
     hint = f" ({error.hint})" if error.hint else ""
-    return without_secrets(f"{place}{word}{error.code} {error.message}{hint}").replace("\n", " ")
+    line = f"{place}{word}{error.code} {error.message}{hint}".replace("\n", " ")
+    return plain_text(line)
 
 
 def _github(error: PenstockError, severity: Severity = Severity.ERROR) -> str:
@@ -97,7 +98,7 @@ def _github(error: PenstockError, severity: Severity = Severity.ERROR) -> str:
             fields |= {"col": str(span.column), "endColumn": str(span.column + span.length)}
     shown = ",".join(f"{key}={_escaped(value, _PROPERTY)}" for key, value in fields.items())
     text = error.message if not error.hint else f"{error.message}\nhelp: {error.hint}"
-    return f"::{severity} {shown}::{_escaped(without_secrets(text), _DATA)}"
+    return f"::{severity} {shown}::{_escaped(plain_text(text), _DATA)}"
 
 
 def _escaped(text: str, escapes: dict[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from penstock.catalog.secret_mask import without_secrets
 if TYPE_CHECKING:  # most commands show no error, and rich takes its time to load
     from rich.text import Text
 
-__all__ = ["Severity", "each_of", "place_of", "render", "render_text"]
+__all__ = ["Severity", "each_of", "place_of", "plain_text", "render", "render_text"]
 
 WIDTH = 120
 """Longer lines are cut around the place of an error; in characters."""
@@ -73,7 +74,7 @@ def _render_one(error: PenstockError, severity: Severity) -> Text:
 
     text = Text()
     text.append(f"{severity}[{error.code}]", style=STYLES[severity])
-    text.append(f": {without_secrets(error.message)}", style="bold")
+    text.append(f": {plain_text(error.message)}", style="bold")
     gutter = " " * len(str(error.span.line)) if error.span else ""
     if error.span:
         _append_place(text, error.span, gutter)
@@ -83,7 +84,7 @@ def _render_one(error: PenstockError, severity: Severity) -> Text:
     if error.hint:
         text.append(f"\n{gutter} " if gutter else "\n")
         text.append("= help" if gutter else "help", style=HELP)
-        text.append(f": {without_secrets(error.hint)}")
+        text.append(f": {plain_text(error.hint)}")
     return text
 
 
@@ -93,7 +94,7 @@ def _append_place(text: Text, span: Span, gutter: str) -> None:
     line, start = _shown(span)
     before, marked = line[:start], line[start : start + span.length]
     text.append(f"\n{gutter}--> ", style=PLACE)
-    text.append(f"{place_of(span)}\n")
+    text.append(f"{plain_text(place_of(span))}\n")
     text.append(f"{gutter} |\n{span.line} | ", style=PLACE)
     if span.template_text is not None:
         text.append(f"{_clipped(span.template_text)}\n")
@@ -106,15 +107,28 @@ def _append_place(text: Text, span: Span, gutter: str) -> None:
     text.append("^" * max(1, cell_len(marked)), style=ERROR)
 
 
+def plain_text(text: str) -> str:
+    """Give a text for a report: secrets masked, and nothing in it that a terminal or a build server would obey.
+
+    Names and values in it are somebody else's: escapes are spelled out, and no line begins as a command of GitHub's
+    (`::add-path::`) or Azure's (`##vso[...]`) runners does.
+    """
+    safe = "".join(
+        c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in without_secrets(text)
+    )
+    return re.sub(r"^(\s*)(::|##)", r"\1\\\2", safe, flags=re.MULTILINE)
+
+
 def _clipped(line: str) -> str:
-    line = line.replace("\t", " ")
+    line = "".join(c if c.isprintable() else " " for c in line)
     return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
 
 
 def _shown(span: Span) -> tuple[str, int]:
     """The line, or as much of a long one as fits around the place, and where the place is in it."""
     # a tab is shown as one column, so that the caret stands right
-    line, start = span.line_text.replace("\t", " "), span.column - 1
+    line = "".join(c if c.isprintable() else " " if c == "\t" else "\ufffd" for c in span.line_text)
+    start = span.column - 1
     if len(line) <= WIDTH:
         return line, start
     first = max(0, min(start - WIDTH // 3, len(line) - WIDTH))

@@ -12,6 +12,7 @@ import pickle
 import selectors
 import signal
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -70,7 +71,10 @@ def within_limits(work: Callable[[], T], text: str, file: str) -> T:
     if not hasattr(os, "fork"):
         return work()
     reader, writer = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        # the child takes no lock of other threads: it renders, writes to the pipe and is gone
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if not child:
         os.close(reader)
         _answer(work, writer)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import string
 
-from penstock.catalog.properties_file import read_properties
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.catalog.properties_file import properties_text, read_properties
+
+PLAIN = st.text(string.ascii_letters + string.punctuation + " \t\n\r\fäß中", max_size=12)
 
 
 @pytest.mark.parametrize(
@@ -23,3 +29,9 @@ from penstock.catalog.properties_file import read_properties
 def test_lines_are_read_as_java_does(text: str, pairs: dict[str, str]) -> None:
     """Separators, comments, continued lines, escapes; the last line of a key counts."""
     assert read_properties(text) == pairs
+
+
+@given(st.dictionaries(PLAIN.filter(bool), PLAIN))
+def test_what_is_written_is_read_back(values: dict[str, str]) -> None:
+    """Blanks, separators, comments, backslashes and ends of lines in keys and values."""
+    assert read_properties(properties_text(values)) == values

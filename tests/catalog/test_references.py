@@ -33,7 +33,7 @@ KEYS = KeyRing(keys=(new_key(),))
 
 def seal(name: str) -> SealedSecret:
     """A secret whose value is told by its name."""
-    token = KEYS.encrypt(f"value-of-{name}")
+    token = KEYS.encrypt(f"value-of-{name}", name=name)
     return SealedSecret(name=name, token=token, key_id=KEYS.current_id)
 
 

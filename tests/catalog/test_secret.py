@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from cryptography.fernet import Fernet
 
 from penstock.catalog import secret_mask
 from penstock.catalog.errors import ConfigError
@@ -35,7 +36,9 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def sealed(keys: KeyRing, value: str = "hunter2-secret", file: Path | None = None) -> SealedSecret:
     """A secret under the current key."""
     path = None if file is None else str(file)
-    return SealedSecret(name="s", token=keys.encrypt(value), key_id=keys.current_id, key_file=path)
+    return SealedSecret(
+        name="s", token=keys.encrypt(value, name="s"), key_id=keys.current_id, key_file=path
+    )
 
 
 def test_a_key_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
@@ -140,3 +143,24 @@ def test_neither_keys_nor_tokens_are_shown() -> None:
 
     assert keys.keys[0] not in repr(keys)
     assert secret.token not in f"{secret!r} {secret}"
+
+
+def test_a_value_is_of_the_secret_that_it_was_given_to() -> None:
+    """Whoever may write to the catalog's tables cannot put one secret's value under another's name."""
+    keys = KeyRing(keys=(new_key(),))
+    token = keys.encrypt("of-production", name="production")
+
+    assert keys.decrypt(SealedSecret(name="production", token=token, key_id=keys.current_id)) == (
+        "of-production"
+    )
+    with pytest.raises(ConfigError, match="has the value of another one"):
+        keys.decrypt(SealedSecret(name="harmless", token=token, key_id=keys.current_id))
+
+
+def test_a_value_that_an_older_penstock_encrypted_is_read() -> None:
+    """Its token has no name in it."""
+    key = new_key()
+    token = Fernet(key).encrypt(b"of-old").decode("ascii")
+
+    sealed = SealedSecret(name="any", token=token, key_id=key_id(key))
+    assert KeyRing(keys=(key,)).decrypt(sealed) == "of-old"

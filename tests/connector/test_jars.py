@@ -90,3 +90,16 @@ def test_the_product_pins_every_jar_by_hash(pinned: jars.JarSet) -> None:
     """No version ranges, no file twice, a full SHA-256 for each."""
     assert all(len(jar.sha256) == 64 and jar.size > 0 for jar in pinned.jars)
     assert len({jar.file_name for jar in pinned.jars}) == len(pinned.jars)
+
+
+def test_a_cached_jar_that_was_changed_is_not_loaded(
+    jar_set: jars.JarSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the same size too: the cache may be a folder that others write to."""
+    monkeypatch.setattr(jars, "run_ivy", fetching(CONTENT))
+    (jar,) = jars.fetch_jars(jar_set)
+    jar.write_bytes(b"b" * len(CONTENT))
+
+    with pytest.raises(RunError, match="is not the jar it should be") as caught:
+        jars.fetch_jars(jar_set)
+    assert f"remove {jar.parent}" in (caught.value.hint or "")

@@ -13,7 +13,7 @@ from pyarrow.fs import FileType
 from penstock.catalog.descriptor import PATH, ROOT_DATABASE, CatalogDescriptor
 from penstock.catalog.errors import ConfigError, DefinitionError
 from penstock.catalog.external import NotReachedError
-from penstock.catalog.folder_place import folder_options
+from penstock.catalog.folder_place import folder_options, table_path
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.schema import Schema
 from penstock.catalog.table import Table
@@ -53,7 +53,9 @@ class DeltaFolder:
         return sorted({ROOT_DATABASE, *names})
 
     def tables(self, database: str) -> Sequence[str]:
-        """List the folders of a database that have a Delta log."""
+        """List the folders of a database that have a Delta log. Raises DefinitionError for a name that leads out."""
+        if database != ROOT_DATABASE:
+            table_path(self.descriptor, Identifier(catalog="c", database=database, name="t"))
         folder = self._root if database == ROOT_DATABASE else self._root.below(database)
         return [name for name in _folders(folder) if is_delta_table(folder.below(name))]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -11,6 +12,8 @@ from typing import Any
 from penstock.sql.run.summary import plain
 
 __all__ = ["RowFormat", "RowLines", "RowWriter"]
+
+_CONTROLS = re.compile("[\x7f-\x9f]")
 
 WIDEST = 40
 """Characters that a column is padded to; longer values stand as they are."""
@@ -44,7 +47,9 @@ class RowWriter:
 
     def _objects(self, rows: list[tuple[Any, ...]]) -> list[str]:
         return [
-            json.dumps(dict(zip(self._columns, row, strict=True)), ensure_ascii=False)
+            _without_controls(
+                json.dumps(dict(zip(self._columns, row, strict=True)), ensure_ascii=False)
+            )
             for row in rows
         ]
 
@@ -52,7 +57,7 @@ class RowWriter:
         cells = [tuple(map(_cell, row)) for row in rows]
         if not self._widths:
             self._widths = [0] * len(self._columns)
-            cells.insert(0, self._columns)
+            cells.insert(0, tuple(map(_cell, self._columns)))
         for row in cells:
             self._widths = [
                 max(width, min(len(cell), WIDEST))
@@ -79,6 +84,11 @@ class RowLines:
             self._columns = tuple(columns)
             self._writer = RowWriter(self._columns, RowFormat.TABLE)
         self._writer.write(rows)
+
+
+def _without_controls(document: str) -> str:
+    """Escape what JSON leaves as it is and a terminal takes for an escape: the control characters of 8 bits."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 
 def _cell(value: Any) -> str:

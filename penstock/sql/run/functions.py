@@ -83,6 +83,11 @@ def add_jar(path: str, spark: SparkSession, project: Path) -> None:
             f"there is no jar '{path}'",
             hint=f"looked for {place}; paths are relative to the project",
         )
+    if set(place) & set("'\"\\;`\n\r\0$"):
+        raise ConfigError(
+            f"the path of the jar '{path}' has a character that Spark would read as SQL",
+            hint="rename the file or its folder",
+        )
     try:
         spark.sql(f"ADD JAR '{place}'")
     except PySparkException as error:

@@ -14,7 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.errors import InputError, InputErrors, PenstockError, UnsupportedError
+from penstock.catalog.errors import (
+    InputError,
+    InputErrors,
+    PenstockError,
+    SqlSyntaxError,
+    UnsupportedError,
+)
 from penstock.catalog.names import Namespace
 from penstock.sql.catalog_changes import filling
 from penstock.sql.kept_fresh import is_refreshed
@@ -234,6 +240,12 @@ def _check(
         _locate(error, text)
         draft.explain(error)
         raise
+    except RecursionError:
+        raise SqlSyntaxError(
+            "the statement is nested too deeply",
+            hint="split it by WITH or views; write long lists as IN (...) or as a table",
+            span=text.span,
+        ) from None
     return CheckedStatement(statement=statement)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -13,6 +15,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import ConfigError, failure_mark
+from penstock.catalog.private_folder import make_private_folder
 from penstock.connector.delta.jars import delta_jars
 from penstock.connector.java import find_java
 from penstock.connector.spark.failure import share_failure_mark
@@ -137,6 +140,28 @@ def _check_interpreter(python: str) -> None:
         )
 
 
+def warehouse_folder() -> Path:
+    """Give the folder of Spark's own tables: this user's alone, where the temporary folder is everybody's.
+
+    Raises ConfigError where another account was there first.
+    """
+    folder = (
+        Path(tempfile.gettempdir())
+        / f"penstock-warehouse-{os.getuid() if hasattr(os, 'getuid') else getpass.getuser()}"
+    )
+    make_private_folder(folder)
+    found = folder.lstat()
+    owner = os.geteuid() if hasattr(os, "geteuid") else found.st_uid
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
+        raise ConfigError(
+            f"{folder} is not a folder of this user",
+            hint="remove it, or set spark.sql.warehouse.dir to a folder of yours",
+        )
+    if os.name == "posix" and found.st_mode & 0o077:
+        folder.chmod(0o700)
+    return folder
+
+
 def _defaults(master: str) -> dict[str, str]:
     cores = str(os.cpu_count() or 2)
     return {
@@ -152,7 +177,7 @@ def _defaults(master: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
-        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "penstock-warehouse"),
+        "spark.sql.warehouse.dir": str(warehouse_folder()),
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.python.worker.faulthandler.enabled": "true",
     } | ({"spark.driver.host": "127.0.0.1"} if master.startswith("local") else {})

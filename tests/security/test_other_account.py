@@ -1,0 +1,149 @@
+"""An attacker's day, as another account of the machine: it can write where everybody may, and look where it may.
+
+It wants records, keys and passwords of whoever runs Penstock, or that they run its code and settings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.catalog.errors import ConfigError
+from penstock.catalog.private_folder import make_private_folder
+from penstock.catalog.secret import KEY_FILE_VARIABLE, KEY_VARIABLE, find_keys, key_place, new_key
+from penstock.catalog.store import SqlCatalog
+from penstock.sql.config import find_project, load_dotenv
+from penstock.sql.own_files import SAFE_FOLDERS_VARIABLE
+from penstock.sql.run.spark_session import warehouse_folder
+
+NOBODY = 65534
+
+as_root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0,
+    reason="only root can act as another account",
+)
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder like /tmp that the other account reaches, and an environment that trusts nothing."""
+    for name in (SAFE_FOLDERS_VARIABLE, "SUDO_UID", KEY_VARIABLE, KEY_FILE_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid() and len(folder.parts) > 2:
+            folder.chmod(0o755)
+    place = tmp_path / "tmp"
+    place.mkdir()
+    place.chmod(0o1777)
+    return place
+
+
+def as_nobody(act: Callable[[], Any]) -> bool:
+    """Act as the other account, in a process of its own; tells whether it could."""
+    child = os.fork()
+    if not child:
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            act()
+        except OSError:
+            os._exit(1)
+        except BaseException:  # noqa: BLE001  the child must not go on as pytest
+            os._exit(2)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) in {0, 1}
+    return os.waitstatus_to_exitcode(status) == 0
+
+
+@as_root
+def test_another_account_reads_nothing_of_a_project(shared: Path) -> None:
+    """Neither records nor keys nor logs, whatever umask its owner has."""
+    before = os.umask(0)
+    try:
+        project = shared / "project"
+        project.mkdir(0o755)
+        data = project / ".penstock"
+        SqlCatalog(f"sqlite:///{data}/catalog.db").secrets.create("one", "value")
+        make_private_folder(data / "checkpoints" / "p" / "state")
+        (data / "checkpoints" / "p" / "state" / "1.delta").write_text("a record")
+        (data / "logs").mkdir()
+        (data / "logs" / "spark.log").write_text("a record")
+    finally:
+        os.umask(before)
+
+    assert as_nobody(lambda: list(project.iterdir()))  # it reaches the project
+    for path in (data, data / "logs", data / "checkpoints"):
+        assert not as_nobody(partial(os.scandir, path))
+    for name in ("catalog.db", "secret.key", "logs/spark.log", "checkpoints/p/state/1.delta"):
+        assert (data / name).exists()
+        assert not as_nobody((data / name).read_bytes)
+        assert not as_nobody((data / name).unlink)
+        assert not as_nobody(partial(os.link, data / name, shared / "linked"))
+
+
+@as_root
+@pytest.mark.parametrize("name", ["penstock.toml", ".env", ".penstock"])
+def test_another_account_configures_nothing(shared: Path, name: str) -> None:
+    """It puts files into the folder above, as a file, a link to the victim's own, or a folder."""
+    mine = shared / "mine"
+    mine.mkdir()
+    victim = shared / "victim.toml"
+    victim.write_text("")
+    makers: list[Callable[[], Any]] = [
+        (shared / name).mkdir if name == ".penstock" else (shared / name).touch,
+        lambda: (shared / name).symlink_to(victim),
+    ]
+    for make in makers:
+        assert as_nobody(make)
+        start = mine if name == "penstock.toml" else shared
+        with pytest.raises(ConfigError, match="belongs to another user"):
+            find_project(start)
+        if name == ".env":
+            with pytest.raises(ConfigError, match="belongs to another user"):
+                load_dotenv(shared)
+        found = shared / name
+        found.rmdir() if found.is_dir() and not found.is_symlink() else found.unlink()
+    assert find_project(mine).file is None
+
+
+@as_root
+def test_another_account_does_not_wait_with_a_folder_or_a_link(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For Spark's own tables, whose folder has a name that can be guessed."""
+    monkeypatch.setattr("tempfile.tempdir", str(shared))
+    folder = warehouse_folder()
+    folder.rmdir()
+    makers: list[Callable[[], Any]] = [
+        lambda: folder.mkdir(0o777),
+        lambda: folder.symlink_to(shared),
+        lambda: folder.symlink_to("/root"),
+    ]
+    for make in makers:
+        assert as_nobody(make)
+        with pytest.raises(ConfigError, match="not a folder of this user"):
+            warehouse_folder()
+        folder.unlink() if folder.is_symlink() else folder.rmdir()
+
+
+@as_root
+def test_a_key_file_that_others_may_read_or_write_is_refused(shared: Path) -> None:
+    """A link to a file of theirs too: they would know the key."""
+    theirs = shared / "theirs.key"
+    key = new_key()
+    assert as_nobody(lambda: theirs.write_text(key))
+    link = shared / "secret.key"
+    link.symlink_to(theirs)
+    for file in (theirs, link):
+        with pytest.raises(ConfigError, match=r"may be used by others|belongs to another user"):
+            find_keys(key_place(file))
+    theirs.chmod(0o600)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        find_keys(key_place(link))

