@@ -66,7 +66,7 @@ class DeltaWriter:
             # Delta would make a new one, without NOT NULL, partitions and all rows before the checkpoint
             raise StateMismatchError(
                 f"the Delta table at {self.target.shown} is gone",
-                hint="restore it; or remove the checkpoint too, to begin anew",
+                hint="restore it; or begin anew with --from-scratch, which sets the checkpoint aside",
             )
         check_resumes(
             spark,

@@ -7,8 +7,8 @@ from penstock.catalog.errors import BadRecordError, DataLossError, UnsupportedEr
 __all__ = ["corrupt", "line_too_long", "not_readable", "rewritten", "shortened", "vanished"]
 
 _KEEP = (
-    "keep files as they are until they are read, and give new ones new names; to start anew remove the checkpoint "
-    "directory, or SET another 'pipeline.name'"
+    "keep files as they are until they are read, and give new ones new names; start anew with --from-scratch, "
+    "which sets the checkpoint aside, or under another SET 'pipeline.name'"
 )
 
 

@@ -23,7 +23,7 @@ __all__ = [
     "truncated_log",
 ]
 
-_START_ANEW = "start anew: remove the checkpoint directory, or SET another 'pipeline.name'"
+_START_ANEW = "start anew with --from-scratch, which sets the checkpoint aside, or under another SET 'pipeline.name'"
 
 
 def broker_unavailable(

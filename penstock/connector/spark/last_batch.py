@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LastBatch", "is_written"]
 
-_ANEW = "to begin anew, empty the target and SET another 'pipeline.name' (or remove the checkpoint)"
+_ANEW = (
+    "to begin anew, empty the target and run with --from-scratch, or SET another 'pipeline.name'"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
