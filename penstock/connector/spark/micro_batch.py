@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ from penstock.connector.failpoints import reach
 from penstock.connector.spark.failure import readable_by_spark
 from penstock.connector.spark.hadoop_files import read_text
 from penstock.connector.spark.interruption import told_shortly
+from penstock.connector.spark.replay import differences
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,7 +41,8 @@ class MicroBatch:
 
     `spark` is the query's own session: settings made there do not reach other queries. `query_id` is the UUID that
     the checkpoint carries; it outlives restarts and differs between checkpoints. `sink` tells the sinks of a query
-    that has several apart, empty where it has one.
+    that has several apart, empty where it has one. `differences` says why a replay of the query may give other rows,
+    which cannot be seen of the frame of one batch.
     """
 
     spark: SparkSession = field(repr=False, compare=False)
@@ -48,6 +51,7 @@ class MicroBatch:
     batch_id: int
     plan: str = field(default="", repr=False)
     sink: str = ""
+    differences: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
 
     @property
     def application_id(self) -> str:
@@ -76,6 +80,10 @@ def micro_batch_query(
     reads the sources each time it is evaluated: who does so twice persists it.
     """
 
+    @cache
+    def differing() -> tuple[str, ...]:
+        return differences(frame)
+
     def call(rows: DataFrame, batch_id: int) -> None:
         batch = MicroBatch(
             spark=rows.sparkSession,
@@ -83,6 +91,7 @@ def micro_batch_query(
             query_id=_query_id(rows.sparkSession),
             batch_id=batch_id,
             plan=settings.plan,
+            differences=differing,
         )
         with readable_by_spark(), told_shortly():
             write(rows, batch)

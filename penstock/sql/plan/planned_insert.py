@@ -237,6 +237,10 @@ class PlannedInsert:
         )
         return sent_rows(typed, self.analysed, self.target.accepts) if kinds else typed
 
+    def frame(self) -> DataFrame:
+        """Build a frame of the query that is not to be started. Raises InputError."""
+        return self._frame(checking=True)
+
     def _frame(self, *, checking: bool = False) -> DataFrame:
         """Build the frame of the query as Spark runs it.
 

@@ -27,10 +27,14 @@ __all__ = ["PlacedStatement", "Unit", "base_name", "insert_shape", "place_statem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """The INSERTs of one statement. `file` is the file that it stands in, as checkpoints name it."""
+    """The INSERTs of one statement. `file` is the file that it stands in, as checkpoints name it.
+
+    `apart`: a set whose INSERTs run side by side, though their texts would allow one query.
+    """
 
     inserts: tuple[AnalysedInsert, ...]
     is_set: bool = False
+    apart: bool = False
     file: str | None = None
 
 
@@ -44,6 +48,7 @@ class PlacedStatement:
     places: tuple[QueryPlace, ...]
     set_place: QueryPlace | None = None
     rivals: tuple[str, ...] = ()
+    file: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,7 +121,8 @@ def insert_shape(insert: AnalysedInsert) -> QueryShape:
 def _entries(units: Sequence[Unit], project: Path) -> Iterator[_Entry]:
     for index, unit in enumerate(units):
         queries = [one.query for one in unit.inserts]
-        shared = unit.is_set and isinstance(share(queries, project), SharedRead)
+        one_query = unit.is_set and not unit.apart
+        shared = one_query and isinstance(share(queries, project), SharedRead)
         for insert in unit.inserts:
             keeps = insert.is_stream and not shared
             yield _Entry(
@@ -184,6 +190,7 @@ def _placed(unit: int, pipelines: Sequence[_Pipeline]) -> PlacedStatement:
         places=tuple(place for place in places if place is not None),
         set_place=next((entry.place for entry in sets if entry.wanted.keeps), None),
         rivals=tuple(dict.fromkeys(rivals)) if sets else (),
+        file=mine[0][1].file,
     )
 
 

@@ -14,12 +14,12 @@ from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.registry import connector_of
-from penstock.sql.dialect import window_tables
+from penstock.sql.dialect import parse_query, window_tables
 from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.analysis import LEAF
 from penstock.sql.plan.columns import delivered_columns
 from penstock.sql.plan.fields import Paths, merged
-from penstock.sql.plan.varying import varying_in
+from penstock.sql.plan.varying import chance_in, varying_in
 
 __all__ = [
     "SET_NAME",
@@ -72,7 +72,7 @@ def share(queries: Sequence[AnalysedQuery], project: Path) -> SharedRead | SideB
     for query in queries:
         if query.maintained is not None:
             return SideBySide(reason="an INSERT is maintained: it keeps state of its own")
-        reason = _reason(query.query)
+        reason = _reason(query.query) or _reason_of_columns(query.leaves[0])
         if query.flow.is_changing:
             reason = reason or "an INSERT gives changes, not only new rows"
         if reason is not None:
@@ -116,6 +116,14 @@ def _fields(columns: Sequence[str], leaves: Sequence[AnalysedLeaf]) -> dict[str,
         if readers and all(name in leaf.fields for leaf in readers):
             narrow[name] = merged(leaf.fields[name] for leaf in readers)
     return narrow
+
+
+def _reason_of_columns(leaf: AnalysedLeaf) -> str | None:
+    """Say which computed column is no function of its row; the time of a batch is kept with the batch."""
+    for name, text in leaf.computed.items():
+        if any(True for _ in chance_in(parse_query(f"SELECT {text}"))):
+            return f"the column {name} AS {text} asks for chance: a replayed batch would not give the same rows"
+    return None
 
 
 def _reason(query: exp.Expr) -> str | None:

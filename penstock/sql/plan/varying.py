@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-__all__ = ["varying_in"]
+__all__ = ["chance_in", "varying_in"]
 
 _NODES = (
     exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtime, exp.Localtimestamp,
@@ -16,6 +16,15 @@ _NAMES = frozenset({
     "CURRENT_ROW_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "PROCTIME", "RAND", "RAND_INTEGER",
     "UNIX_TIMESTAMP", "UUID",
 })  # fmt: skip
+_CHANCE_NAMES = frozenset({"RAND", "RAND_INTEGER", "UUID"})
+
+
+def chance_in(query: exp.Expr) -> Iterator[exp.Expr]:
+    """Find functions that give another value to each row and at each look; the time of a batch is kept with it."""
+    yield from query.find_all(exp.Rand, exp.Randn, exp.Uuid)
+    yield from (
+        call for call in query.find_all(exp.Anonymous) if call.name.upper() in _CHANCE_NAMES
+    )
 
 
 def varying_in(query: exp.Expr) -> Iterator[exp.Expr]:

@@ -24,6 +24,7 @@ from penstock.connector.outage import Outage, current_outage
 from penstock.connector.spark.configured import configured
 from penstock.connector.spark.dead_letters import BadRecordDesk, bad_record_desk
 from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query
+from penstock.connector.spark.replay import chancy_functions
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.plan.analysed_insert import AnalysedInsert
 from penstock.sql.plan.analysed_query import AnalysedLeaf
@@ -257,6 +258,13 @@ def plan_set(
     ]
     inserts = tuple(planner.plan_insert(one, spark) for one in members)
     way = share([one.query for one in members], planner.project)
+    if isinstance(way, SharedRead) and (chancy := _chancy_functions(inserts)):
+        reason = f"{', '.join(chancy)} is declared not deterministic: a replayed batch would not give the same rows"
+        unit = Unit(inserts=tuple(analysed), is_set=True, apart=True, file=placed.file)
+        placed = planner.place(unit, spark)
+        pairs = zip(inserts, placed.places, strict=True)
+        inserts = tuple(_at(place, insert) for insert, place in pairs)
+        way = SideBySide(reason=reason)
     match way:
         case SideBySide(reason=reason):
             return PlannedSet(
@@ -273,6 +281,20 @@ def plan_set(
                 place=place,
             )
             return PlannedSet(spark=spark, inserts=inserts, queries=(shared,), rivals=placed.rivals)
+
+
+def _at(place: QueryPlace, insert: PlannedInsert) -> PlannedInsert:
+    """Give an INSERT another place; frames that know the folder of the one before are not started."""
+    if place.location == insert.checkpoint:
+        return replace(insert, place=place)
+    builder = replace(insert.builder, checkpoint=place.location)
+    return replace(insert, place=place, builder=builder, unused=[])
+
+
+def _chancy_functions(inserts: Sequence[PlannedInsert]) -> tuple[str, ...]:
+    """Name the users' functions that may give a row another value each time, which only Spark knows."""
+    frames = [frame for insert in inserts for frame in (insert.unused[-1:] or [insert.frame()])]
+    return tuple(dict.fromkeys(name for frame in frames for name in chancy_functions(frame)))
 
 
 @contextmanager

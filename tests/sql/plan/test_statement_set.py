@@ -54,6 +54,41 @@ def test_filters_and_projections_of_one_table_share_its_read(
 
 
 @pytest.mark.parametrize(
+    ("column", "shared"),
+    [
+        ("UUID()", False),
+        ("RAND()", False),
+        ("CAST(RAND_INTEGER(9) AS STRING)", False),
+        ("PROCTIME()", True),
+    ],
+)
+def test_chance_in_a_computed_column_is_seen(column: str, shared: bool) -> None:
+    """Each sink would have another value for one record; the time is kept with the batch. Views are looked through."""
+    table = TABLE.format(name="clicks").replace("twice AS id * 2", f"c AS {column}")
+    names = new_namespace(table + "CREATE VIEW v AS SELECT c AS d, id FROM clicks")
+    ways = [
+        share(analysed(names, "SELECT id FROM clicks", text), Path())
+        for text in ("SELECT c FROM clicks", "SELECT d FROM v")
+    ]
+    unread = share(analysed(names, "SELECT id FROM clicks", "SELECT url FROM clicks"), Path())
+
+    assert [isinstance(way, SharedRead) for way in ways] == [shared] * 2
+    assert all(isinstance(way, SharedRead) or "the column c AS" in way.reason for way in ways)
+    assert isinstance(unread, SharedRead)
+
+
+def test_chance_in_a_view_is_seen(namespace: Namespace) -> None:
+    """Though the INSERT itself has none."""
+    namespace = new_namespace(
+        TABLE.format(name="clicks") + "CREATE VIEW v AS SELECT id, UUID() AS u FROM clicks"
+    )
+    way = share(analysed(namespace, "SELECT id FROM clicks", "SELECT u FROM v"), Path())
+
+    assert isinstance(way, SideBySide)
+    assert "chance" in way.reason
+
+
+@pytest.mark.parametrize(
     ("second", "reason"),
     [
         ("SELECT id FROM views", "different tables"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -40,7 +41,6 @@ from penstock.connector.kafka.sink.marker import may_write
 from penstock.connector.kafka.sink.names import SlotNames
 from penstock.connector.kafka.sink.protocol import read_marker
 from penstock.connector.kafka.sink.records import ordered, records_of, single_topic, slotted
-from penstock.connector.kafka.sink.replay import differences
 from penstock.connector.kafka.sink.settings import (
     Delivery,
     KafkaSinkSettings,
@@ -66,6 +66,7 @@ from penstock.connector.kafka.split import TopicPartition
 from penstock.connector.kafka.tuning import admin_connection
 from penstock.connector.spark.configured import configured
 from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query, saved_query_id
+from penstock.connector.spark.replay import differences
 from penstock.connector.spark.target_rows import check_complete
 
 __all__ = ["KafkaSink"]
@@ -148,13 +149,15 @@ class KafkaSink:
             return micro_batch_query(frame, settings, self.write_batch)
         self.check_resumes(frame.sparkSession, settings.checkpoint, "")
         _refuse_speculation(frame.sparkSession, self.name)
-        write = partial(self._write_once, stages=self._stages(frame))
+        write = partial(self._write_once, stages=self._stages(differences(frame)))
         return micro_batch_query(frame, settings, write)
 
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write the rows of a micro-batch; exactly-once passes over what is written."""
         if self.settings.delivery is Delivery.EXACTLY_ONCE:
-            self._write_once(frame, batch, stages=self._stages(frame))
+            # the frame shows what was made of the batch's rows, not how these came about
+            reasons = tuple(dict.fromkeys((*batch.differences(), *differences(frame))))
+            self._write_once(frame, batch, stages=self._stages(reasons))
         else:
             self._write_plainly(frame)
 
@@ -262,15 +265,17 @@ class KafkaSink:
                 f"{self.name}: slots {reported} of {slots} say that they are written, so the batch is not done"
             )
 
-    def _stages(self, frame: DataFrame) -> bool:
-        """Tell whether batches are to be kept before they are published. Raises UnsupportedError."""
+    def _stages(self, reasons: Sequence[str]) -> bool:
+        """Tell whether batches are to be kept before they are published: `reasons` are why a replay may differ.
+
+        Raises UnsupportedError.
+        """
         if (
             self.sparse
         ):  # one slot: the batch is there whole or not at all, whatever a replay would give
             return False
         if self.settings.staging is Staging.ALWAYS:
             return True
-        reasons = differences(frame)
         if not reasons:
             return False
         said = "; ".join(reasons)

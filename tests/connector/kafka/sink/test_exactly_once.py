@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -254,6 +255,16 @@ def test_rows_that_a_replay_may_change_are_staged(
 
     assert (staged.name, kept) == ("1", 5)
     assert len(ids(kafka, name)) == 10
+
+
+def test_rows_of_a_query_that_a_replay_may_change_are_staged_though_the_batch_does_not_show_it(
+    spark: SparkSession, kafka: KafkaServer, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """A statement set, and what keeps results up to date, give the sink rows that were computed before."""
+    batch = replace(batch_of(spark, tmp_path, 0), differences=lambda: ("the expression uuid()",))
+    once(kafka, topic(partitions=2)).write_batch(rows(spark, 0, 5), batch)
+
+    assert [path.name for path in tmp_path.rglob("staged/*") if path.is_dir()] == ["0"]
 
 
 def test_open_transactions_are_listed_and_ended(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["differences"]
+__all__ = ["chancy_functions", "differences"]
 
 _ROW_BY_ROW = frozenset({
     "CollectMetrics", "EventTimeWatermark", "Expand", "Filter", "Generate", "LocalRelation", "LogicalRDD",
@@ -23,6 +23,7 @@ _GROUPING = frozenset({"Aggregate", "Join"})
 _SOUND_AGGREGATES = frozenset({
     "Average", "BitAndAgg", "BitOrAgg", "BitXorAgg", "Count", "CountIf", "Max", "Min", "Sum",
 })  # fmt: skip
+_OF_USERS = frozenset({"HiveGenericUDF", "HiveSimpleUDF", "PythonUDF", "PythonUDTF", "ScalaUDF"})
 _ROUNDED = ("float", "double")
 _SUBQUERIES = ("ScalarSubquery", "ListQuery", "Exists", "InSubquery")
 
@@ -31,6 +32,28 @@ def differences(frame: DataFrame) -> tuple[str, ...]:
     """Say what may make a replay of a batch differ; nothing where each row follows from the batch."""
     plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001  PySpark has no public door to the plan
     return tuple(dict.fromkeys(_of_plan(plan)))
+
+
+def chancy_functions(frame: DataFrame) -> tuple[str, ...]:
+    """Name the users' functions of a frame that are declared not deterministic."""
+    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001  as above
+    return tuple(dict.fromkeys(_chancy_in_plan(plan)))
+
+
+def _chancy_in_plan(plan: Any) -> Iterator[str]:
+    for expression in _all(plan.expressions()):
+        yield from _chancy_in(expression)
+    for child in _all(plan.children()):
+        yield from _chancy_in_plan(child)
+
+
+def _chancy_in(expression: Any) -> Iterator[str]:
+    if expression.deterministic():
+        return  # what is inside of it is, too
+    if expression.getClass().getSimpleName() in _OF_USERS:
+        yield expression.sql()
+    for child in _all(expression.children()):
+        yield from _chancy_in(child)
 
 
 def _of_plan(plan: Any) -> Iterator[str]:
