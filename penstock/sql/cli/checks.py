@@ -20,6 +20,7 @@ from penstock.catalog.errors import PenstockError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.catalog.store import SqlCatalog
     from penstock.connector.jars import JarSet
 
 __all__ = ["Finding", "Level", "examine"]
@@ -185,7 +186,7 @@ def _catalog(url: str | None) -> Iterator[Finding]:
     names = len(store.tables()) + len(store.views())
     file = _sqlite_file(url)
     if file is None:
-        yield _ok("catalog", f"{names} objects")
+        yield _server(store, names)
         return
     place = next(path for path in (file, *file.parents) if path.exists())
     if os.access(place, os.W_OK):
@@ -199,6 +200,20 @@ def _catalog(url: str | None) -> Iterator[Finding]:
             f"{place} is not writable",
             "change its owner, or name another with --catalog",
         )
+
+
+def _server(store: SqlCatalog, names: int) -> Finding:
+    """A server's store is used as it is until somebody upgrades it: what is new is missing meanwhile."""
+    from penstock.catalog.migrations import HEAD
+
+    version = store.version()
+    if not 0 < version < HEAD:
+        return _ok("catalog", f"{names} objects")
+    return _warning(
+        "catalog",
+        f"{names} objects in a store of version {version}, this Penstock makes version {HEAD}",
+        "`penstock catalog upgrade` says what that means for what runs, and does it with --yes",
+    )
 
 
 def _data_folder() -> Iterator[Finding]:

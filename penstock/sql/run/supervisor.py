@@ -101,6 +101,7 @@ class Supervisor:
             totals, last, restarts = self._totals, self._totals.last, self._restarts
             last_error = self._last_error
         outage = None if state.status.final else self._outages.current
+        known = last is not None and outage is None and state.status is not JobStatus.RESTARTING
         speed = 0.0 if state.status.final else rows_per_second(totals, self._clock.now_ms())
         return replace(
             state,
@@ -114,7 +115,7 @@ class Supervisor:
             watermark_ms=last.watermark_ms if last else None,
             timeless=last.timeless if last else (),
             late_splits=last.late_splits if last else (),
-            lag_records=last.lag_records if last and outage is None else None,
+            lag_records=last.lag_records if last and known else None,
             last_commit_ms=last.committed_at_ms if last else None,
             restarts=restarts,
             last_error=last_error,

@@ -13,7 +13,9 @@ from penstock.catalog.lease_rows import acquire
 from penstock.catalog.migrations import HEAD
 from penstock.catalog.store import SqlCatalog
 from penstock.sql.cli.app import app
+from penstock.sql.cli.checks import Level, _catalog
 from tests.catalog.examples import table
+from tests.postgres_server import USER
 
 
 @pytest.fixture
@@ -63,3 +65,20 @@ def test_a_catalog_is_upgraded_once(store, penstock):
     assert second.exit_code == 0
     assert "nothing is to be done" in second.stderr
     assert store.version() == HEAD
+
+
+def test_doctor_says_that_a_servers_store_is_to_be_upgraded(postgres):
+    """Nothing else does: it is used as it is."""
+    with postgres.schema() as schema:
+        place = f"options=-csearch_path%3D{schema}"
+        url = f"postgresql://{USER}@127.0.0.1:{postgres.port}/postgres?{place}"
+        catalog = SqlCatalog(url)
+        catalog.create(table("orders"))
+        (fresh,) = _catalog(url)
+        for name in ("penstock_alembic_step", "penstock_job_states"):
+            postgres.execute(f"DROP TABLE {name}", schema=schema)
+        (old,) = _catalog(url)
+        catalog.close()
+
+    assert (fresh.level, old.level) == (Level.OK, Level.WARNING)
+    assert "penstock catalog upgrade" in (old.mend or "")

@@ -286,6 +286,17 @@ def test_nothing_is_behind_while_nobody_knows(caplog):
     ]
 
 
+def test_nothing_is_behind_while_a_query_waits_to_start_again():
+    """What it knew is of before its failure."""
+    run = Run(ScriptedQuery([0, BROKER_GONE]), ScriptedQuery([1, END]))
+    told = []
+    run.clock.while_waiting = lambda: told.append(run.supervisor.progress())
+    last = run.to_end()
+
+    assert [(one.status, one.lag_records) for one in told] == [(JobStatus.RESTARTING, None)]
+    assert last.lag_records == 0
+
+
 def test_no_secret_is_in_what_others_see_of_a_job():
     """The catalog is read by more people than the runner's log."""
     progress = Run(ScriptedQuery([END])).to_end()
