@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.sql.cli.text import count_text, duration_text, watermark_text
+from penstock.sql.cli.text import (
+    count_text,
+    duration_text,
+    late_text,
+    timeless_text,
+    watermark_text,
+)
 from penstock.sql.run.summary import SinkResult, StatementResult, StatementStatus
 
 __all__ = ["summary_lines"]
@@ -46,6 +52,10 @@ def _facts(result: StatementResult) -> list[str]:
         facts.append(f"{count_text(result.bad_records)} bad records left out")
     if result.watermark_ms is not None:
         facts.append(f"watermark {watermark_text(result.watermark_ms)}")
+    if result.timeless and result.watermark_ms is None:
+        held = timeless_text([split.split_id for split in result.timeless], None, silent=False)
+        facts.append(f"no watermark: {held}")
+    facts += [late_text(s.split_id, s.rows, s.found_ms) for s in result.late_splits]
     batches = _counted(result.batches, "batch", "batches")
     return [*facts, batches, duration_text(round(result.seconds * 1000))]
 

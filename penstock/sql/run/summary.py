@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.catalog.errors import PenstockError
 from penstock.sql.errors import place_of
+from penstock.sql.plan.metrics import LateSplit, TimelessSplit
 from penstock.sql.run.progress import JobProgress, JobStatus
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ __all__ = [
     "with_jobs",
     "with_refreshes",
 ]
+
+S = TypeVar("S")
 
 
 class StatementStatus(StrEnum):
@@ -64,8 +67,8 @@ class StatementResult:
 
     `subject` names what the statement is about. `error` is one line of text; beside it are `code`, its kind
     (docs/errors.md), `place` in the file (file:line:column) where it has one, and `hint`, what to do. `seconds` is
-    wall-clock time, `watermark_ms` is event time in epoch ms. `sinks` are those of a statement set. `failure` is what
-    these words are from, for those who tell it otherwise.
+    wall-clock time, `watermark_ms` is event time in epoch ms, `timeless` and `late_splits` are those of the progress.
+    `sinks` are those of a statement set. `failure` is what these words are from, for those who tell it otherwise.
     """
 
     kind: str
@@ -76,6 +79,8 @@ class StatementResult:
     rows_dropped: int | None = None
     bad_records: int | None = None
     watermark_ms: int | None = None
+    timeless: tuple[TimelessSplit, ...] = ()
+    late_splits: tuple[LateSplit, ...] = ()
     batches: int | None = None
     seconds: float = 0.0
     status: StatementStatus = StatementStatus.FINISHED
@@ -152,11 +157,18 @@ def with_jobs(
         rows_dropped=sum(each.rows_dropped for each in progress),
         bad_records=sum(each.bad_records for each in progress),
         watermark_ms=min(known) if known and len(known) == len(watermarks) else None,
+        timeless=_distinct(split for each in progress for split in each.timeless),
+        late_splits=_distinct(split for each in progress for split in each.late_splits),
         batches=sum(each.batches for each in progress),
         seconds=max(each.seconds for each in progress),
         status=_status([each.status for each in progress]),
         sinks=tuple(_sinks(queries, progress)),
     )
+
+
+def _distinct(splits: Iterable[S]) -> tuple[S, ...]:
+    """Leave out what several queries say of one split."""
+    return tuple(dict.fromkeys(splits))
 
 
 def with_refreshes(result: StatementResult, job: Job, *, stopped: bool) -> StatementResult:
