@@ -28,12 +28,15 @@ class FunctionNames:
         self._changed: dict[Identifier, Function | None] = {}
         self._temporary: dict[Identifier, Function] = {}
         self._system: dict[str, Function] = {}
+        self.has_engine: Callable[[str], bool] = _nothing
+        """Whether the engine has a function of this name (in lower case) that its user registered there."""
 
     def overlay(self) -> FunctionNames:
         """Make a draft: definitions may be tried on it."""
         made = FunctionNames(self._store, draft=True)
         made._changed = dict(self._changed)
         made._temporary, made._system = dict(self._temporary), dict(self._system)
+        made.has_engine = self.has_engine
         return made
 
     def visible(self, catalog: str, database: str) -> Mapping[str, Function]:
@@ -127,6 +130,11 @@ class FunctionNames:
     def _stored(self) -> dict[Identifier, Function]:
         found: dict[Identifier, Function | None] = {f.identifier: f for f in self._store().listed()}
         return {i: f for i, f in (found | self._changed).items() if f is not None}
+
+
+def _nothing(_: str) -> bool:
+    """Know no function: no engine runs yet."""
+    return False
 
 
 def _missing(identifier: Identifier, *, temporary: bool, system: bool) -> UnknownObjectError:

@@ -25,13 +25,14 @@ from penstock.catalog.table import Table, View
 from penstock.catalog.types import LogicalType
 from penstock.sql.checking import Checking, Columns, Output
 from penstock.sql.columns import check_columns, type_plain
+from penstock.sql.condition_types import condition_errors
 from penstock.sql.dialect.access import FLINK, named_tables, parse_query
 from penstock.sql.dialect.group_windows import GROUP_WINDOW, translate_group_windows
 from penstock.sql.dialect.grouping_sets import session_error
 from penstock.sql.dialect.problems import NodeError
 from penstock.sql.dialect.windows import WINDOW_COLUMNS, WindowTable, window_tables
 from penstock.sql.dialect.write import write_spark
-from penstock.sql.function_names import misspelt_functions
+from penstock.sql.function_names import unknown_functions
 from penstock.sql.positions import span_of
 from penstock.sql.query_hints import hint_errors
 from penstock.sql.relation_names import give_alias, name_relations
@@ -271,7 +272,8 @@ def _window_error(window: WindowTable, checking: Checking) -> InputError | None:
 
 def _check_forms(stand_in: exp.Expr, checking: Checking) -> None:
     """Whether Spark has a form for everything in the query; `stand_in` is used up."""
-    checking.errors += misspelt_functions(stand_in, checking)
+    checking.errors += unknown_functions(stand_in, checking)
+    checking.errors += condition_errors(stand_in, checking)
     try:
         write_spark(stand_in, copy=False)
     except NodeError as error:

@@ -1,8 +1,4 @@
-"""Finds calls of functions that are nobody's but nearly Flink's: most likely misspelt.
-
-A name that is none of Flink's may be the user's own, registered in the catalog or with Spark, or one of
-Spark's; so nothing is said of a name that resembles none of Flink's.
-"""
+"""Finds calls of functions that are nobody's: not Flink's, not Spark's, and not registered by a user."""
 
 from __future__ import annotations
 
@@ -10,51 +6,66 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
 
 from penstock.catalog.errors import InputError, UnknownObjectError
 from penstock.sql.checking import Checking
+from penstock.sql.dialect.builtin import built_in_functions
 from penstock.sql.dialect.called_tables import calling_relation
 from penstock.sql.dialect.functions import FUNCTIONS
 from penstock.sql.dialect.query import NODES
+from penstock.sql.dialect.spark_functions import SPARK_FUNCTIONS
 from penstock.sql.dialect.special_calls import SYNTAX
 from penstock.sql.misspelling import nearest_word
 from penstock.sql.walking import find_nodes
 
-__all__ = ["misspelt_functions"]
-
-LONG = 5
-"""Letters from which on a name that has no row is compared: a MIX is not a slip for MIN."""
-
-NAMES = (*FUNCTIONS, *(name for name in (*NODES, *SYNTAX) if len(name) >= LONG))
-"""What a call may have been meant for."""
+__all__ = ["unknown_functions"]
 
 PLANNED = ("DESCRIPTOR", "TABLE")
 """What is written like a call and is none."""
 
+OWN = "CREATE FUNCTION {name} AS 'module.function' LANGUAGE PYTHON registers one; SHOW FUNCTIONS lists those there are"
 
-def misspelt_functions(stand_in: exp.Expr, checking: Checking) -> Iterator[InputError]:
-    """An error for each misspelt function of a query's copy, at its place in the original."""
+
+def unknown_functions(stand_in: exp.Expr, checking: Checking) -> Iterator[InputError]:
+    """An error for each function of a query's copy that is not there, at its place in the original."""
     for call in find_nodes(stand_in, exp.Anonymous):
         name = call.name.upper()
         span = checking.span(call)
-        if name in FUNCTIONS or name in PLANNED or span is None:
+        if span is None or name in PLANNED or _is_of_an_engine(name) or _is_no_call(call):
             continue
-        if name in Spark.Parser.FUNCTIONS or calling_relation(call) is not None:
-            continue  # of table functions, table_functions.py says what is not there
-        near = nearest_word(name, NAMES)
-        # MD5_HEX and SHA3 are somebody's own sooner than a slip
-        if near and not near.startswith(name.rstrip("0123456789")) and not name.startswith(near):
-            if name.lower() in _registered(checking):  # asks the catalog: for few names only
-                continue
-            span = replace(span, length=min(span.length, len(name)))  # of the name alone
-            yield UnknownObjectError(
-                f"there is no function {name}", hint=f"did you mean {near}?", span=span
-            )
+        # of table functions, table_functions.py says what is not there
+        if calling_relation(call) is not None or _is_registered(name, checking):
+            continue
+        span = replace(span, length=min(span.length, len(name)))  # of the name alone
+        yield UnknownObjectError(
+            f"there is no function {name}", hint=_hint(name, checking), span=span
+        )
 
 
-def _registered(checking: Checking) -> frozenset[str]:
+def _is_no_call(call: exp.Anonymous) -> bool:
+    """Tell whether it is a hint, or the end of a name with dots, whose database would have to be looked into."""
+    hint = call.find_ancestor(exp.Hint, exp.Select)
+    return isinstance(call.parent, exp.Dot) or isinstance(hint, exp.Hint)
+
+
+def _is_of_an_engine(name: str) -> bool:
+    return name in FUNCTIONS or name in NODES or name in SYNTAX or name.lower() in SPARK_FUNCTIONS
+
+
+def _is_registered(name: str, checking: Checking) -> bool:
+    """Tell whether a user has registered a function, in any database, or with Spark; asks the catalog."""
     space = checking.namespace
     if space is None:
-        return frozenset()
-    return frozenset(space.functions.visible(space.current_catalog, space.current_database))
+        return True  # nothing is known of users' functions
+    return name.lower() in _listed(checking) or space.functions.has_engine(name.lower())
+
+
+def _listed(checking: Checking) -> set[str]:
+    space = checking.namespace
+    return set() if space is None else {function.name for function in space.functions.listed()}
+
+
+def _hint(name: str, checking: Checking) -> str:
+    known = [one.upper() for one in (*built_in_functions(), *_listed(checking))]
+    near = nearest_word(name, known)
+    return f"did you mean {near}?" if near else OWN.format(name=name.lower())

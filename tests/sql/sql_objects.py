@@ -21,7 +21,8 @@ CREATE TABLE auctions (id BIGINT, seller BIGINT, ts TIMESTAMP(3)) WITH ('connect
 CREATE TABLE sink (
   id BIGINT, name STRING, k STRING METADATA FROM 'key', o BIGINT METADATA FROM 'offset' VIRTUAL, c AS id + 1)
 WITH ('connector' = 'delta');
-CREATE VIEW halves (a, h) AS SELECT auction, price / 2 FROM bids
+CREATE VIEW halves (a, h) AS SELECT auction, price / 2 FROM bids;
+CREATE FUNCTION my_function AS 'module.my_function' LANGUAGE PYTHON
 """
 
 

@@ -142,6 +142,7 @@ class Session:
         self.published: Published | None = None
         self.settings: dict[str, str] = dict(project.settings)
         self.namespace = open_names(catalog, project.root, spark=lambda: spark)
+        self.namespace.functions.has_engine = spark.catalog.functionExists
         self._planner = Planner(
             namespace=self.namespace, project=project.root, settings=self.settings
         )
