@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.target import Target
-from penstock.connector.spark.hadoop_files import delete, list_names, read_text, write_text
+from penstock.connector.spark.hadoop_files import list_names, read_text, replace_text
 from penstock.connector.spark.micro_batch import saved_query_id
 
 __all__ = ["FOLDER", "Found", "Progress", "check_resumes", "judge"]
@@ -70,8 +70,7 @@ def check_resumes(
     )
     judge(_known(spark, path), found, progress, target.shown, commits_empty=commits_empty)
     if notes:
-        delete(spark, path)
-        write_text(spark, path, json.dumps({"id": found.id, "version": found.version}))
+        replace_text(spark, path, json.dumps({"id": found.id, "version": found.version}))
 
 
 def judge(

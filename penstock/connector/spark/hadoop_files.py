@@ -1,10 +1,19 @@
-"""Small text files on any file system that Spark's Hadoop knows: local paths, HDFS, object stores."""
+"""Small text files on any file system that Spark's Hadoop knows: local paths, HDFS, object stores.
+
+What is written is on the disk, or with the store, when a function returns: a machine that loses power keeps it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+
+from penstock.connector.spark import durable_files
 
 __all__ = [
     "delete",
@@ -13,8 +22,13 @@ __all__ = [
     "make_directory",
     "read_text",
     "rename",
+    "replace_text",
+    "size_of",
+    "sync",
     "write_text",
 ]
+
+_MISSING = "java.io.FileNotFoundException"
 
 
 def read_text(spark: SparkSession, path: str) -> str | None:
@@ -29,16 +43,42 @@ def read_text(spark: SparkSession, path: str) -> str | None:
         stream.close()
 
 
-def write_text(spark: SparkSession, path: str, text: str) -> None:
-    """Write a UTF-8 file that is there whole or not at all; one that is there already stays."""
+def write_text(spark: SparkSession, path: str, text: str) -> bool:
+    """Write a UTF-8 file that is there whole or not at all. False where one is there already, which stays.
+
+    Of two processes that write one at once, one succeeds; on object stores that can only be seen by reading it again.
+    """
     system, file = _file(spark, path)
-    temporary = file.suffix(".tmp")
-    stream = system.create(temporary, True)
-    try:
-        stream.write(bytearray(text.encode("utf-8")))
-    finally:
-        stream.close()
-    system.rename(temporary, file)
+    local = _local(system, file)
+    if local is not None:
+        return durable_files.write_new(local, text.encode("utf-8"))
+    temporary = file.suffix(f".{uuid4().hex[:8]}.tmp")
+    _write(system, temporary, text)
+    written = not system.exists(file) and bool(system.rename(temporary, file))
+    if not written:
+        system.delete(temporary, False)
+    return written
+
+
+def replace_text(spark: SparkSession, path: str, text: str) -> None:
+    """Put a UTF-8 file in the place of what is there, if anything: readers find the one or the other."""
+    system, file = _file(spark, path)
+    local = _local(system, file)
+    if local is not None:
+        durable_files.replace(local, text.encode("utf-8"))
+        return
+    jvm = spark._jvm  # noqa: SLF001  as in _file
+    assert jvm is not None, "checkpoints need a classic Spark session"
+    temporary = file.suffix(f".{uuid4().hex[:8]}.tmp")
+    _write(system, temporary, text)
+    # FileSystem.rename never replaces; Spark's own checkpoints go the same way
+    context = jvm.org.apache.hadoop.fs.FileContext.getFileContext(system.getUri(), system.getConf())
+    gateway = spark.sparkContext._gateway  # noqa: SLF001  an array for Java's varargs
+    assert gateway is not None, "as above"
+    kind = jvm.org.apache.hadoop.fs.Options.Rename
+    options = gateway.new_array(kind, 1)
+    options[0] = kind.OVERWRITE
+    context.rename(temporary, file, options)
 
 
 def list_names(spark: SparkSession, path: str) -> list[str]:
@@ -49,11 +89,31 @@ def list_names(spark: SparkSession, path: str) -> list[str]:
     return sorted(status.getPath().getName() for status in system.listStatus(directory))
 
 
+def size_of(spark: SparkSession, path: str) -> int | None:
+    """Give the bytes of a file; None where there is none."""
+    system, file = _file(spark, path)
+    try:
+        return int(system.getFileStatus(file).getLen())
+    except Py4JJavaError as error:
+        if _is_missing(error):
+            return None
+        raise
+
+
 def rename(spark: SparkSession, path: str, target: str) -> bool:
-    """Give a file or directory another name on its file system. Tells whether that was done: not where one is there."""
+    """Give a file or directory another name on its file system. Tells whether that was done.
+
+    It is not where there is one of the new name, or none of the old one.
+    """
     system, file = _file(spark, path)
     _, other = _file(spark, target)
-    return not system.exists(other) and bool(system.rename(file, other))
+    try:
+        return not system.exists(other) and bool(system.rename(file, other))
+    except Py4JJavaError as error:
+        # HDFS says False, others raise
+        if _is_missing(error):
+            return False
+        raise
 
 
 def delete(spark: SparkSession, path: str) -> None:
@@ -62,12 +122,16 @@ def delete(spark: SparkSession, path: str) -> None:
     system.delete(file, True)
 
 
-def _file(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    jvm = spark._jvm  # noqa: SLF001  PySpark has no public door to Hadoop's file systems
-    assert jvm is not None, "checkpoints need a classic Spark session"
-    hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
-    conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-    return hadoop_path.getFileSystem(conf), hadoop_path
+def sync(spark: SparkSession, folder: str, names: Iterable[str]) -> None:
+    """Wait until files of a folder, and the folders that they are in, are on this machine's disk.
+
+    Nothing is done on other file systems: they keep what was closed by themselves.
+    """
+    system, root = _file(spark, folder)
+    local = _local(system, root)
+    if local is not None:
+        files = [local / name for name in names]
+        durable_files.sync([*files, *sorted({file.parent for file in files})])
 
 
 def list_files(spark: SparkSession, path: str) -> dict[str, int]:
@@ -91,3 +155,32 @@ def make_directory(spark: SparkSession, path: str) -> bool:
     if system.exists(directory):
         return bool(system.getFileStatus(directory).isDirectory())
     return bool(system.mkdirs(directory))
+
+
+def _file(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    jvm = spark._jvm  # noqa: SLF001  PySpark has no public door to Hadoop's file systems
+    assert jvm is not None, "checkpoints need a classic Spark session"
+    hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
+    conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+    return hadoop_path.getFileSystem(conf), hadoop_path
+
+
+def _local(system: Any, file: Any) -> Path | None:
+    """Give a path of this machine as Python's; None for other file systems."""
+    if system.getUri().getScheme() != "file":
+        return None
+    return Path(str(system.makeQualified(file).toUri().getPath()))
+
+
+def _write(system: Any, file: Any, text: str) -> None:
+    stream = system.create(file, True)
+    try:
+        stream.write(bytearray(text.encode("utf-8")))
+        if stream.hasCapability("hsync"):  # object stores have no such thing, and say so
+            stream.hsync()
+    finally:
+        stream.close()
+
+
+def _is_missing(error: Py4JJavaError) -> bool:
+    return str(error.java_exception.getClass().getName()) == _MISSING

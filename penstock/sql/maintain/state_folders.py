@@ -17,7 +17,7 @@ from penstock.connector.spark.hadoop_files import (
     list_files,
     list_names,
     read_text,
-    write_text,
+    replace_text,
 )
 from penstock.sql.plan.shape import ANEW
 
@@ -88,7 +88,7 @@ class StateFolders:
     def finish(self, path: str, *, empty: bool = False) -> None:
         """Declare a folder whole."""
         files = {} if empty else _data(list_files(self._spark, path))
-        write_text(self._spark, f"{path}/{FILES}", json.dumps(files))
+        replace_text(self._spark, f"{path}/{FILES}", json.dumps(files))
         name = path.rpartition("/")[2]
         self._whole[name] = sum(files.values())
         self._names.add(name)

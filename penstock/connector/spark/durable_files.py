@@ -1,0 +1,97 @@
+"""Small files on a local disk that survive a loss of power: whole or not there, and there once a function returns.
+
+Hadoop's local file system neither syncs what it writes nor refuses to rename over a file, so `hadoop_files` comes here
+for local paths. Its checksum files (`.name.crc`) are removed where they would be of another content.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from uuid import uuid4
+
+__all__ = ["replace", "sync", "write_new"]
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
+"""What file systems without hard links say."""
+
+
+def write_new(path: Path, content: bytes) -> bool:
+    """Write a file that is there whole or not at all. False where one is there already, which stays.
+
+    Of two processes that do so at once, one succeeds.
+    """
+    _make_folder(path.parent)
+    if path.exists():
+        return False
+    temporary = _temporary(path, content)
+    try:
+        _forget_checksum(path)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if path.exists():
+                return False
+            temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync([path.parent])
+    return True
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put a file in the place of what is there, if anything: readers find the one or the other."""
+    _make_folder(path.parent)
+    temporary = _temporary(path, content)
+    try:
+        _forget_checksum(path)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync([path.parent])
+
+
+def sync(paths: Iterable[Path]) -> None:
+    """Wait until the content of files, or the names in folders, are on the disk."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            # not every file system can sync a folder
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+                raise
+        finally:
+            os.close(descriptor)
+
+
+def _temporary(path: Path, content: bytes) -> Path:
+    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
+    try:
+        with temporary.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return temporary
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync([folder.parent])
+
+
+def _forget_checksum(path: Path) -> None:
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)

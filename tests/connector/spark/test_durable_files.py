@@ -1,0 +1,130 @@
+"""Small files that survive a loss of power: synced before they get their names, and their folders after."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from threading import Barrier, Thread
+
+import pytest
+
+from penstock.connector.spark import durable_files
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was synced and named, in order, by the names of files; those of temporary ones are `tmp`."""
+    seen: list[str] = []
+    sync, link, rename = os.fsync, os.link, os.replace
+
+    def short(path: object) -> str:
+        name = Path(str(path)).name
+        return "tmp" if name.endswith(".tmp") else name
+
+    def synced(descriptor: int) -> None:
+        seen.append(f"sync {short(Path(f'/proc/self/fd/{descriptor}').readlink())}")
+        sync(descriptor)
+
+    def linked(source: Path, target: Path) -> None:
+        seen.append(f"{short(source)} is {short(target)}")
+        link(source, target)
+
+    def replaced(source: Path, target: Path) -> None:
+        seen.append(f"{short(source)} is {short(target)}")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "link", linked)
+    monkeypatch.setattr(os, "replace", replaced)
+    return seen
+
+
+def test_a_new_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, steps: list[str]) -> None:
+    """And its name, with those of new folders, before the call returns."""
+    path = tmp_path / "a" / "b" / "manifest.json"
+    written = durable_files.write_new(path, b"text")
+
+    assert written
+    assert path.read_bytes() == b"text"
+    assert steps == [
+        f"sync {tmp_path.name}",
+        "sync a",
+        "sync tmp",
+        "tmp is manifest.json",
+        "sync b",
+    ]
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_that_is_there_is_not_written_again(tmp_path: Path) -> None:
+    """The first content stays, and nothing is left beside it."""
+    path = tmp_path / "manifest.json"
+    first = durable_files.write_new(path, b"first")
+    second = durable_files.write_new(path, b"second")
+
+    assert (first, second) == (True, False)
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_of_two_that_write_one_file_at_once_one_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    """By a hard link; a file system without them is asked before the rename."""
+    if not links:
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.EPERM, "no links here")
+
+        monkeypatch.setattr(os, "link", refuse)
+    path, results = tmp_path / "manifest.json", []
+    number = 8 if links else 1
+    barrier = Barrier(number)
+
+    def write(content: bytes) -> None:
+        barrier.wait()
+        results.append((durable_files.write_new(path, content), content))
+
+    threads = [Thread(target=write, args=(str(n).encode(),)) for n in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    write_again = durable_files.write_new(path, b"later")
+
+    assert [content for written, content in results if written] == [path.read_bytes()]
+    assert not write_again
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path: Path, steps: list[str]) -> None:
+    """Never away in between; Hadoop's checksum of the old content goes."""
+    path = tmp_path / "note"
+    path.write_bytes(b"old")
+    (tmp_path / ".note.crc").write_bytes(b"of the old")
+    durable_files.replace(path, b"new")
+
+    assert path.read_bytes() == b"new"
+    assert steps == ["sync tmp", "tmp is note", f"sync {tmp_path.name}"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_replacement_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full: nothing is left of the attempt."""
+    path = tmp_path / "note"
+    path.write_bytes(b"old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        durable_files.replace(path, b"new")
+    with pytest.raises(OSError, match="No space"):
+        durable_files.write_new(tmp_path / "other", b"new")
+
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,57 @@
+"""Small files on the disk of this machine, and on a file system that only Hadoop knows (viewfs, mounted on a folder)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.connector.spark import hadoop_files
+
+MOUNT = "spark.hadoop.fs.viewfs.mounttable.penstock.link./table"
+
+
+@pytest.fixture(params=["local", "viewfs"])
+def folder(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty folder."""
+    if request.param == "local":
+        yield str(tmp_path)
+        return
+    key = MOUNT.removeprefix("spark.hadoop.")
+    spark.conf.set(key, tmp_path.as_uri())
+    yield "viewfs://penstock/table"
+    spark.conf.unset(key)
+
+
+def test_small_files_are_written_once_and_replaced_whole(
+    spark: SparkSession, folder: str, tmp_path: Path
+) -> None:
+    """What is there stays, or gives way as a whole; nothing is left beside it."""
+    path = f"{folder}/notes/one"
+    written = [hadoop_files.write_text(spark, path, text) for text in ("first", "second")]
+    first = hadoop_files.read_text(spark, path)
+    hadoop_files.replace_text(spark, path, "third, ü")
+    hadoop_files.replace_text(spark, f"{folder}/notes/two", "new")
+
+    assert written == [True, False]
+    assert first == "first"
+    assert hadoop_files.read_text(spark, path) == "third, ü"
+    assert hadoop_files.list_names(spark, f"{folder}/notes") == ["one", "two"]
+    assert hadoop_files.size_of(spark, path) == len("third, ü".encode())
+    assert sorted(p.name for p in (tmp_path / "notes").glob("[!.]*")) == ["one", "two"]
+
+
+def test_a_file_is_renamed_only_to_a_name_that_is_free(spark: SparkSession, folder: str) -> None:
+    """Nor is one that is not there: no, on every file system."""
+    for name in ("one", "two"):
+        hadoop_files.write_text(spark, f"{folder}/{name}", name)
+    hadoop_files.sync(spark, folder, ["one", "two"])
+    taken = hadoop_files.rename(spark, f"{folder}/one", f"{folder}/two")
+    free = hadoop_files.rename(spark, f"{folder}/one", f"{folder}/three")
+    missing = hadoop_files.rename(spark, f"{folder}/one", f"{folder}/four")
+
+    assert (taken, free, missing) == (False, True, False)
+    assert hadoop_files.size_of(spark, f"{folder}/one") is None
+    assert hadoop_files.read_text(spark, f"{folder}/two") == "two"
