@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
+    from penstock.catalog.errors import PenstockError
     from penstock.catalog.table import Table
     from penstock.catalog.types import LogicalType
     from penstock.connector.source.enumerator import MakeEnumerator
@@ -37,6 +38,7 @@ __all__ = [
     "FetcherModel",
     "Guarantee",
     "Guaranteed",
+    "LostLease",
     "OnceOnly",
     "OutputMode",
     "Projecting",
@@ -92,6 +94,9 @@ class OutputMode(StrEnum):
 AfterBatch = Callable[["MicroBatch"], None]
 """Called on the driver when a micro-batch was written."""
 
+LostLease = Callable[[], "PenstockError | None"]
+"""Tells why this process is no longer the pipeline's runner; None while it is. Safe to call from any thread."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSettings:
@@ -101,7 +106,8 @@ class SinkSettings:
     is written again under another plan is refused by sinks that can. `changes` says what the frame's rows are; unless
     they are INSERT_ONLY it has the column `ROW_KIND`, and under OutputMode.UPDATE each row replaces that of its key.
     `after_batch` is called when the rows of a micro-batch are written, before the batch counts as done; it has to
-    bear being called again for a batch that is replayed.
+    bear being called again for a batch that is replayed. Sinks whose target cannot fence a runner off ask `lost_lease`
+    before they change it; None where no lease is held.
     """
 
     checkpoint: str
@@ -111,6 +117,7 @@ class SinkSettings:
     output: OutputMode = OutputMode.APPEND
     changes: ChangelogMode = ChangelogMode.INSERT_ONLY
     after_batch: AfterBatch | None = None
+    lost_lease: LostLease | None = None
 
 
 class FetcherModel(StrEnum):

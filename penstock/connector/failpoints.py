@@ -36,6 +36,7 @@ FAILPOINTS: Mapping[str, str] = {
     "sink-written": "command: one sink of a statement set has the batch, the sinks after it have not",
     "produced": "task of the Kafka sink: the broker has a slot's records, their transaction is open",
     "transaction-committed": "task of the Kafka sink: the slot's transaction is committed",
+    "moving": "command: the file sink is about to rename one of a batch's files into its place",
     "maintained": "command: the state of a maintained query has the batch, the sink has not",
     "written": "command: the sink has the batch, nothing that follows it has run",
     "committed": "command: what follows the sink has run too, the checkpoint does not know of it yet",

@@ -1,36 +1,45 @@
 """Writing files exactly once: staged by Spark, listed in a manifest, then moved into place.
 
-    _penstock/<writer>/<batch>/      1 Spark writes the batch here; a replay before step 2 begins with an empty folder
-    _penstock/<writer>/<batch>.json  2 the manifest, whole or not there: from now on the batch is decided
-    part-<writer>-<batch>-<n>.json   3 each file is renamed; what is still staged is what is still to be moved
-    day=2026-01-31/_SUCCESS          4 the folder's success file, where one is asked for
+    _penstock/<writer>/<batch>-<attempt>/  1 Spark writes the batch here; each attempt has a folder of its own
+    _penstock/<writer>/<batch>.json        2 the manifest, whole or not there: from now on the batch is decided
+    part-<writer>-<batch>-<n>.json         3 each file is renamed, and looked at in its place
+    day=2026-01-31/_SUCCESS                4 the folder's success file, where one is asked for
+    _penstock/<writer>/<batch>.done        5 all of it is there; then older manifests and what is staged are removed
 
-A driver that dies anywhere goes on by the manifest when Spark runs the batch again. Readers see whole files only,
-but may see a part of a batch while its files are being moved.
+A driver that dies anywhere goes on by the manifest when Spark runs the batch again. One that was paused and comes back
+behind its successor finds the manifest, and the files in their places, and removes neither: of two attempts at a batch
+one has the manifest, and the other takes that for its own. Readers see whole files only, but may see a part of a batch
+while its files are being moved.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
 
-from penstock.catalog.errors import ConfigError, SinkError
+from penstock.catalog.errors import ConfigError, SinkError, StateMismatchError
 from penstock.catalog.identifier import quoted
+from penstock.catalog.lease import Owner, is_gone, this_process
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Guarantee, SinkSettings
 from penstock.connector.filesystem.sink_ledger import (
     LEDGER_FOLDER,
     Manifest,
+    batch_of,
+    done_name,
     manifest_of,
     newest,
+    staging_name,
     writer_name,
 )
+from penstock.connector.filesystem.sink_publish import Places, publish
 from penstock.connector.filesystem.sink_replaced import Replaced, partitions_of, visible_files
 from penstock.connector.filesystem.sink_target import FileTarget
 from penstock.connector.spark import hadoop_files
@@ -51,12 +60,18 @@ INSERT = "insert-"
 SMALL_BYTES = 64 << 10
 """A lone file below this may be one without rows, which is looked into."""
 
+_at_work: set[str] = set()
+"""Tokens of this process's INSERT .. VALUES that are being written."""
+
 _JAVA_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+[A-Z][\w$]*:\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesystemSink:
-    """Adds files to a folder. Only one runner of a pipeline writes at a time, which its lease sees to."""
+    """Adds files to a folder. Only one runner of a pipeline writes at a time, which its lease sees to.
+
+    One that does not know yet that it has lost the lease does no harm.
+    """
 
     target: FileTarget
 
@@ -71,7 +86,7 @@ class FilesystemSink:
         return Guarantee.EXACTLY_ONCE
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
-        """Make the folder, and finish an INSERT .. VALUES that was cut off. Raises InputError, SinkError."""
+        """Make the folder, and finish INSERT .. VALUES of processes that are gone. Raises InputError, SinkError."""
         check_complete(self.target.schema, schema.names, owner=self.target.owner)
         with self._explained():
             if not hadoop_files.make_directory(spark, self.target.root):
@@ -79,9 +94,7 @@ class FilesystemSink:
                     f"{self.target.owner}: {self.target.shown} is a file",
                     hint="'path' names a folder, in which files are made",
                 )
-            for writer in hadoop_files.list_names(spark, self._ledger("")):
-                if writer.startswith(INSERT):
-                    self._finish_insert(spark, writer)
+            self._finish_inserts(spark, alone=False)
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         """Start the streaming query."""
@@ -97,21 +110,17 @@ class FilesystemSink:
             if is_written(last, batch, digest, target=f"folder {self.target.shown}"):
                 pass_over(frame)
             else:
-                known = self._stage(
-                    frame, LastBatch(batch_id=batch.batch_id, digest=digest), writer
-                )
+                last = LastBatch(batch_id=batch.batch_id, digest=digest)
+                staged = self._stage(frame, last, writer)
+                batch.check_lease()
+                known = self._decide(spark, staged, writer)
             assert known is not None, "what is written has a manifest"
-            self._publish(spark, known, writer)
-            for name in hadoop_files.list_names(spark, self._ledger(writer)):
-                if name != known.name:
-                    hadoop_files.delete(spark, self._ledger(writer, name))
+            self._publish(spark, known, writer, batch.check_lease)
+            self._tidy(spark, known, writer)
 
     def write(self, frame: DataFrame) -> None:
-        """Add the rows of a batch frame; what a crash leaves undone the next INSERT's `prepare` finishes."""
-        spark, writer = frame.sparkSession, f"{INSERT}{uuid4().hex}"
-        with self._explained():
-            self._stage(frame, LastBatch(batch_id=0, digest=""), writer)
-            self._finish_insert(spark, writer)
+        """Add the rows of a batch frame. The caller holds the table's lease; see `_finish_inserts`."""
+        self._insert(frame)
 
     def overwrite(
         self, frame: DataFrame, partition: Mapping[str, str], *, whole: bool = False
@@ -120,15 +129,7 @@ class FilesystemSink:
 
         As the other rows, they are decided on by the manifest, which also says which files give way to them.
         """
-        spark, writer = frame.sparkSession, f"{INSERT}{uuid4().hex}"
-        with self._explained():
-            self._stage(
-                frame,
-                LastBatch(batch_id=0, digest=""),
-                writer,
-                replaced=Replaced(dict(partition), whole=whole),
-            )
-            self._finish_insert(spark, writer)
+        self._insert(frame, Replaced(dict(partition), whole=whole))
 
     def truncate(self, spark: SparkSession) -> None:
         """Remove every row; the folder stays."""
@@ -142,57 +143,112 @@ class FilesystemSink:
             names = visible_files(hadoop_files.list_files(spark, self.target.root))
         return partitions_of(names, self.target.default_partition)
 
-    def _finish_insert(self, spark: SparkSession, writer: str) -> None:
-        manifest = self._newest(spark, writer)
-        if manifest is not None:  # else it is being written, or never will be
-            self._publish(spark, manifest, writer)
-            hadoop_files.delete(spark, self._ledger(writer))
+    def _insert(self, frame: DataFrame, replaced: Replaced | None = None) -> None:
+        spark, owner = frame.sparkSession, this_process()
+        writer = f"{INSERT}{owner.token}"
+        with self._explained():
+            self._finish_inserts(spark, alone=True)
+            _at_work.add(owner.token)
+            try:
+                staged = self._stage(frame, LastBatch(batch_id=0, digest=""), writer)
+                if replaced is not None:
+                    staged = replace(staged, replaces=self._giving_way(spark, staged, replaced))
+                manifest = self._decide(spark, replace(staged, owner=owner), writer)
+                self._publish(spark, manifest, writer)
+                hadoop_files.delete(spark, self._ledger(writer))
+            finally:
+                _at_work.discard(owner.token)
 
-    def _stage(
-        self, frame: DataFrame, batch: LastBatch, writer: str, *, replaced: Replaced | None = None
-    ) -> Manifest:
-        """Write the rows where nobody looks, and decide on their files, and on those that give way to them."""
-        spark, folder = frame.sparkSession, self._ledger(writer, str(batch.batch_id))
-        hadoop_files.delete(spark, folder)
+    def _finish_inserts(self, spark: SparkSession, *, alone: bool) -> None:
+        """Finish INSERT .. VALUES that were cut off behind their manifests.
+
+        `alone`: this process holds the table's lease, so those of other machines are over, too. Where that is not so
+        after all, the other finds its files in their places.
+        """
+        for writer in hadoop_files.list_names(spark, self._ledger("")):
+            manifest = self._newest(spark, writer) if writer.startswith(INSERT) else None
+            if manifest is not None and _is_over(manifest.owner, alone=alone):
+                self._publish(spark, manifest, writer)
+                hadoop_files.delete(spark, self._ledger(writer))
+
+    def _stage(self, frame: DataFrame, batch: LastBatch, writer: str) -> Manifest:
+        """Write the rows where nobody looks, and name their files."""
+        spark, staging = frame.sparkSession, staging_name(batch.batch_id, uuid4().hex[:8])
+        folder = self._ledger(writer, staging)
         rows = self._shaped(target_rows(frame, self.target.schema))
-        made = rows.write.format(self.target.format.source).options(**self.target.format.options)
-        if self.target.options.max_rows_per_file is not None:
-            made = made.option("maxRecordsPerFile", self.target.options.max_rows_per_file)
-        made.partitionBy(*self.target.partition_keys).save(folder)
+        try:
+            self._save(rows, folder)
+        except BaseException:
+            with suppress(Exception):  # the reason is told, not what came of tidying up
+                hadoop_files.delete(spark, folder)
+            raise
         staged = {
             name: size for name, size in hadoop_files.list_files(spark, folder).items() if size
         }
         manifest = manifest_of(
-            () if self._is_empty(rows, folder, staged) else staged,
+            {} if self._is_empty(rows, folder, staged) else staged,
             batch,
             writer=writer,
+            staging=staging,
             default_partition=self.target.default_partition,
         )
-        if replaced is not None:
-            present = visible_files(hadoop_files.list_files(spark, self.target.root))
-            keys, default = self.target.partition_keys, self.target.default_partition
-            gone = replaced.among(present, manifest.folders, keys=keys, default_partition=default)
-            manifest = replace(manifest, replaces=gone)
-        path = self._ledger(writer, manifest.name)
-        hadoop_files.write_text(spark, path, manifest.encode())
+        hadoop_files.sync(spark, folder, (file.staged for file in manifest.files))
         return manifest
 
-    def _publish(self, spark: SparkSession, manifest: Manifest, writer: str) -> None:
-        """Move what is still staged, and mark the folders. May be called again after any interruption."""
-        folder = self._ledger(writer, str(manifest.batch.batch_id))
-        left = hadoop_files.list_files(spark, folder)
-        for name in manifest.replaces:
-            hadoop_files.delete(spark, self._path(name))
-        for parent in manifest.folders:
-            hadoop_files.make_directory(spark, self._path(parent))
-        for staged, final in manifest.files:
-            if staged in left:
-                _move(spark, f"{folder}/{staged}", self._path(final))
-        if self.target.options.success_file is not None:
-            for parent in manifest.folders:
-                success = f"{self._path(parent)}/{self.target.options.success_file}"
-                hadoop_files.write_text(spark, success, "")
-        hadoop_files.delete(spark, folder)
+    def _save(self, rows: DataFrame, folder: str) -> None:
+        made = rows.write.format(self.target.format.source).options(**self.target.format.options)
+        if self.target.options.max_rows_per_file is not None:
+            made = made.option("maxRecordsPerFile", self.target.options.max_rows_per_file)
+        made.partitionBy(*self.target.partition_keys).save(folder)
+
+    def _giving_way(
+        self, spark: SparkSession, staged: Manifest, replaced: Replaced
+    ) -> tuple[str, ...]:
+        present = visible_files(hadoop_files.list_files(spark, self.target.root))
+        keys, default = self.target.partition_keys, self.target.default_partition
+        return replaced.among(present, staged.folders, keys=keys, default_partition=default)
+
+    def _decide(self, spark: SparkSession, staged: Manifest, writer: str) -> Manifest:
+        """Write the manifest of a batch, and give the one that is there then: of two attempts one counts.
+
+        Raises StateMismatchError where other runners are beyond this batch, and its manifest is gone already.
+        """
+        path = self._ledger(writer, staged.name)
+        written = hadoop_files.write_text(spark, path, staged.encode())
+        found = self._newest(spark, writer)
+        assert found is not None, "just written"
+        if found.batch != staged.batch:
+            if written:
+                hadoop_files.delete(spark, path)
+            raise StateMismatchError(
+                f"folder {self.target.shown} holds batch {found.batch.batch_id} of this pipeline, which was not there "
+                f"when batch {staged.batch.batch_id} was begun: another runner is at work",
+                hint="was this one paused? Start it again when no other runner is left",
+            )
+        return found
+
+    def _publish(
+        self,
+        spark: SparkSession,
+        manifest: Manifest,
+        writer: str,
+        check_lease: Callable[[], None] = lambda: None,
+    ) -> None:
+        publish(
+            spark,
+            manifest,
+            Places(root=self.target.root, ledger=self._ledger(writer)),
+            success_file=self.target.options.success_file,
+            check_lease=check_lease,
+        )
+
+    def _tidy(self, spark: SparkSession, known: Manifest, writer: str) -> None:
+        """Remove what batches up to this one have left. What is of a later one, another runner needs."""
+        kept = (known.name, done_name(known.batch.batch_id))
+        for name in hadoop_files.list_names(spark, self._ledger(writer)):
+            batch = batch_of(name)
+            if batch is not None and batch <= known.batch.batch_id and name not in kept:
+                hadoop_files.delete(spark, self._ledger(writer, name))
 
     def _shaped(self, rows: DataFrame) -> DataFrame:
         """Give rows to as many tasks as asked for, those of a folder to one."""
@@ -231,6 +287,12 @@ class FilesystemSink:
     def _explained(self) -> Iterator[None]:
         try:
             yield
+        except ConnectionError:
+            raise  # Spark's Java process is gone
+        except OSError as error:  # of this machine's disk
+            raise SinkError(
+                f"{self.target.owner}: {self.target.shown} cannot be written: {error}"
+            ) from error
         except Py4JJavaError as error:
             text = str(error.java_exception.toString()).strip().split("\n", 1)[0]
             if text.startswith("org.apache.spark."):
@@ -245,12 +307,13 @@ class FilesystemSink:
             ) from error
 
 
-def _move(spark: SparkSession, staged: str, final: str) -> None:
-    """Rename a file into place; what an interrupted copy of an object store left there gives way."""
-    if hadoop_files.rename(spark, staged, final):
-        return
-    hadoop_files.delete(spark, final)
-    if not hadoop_files.rename(spark, staged, final):
-        raise SinkError(
-            f"{staged} cannot be renamed to {final}", hint="look at the rights of both folders"
-        )
+def _is_over(owner: Owner | None, *, alone: bool) -> bool:
+    """Tell whether an INSERT .. VALUES is no longer being written. None: an older version did not note its process."""
+    here = this_process()
+    if owner is None:
+        return True
+    if (owner.host, owner.boot_id) != (here.host, here.boot_id):
+        return alone
+    if owner.pid == os.getpid() and owner.started == here.started:
+        return owner.token not in _at_work
+    return is_gone(owner)

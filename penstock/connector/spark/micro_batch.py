@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, assert_never
 
 from pyspark.sql import SparkSession
 
-from penstock.connector.contract import AvailableNow, Continuous, SinkSettings, Trigger
+from penstock.connector.contract import (
+    AvailableNow,
+    Continuous,
+    LostLease,
+    SinkSettings,
+    Trigger,
+)
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.failure import readable_by_spark
 from penstock.connector.spark.hadoop_files import read_text
@@ -52,6 +58,7 @@ class MicroBatch:
     plan: str = field(default="", repr=False)
     sink: str = ""
     differences: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
+    lost_lease: LostLease | None = field(default=None, repr=False, compare=False)
 
     @property
     def application_id(self) -> str:
@@ -66,6 +73,12 @@ class MicroBatch:
         """
         offsets = read_text(self.spark, f"{self.checkpoint}/offsets/{self.batch_id}") or ""
         return hashlib.sha256(f"{offsets}\n{self.plan}".encode()).hexdigest()[:16]
+
+    def check_lease(self) -> None:
+        """Raise the error of a process that is no longer the pipeline's runner."""
+        lost = None if self.lost_lease is None else self.lost_lease()
+        if lost is not None:
+            raise lost
 
 
 WriteBatch = Callable[["DataFrame", MicroBatch], None]
@@ -92,6 +105,7 @@ def micro_batch_query(
             batch_id=batch_id,
             plan=settings.plan,
             differences=differing,
+            lost_lease=settings.lost_lease,
         )
         with readable_by_spark(), told_shortly():
             write(rows, batch)

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.catalog.errors import InputError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import (
+    LostLease,
     Resumable,
     Sink,
     SinkSettings,
@@ -179,7 +180,7 @@ class PlannedInsert:
         else:
             self.target.write(rows)
 
-    def start(self, trigger: Trigger) -> StreamingQuery:
+    def start(self, trigger: Trigger, lost_lease: LostLease | None = None) -> StreamingQuery:
         """Start the streaming query from its checkpoint."""
         record_query(self.spark, self.place, self.shape)
         bad_records = self.bad_records
@@ -195,6 +196,7 @@ class PlannedInsert:
             output=self.analysed.output,
             changes=self.changes,
             after_batch=None if bad_records is None else bad_records.after_batch,
+            lost_lease=lost_lease,
         )
         with configured(self.spark, {**self.builder.conf, **self._streaming_conf(frame)}):
             if self.kept is not None:

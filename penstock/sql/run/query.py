@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from penstock.connector.contract import Trigger
+    from penstock.connector.contract import LostLease, Trigger
     from penstock.connector.outage import Outage
     from penstock.sql.plan.analysed_query import AnalysedLeaf
     from penstock.sql.plan.metrics import BatchMetrics
@@ -88,8 +88,8 @@ class PlannedQuery(Judged, Protocol):
     def write(self) -> None:
         """Write the rows of INSERT .. VALUES, all or none."""
 
-    def start(self, trigger: Trigger) -> StreamingQuery:
-        """Start it from its checkpoint."""
+    def start(self, trigger: Trigger, lost_lease: LostLease | None = None) -> StreamingQuery:
+        """Start it from its checkpoint. `lost_lease`: see SinkSettings."""
 
     def outage(self) -> Outage | None:
         """Tell what its sources wait for; None while all of them answer. Reads small local files."""

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.contract import Resumable, SinkSettings, Trigger
+from penstock.connector.contract import LostLease, Resumable, SinkSettings, Trigger
 from penstock.connector.failpoints import reach
 from penstock.connector.outage import Outage, current_outage
 from penstock.connector.spark.configured import configured
@@ -154,7 +154,7 @@ class SharedQuery:
         """Never called: a set that reads a table is a stream."""
         raise AssertionError("a shared query is a stream")
 
-    def start(self, trigger: Trigger) -> StreamingQuery:
+    def start(self, trigger: Trigger, lost_lease: LostLease | None = None) -> StreamingQuery:
         """Start the query from its checkpoint."""
         record_query(self.spark, self.place, self.shape)
         self._check_targets(notes=True)
@@ -169,6 +169,7 @@ class SharedQuery:
             trigger=trigger,
             plan="\n".join(insert.text for insert in self.inserts),
             after_batch=None if bad_records is None else bad_records.after_batch,
+            lost_lease=lost_lease,
         )
         with configured(self.spark, builder.conf):
             return micro_batch_query(frame, settings, self._write_batch)

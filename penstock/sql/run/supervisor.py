@@ -201,7 +201,7 @@ class Supervisor:
     def _start_query(self) -> StreamingQuery:
         self._seen_batch = None
         reach("starting")
-        query = start_in_turn(lambda: self._query.start(self._settings.trigger))
+        query = start_in_turn(lambda: self._query.start(self._settings.trigger, self._lost_lease))
         self._state.set(JobStatus.RUNNING, "starting")
         return query
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.orc
@@ -10,10 +13,18 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.catalog.errors import DefinitionError, InputError, StateMismatchError
+from penstock.catalog.errors import (
+    DefinitionError,
+    InputError,
+    PipelineLockedError,
+    StateMismatchError,
+)
+from penstock.catalog.lease import Owner
 from penstock.catalog.table import Table
 from penstock.connector.contract import Sink
+from penstock.connector.filesystem import sink as sink_module
 from penstock.connector.filesystem.connector import FilesystemConnector
+from penstock.connector.filesystem.sink_publish import LostFileError
 from penstock.connector.spark import hadoop_files
 from tests.connector.filesystem.tables import file_source, file_table, read
 from tests.connector.spark.micro_batches import QUERY, micro_batch
@@ -129,8 +140,8 @@ class CrashError(Exception):
 
 @pytest.mark.parametrize(
     ("function", "call"),
-    [("write_text", 1), ("rename", 1), ("rename", 2), ("delete", 2)],
-    ids=["before the manifest", "before a rename", "between renames", "after the renames"],
+    [("write_text", 1), ("rename", 1), ("rename", 2), ("write_text", 2), ("delete", 1)],
+    ids=["before the manifest", "before a rename", "between renames", "after them", "at the end"],
 )
 def test_a_crash_anywhere_is_mended_by_the_replay(
     spark: SparkSession,
@@ -158,28 +169,220 @@ def test_a_crash_anywhere_is_mended_by_the_replay(
     sink.write_batch(numbers(spark, 0, 10).orderBy("id", ascending=False).repartition(3), batch)
 
     assert ids(tmp_path / "out") == list(range(10))
-    assert [p.name for p in (tmp_path / "out" / "_penstock" / QUERY).glob("[!.]*")] == [
-        f"{0:020d}.json"
-    ]
+    assert ledger(tmp_path / "out") == [f"{0:020d}.done", f"{0:020d}.json"]
+
+
+def ledger(folder: Path) -> list[str]:
+    """What the query's writer has in its folder of manifests."""
+    return sorted(path.name for path in (folder / "_penstock" / QUERY).glob("[!.]*"))
+
+
+def meanwhile(
+    monkeypatch: pytest.MonkeyPatch, function: str, call: int, other: Callable[[], None]
+) -> None:
+    """Let `other` happen while a writer is paused before its `call`-th use of a function of `hadoop_files`."""
+    real, calls = getattr(hadoop_files, function), []
+
+    def paused(*arguments: object) -> object:
+        calls.append(arguments)
+        if len(calls) == call:
+            other()
+        return real(*arguments)
+
+    monkeypatch.setattr(hadoop_files, function, paused)
+
+
+@pytest.mark.parametrize(
+    ("function", "call", "beyond"),
+    [
+        ("write_text", 1, 1),
+        ("write_text", 1, 3),
+        ("rename", 1, 1),
+        ("rename", 2, 1),
+        ("write_text", 2, 2),
+        ("delete", 1, 2),
+    ],
+    ids=[
+        "before the manifest",
+        "before the manifest of a batch that is long done",
+        "before a rename",
+        "between renames",
+        "after them",
+        "at the end",
+    ],
+)
+def test_a_paused_runner_that_wakes_up_behind_its_successor_loses_no_row(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+    call: int,
+    beyond: int,
+) -> None:
+    """It may be refused, and removes and adds nothing; the rows come in another order in the successor's attempt."""
+    out = tmp_path / "out"
+
+    def successor() -> None:
+        for number in range(beyond):
+            rows = numbers(spark, number * 10, number * 10 + 10).orderBy("id", ascending=False)
+            batch = micro_batch(spark, tmp_path / "c", number)
+            sink_of(file_table(out)).write_batch(rows.repartition(3), batch)
+
+    with monkeypatch.context() as patched:
+        meanwhile(patched, function, call, successor)
+        with suppress(StateMismatchError):
+            batch = micro_batch(spark, tmp_path / "c", 0)
+            sink_of(file_table(out)).write_batch(numbers(spark, 0, 10), batch)
+    assert ids(out) == list(range(beyond * 10))
+    rows = numbers(spark, beyond * 10, beyond * 10 + 1)
+    sink_of(file_table(out)).write_batch(rows, micro_batch(spark, tmp_path / "c", beyond))
+
+    assert ids(out) == list(range(beyond * 10 + 1))
+    assert ledger(out) == [f"{beyond:020d}.done", f"{beyond:020d}.json"]
+
+
+def test_a_runner_that_has_lost_its_lease_moves_no_file(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It is asked between files: the one that was moved stays, the successor moves the other."""
+    lost = PipelineLockedError("lost it", hint="")
+    answers = iter([None, None, None, lost])  # before the manifest, the moves, the first file
+    batch = micro_batch(spark, tmp_path / "c", 0)
+    sink = sink_of(file_table(tmp_path / "out"))
+    with pytest.raises(PipelineLockedError):
+        sink.write_batch(numbers(spark, 0, 10), replace(batch, lost_lease=lambda: next(answers)))
+    before = visible(tmp_path / "out")
+    sink.write_batch(numbers(spark, 0, 10), batch)
+
+    assert len(before) == 1
+    assert ids(tmp_path / "out") == list(range(10))
+
+
+def test_two_inserts_at_once_lose_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each prepares, finds the other at work, and leaves its files alone."""
+    out = tmp_path / "out"
+
+    def other() -> None:
+        sink = sink_of(file_table(out))
+        sink.prepare(spark, numbers(spark, 0, 1).schema)
+        sink.write(numbers(spark, 10, 20))
+
+    meanwhile(monkeypatch, "rename", 1, other)
+    sink_of(file_table(out)).write(numbers(spark, 0, 10))
+
+    assert ids(out) == list(range(20))
+    assert list((out / "_penstock").iterdir()) == []
+
+
+def test_a_file_that_is_neither_staged_nor_in_its_place_is_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The replay stops there, for good; once all was in place, others may take files away."""
+    out, batch = tmp_path / "out", micro_batch(spark, tmp_path / "c", 0)
+    sink = sink_of(file_table(out))
+    with monkeypatch.context() as patched:
+        meanwhile(patched, "rename", 2, _crash)
+        with pytest.raises(CrashError):
+            sink.write_batch(numbers(spark, 0, 10), batch)
+    (moved,) = out.glob("part-*")
+    kept = moved.rename(tmp_path / "kept")
+    with pytest.raises(LostFileError, match=f"{moved.name} is gone") as caught:
+        sink.write_batch(numbers(spark, 0, 10), batch)
+    moved.write_text("cut")
+    with pytest.raises(LostFileError, match="has 3 bytes, and 45 were written"):
+        sink.write_batch(numbers(spark, 0, 10), batch)
+    kept.replace(moved)
+    sink.write_batch(numbers(spark, 0, 10), batch)
+    complete = ids(out)
+    moved.unlink()
+    sink.write_batch(numbers(spark, 0, 10), batch)
+
+    assert caught.value.permanent
+    assert complete == list(range(10))
+    assert not moved.exists()
+
+
+def test_a_file_system_that_says_no_to_a_missing_source_loses_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As HDFS does, where others raise: the file that another runner has moved stays in its place."""
+    out, batch = tmp_path / "out", micro_batch(spark, tmp_path / "c", 0)
+
+    def late(spark: SparkSession, path: str, target: str) -> bool:
+        Path(path).rename(target)  # by another
+        return False
+
+    monkeypatch.setattr(hadoop_files, "rename", late)
+    sink_of(file_table(out)).write_batch(numbers(spark, 0, 10), batch)
+
+    assert ids(out) == list(range(10))
 
 
 def test_an_insert_that_was_cut_off_is_finished_by_the_next(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its manifest is there, its files are not."""
-    sink = sink_of(file_table(tmp_path / "out"))
+    """Its manifest is there, its files are not; a start of a pipeline finishes it, too."""
+    out = tmp_path / "out"
+    sink = sink_of(file_table(out))
 
-    def dying(*_: object) -> bool:
-        raise CrashError
+    def cut_off(start: int) -> None:
+        with monkeypatch.context() as patched:
+            meanwhile(patched, "rename", 1, _crash)
+            with pytest.raises(CrashError):
+                sink.write(numbers(spark, start, start + 3))
 
-    with monkeypatch.context() as patched:
-        patched.setattr(hadoop_files, "rename", dying)
-        with pytest.raises(CrashError):
-            sink.write(numbers(spark, 0, 3))
-    assert visible(tmp_path / "out") == []
+    cut_off(0)
+    assert visible(out) == []
     sink.prepare(spark, numbers(spark, 0, 3).schema)
+    assert ids(out) == [0, 1, 2]
+    cut_off(3)
+    sink.write(numbers(spark, 6, 9))
 
-    assert ids(tmp_path / "out") == [0, 1, 2]
+    assert ids(out) == list(range(9))
+
+
+def test_an_insert_of_another_machine_is_finished_by_the_holder_of_the_tables_lease(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody here can tell whether its process lives, so a pipeline's start leaves it alone."""
+    out = tmp_path / "out"
+    elsewhere = Owner(host="elsewhere", pid=1, boot_id="b/1", token="t", started=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(sink_module, "this_process", lambda: elsewhere)
+        meanwhile(patched, "rename", 1, _crash)
+        with pytest.raises(CrashError):
+            sink_of(file_table(out)).write(numbers(spark, 0, 3))
+    sink = sink_of(file_table(out))
+    sink.prepare(spark, numbers(spark, 0, 3).schema)
+    before = visible(out)
+    sink.write(numbers(spark, 3, 4))
+
+    assert before == []
+    assert ids(out) == [0, 1, 2, 3]
+
+
+def test_a_manifest_of_an_older_version_is_gone_on_with(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One staging folder for the batch, no sizes, no owner: half of it was moved."""
+    out, batch = tmp_path / "out", micro_batch(spark, tmp_path / "c", 0)
+    folder = out / "_penstock" / QUERY
+    (folder / "0").mkdir(parents=True)
+    (out / "part-0.json").write_text('{"id": 1}\n')
+    (folder / "0" / "b.json").write_text('{"id": 2}\n')
+    files = [["a.json", "part-0.json"], ["b.json", "part-1.json"]]
+    manifest = {"version": 1, "batch": 0, "digest": batch.digest(), "files": files, "replaces": []}
+    (folder / f"{0:020d}.json").write_text(json.dumps(manifest))
+    sink_of(file_table(out)).write_batch(numbers(spark, 0, 10), batch)
+
+    assert ids(out) == [1, 2]
+    assert ledger(out) == [f"{0:020d}.done", f"{0:020d}.json"]
+
+
+def _crash() -> None:
+    raise CrashError
 
 
 def test_a_folder_that_is_not_the_checkpoints_is_refused(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.connector.filesystem.sink_ledger import Manifest
+from penstock.connector.filesystem.sink_ledger import Manifest, StagedFile
 from penstock.connector.filesystem.sink_replaced import Replaced, partitions_of, visible_files
 from penstock.connector.spark.last_batch import LastBatch
 
@@ -63,7 +63,10 @@ def test_partitions_are_the_folders_with_files() -> None:
 def test_a_manifest_says_which_files_give_way() -> None:
     """So that an INSERT that was cut off is finished as it was decided; older manifests replace nothing."""
     manifest = Manifest(
-        batch=LastBatch(batch_id=0, digest=""), files=(("s", "t"),), replaces=("old.json",)
+        batch=LastBatch(batch_id=0, digest=""),
+        staging="0-ab",
+        files=(StagedFile(staged="s", final="t", size=1),),
+        replaces=("old.json",),
     )
     older = manifest.encode().replace(', "replaces": ["old.json"]', "")
 

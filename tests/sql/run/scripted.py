@@ -178,7 +178,7 @@ class ScriptedInsert:
     def prepare(self) -> None:
         self.prepared += 1
 
-    def start(self, trigger: Any) -> ScriptedQuery:
+    def start(self, trigger: Any, lost_lease: Any = None) -> ScriptedQuery:
         self.started.append(trigger)
         step = self.starts.pop(0)
         if isinstance(step, BaseException):

@@ -34,7 +34,7 @@ class FrameInsert:
     def outage(self) -> None:
         """Files are always there."""
 
-    def start(self, trigger: Any) -> Any:
+    def start(self, trigger: Any, lost_lease: Any = None) -> Any:
         writer = (
             self.frame()
             .writeStream.format("parquet")
