@@ -14,6 +14,7 @@ from penstock.sql.run.progress import short_name
 from penstock.sql.run.python_errors import errors_explained
 from penstock.sql.run.restart import DEFAULT_RESTART, RestartStrategy
 from penstock.sql.run.supervisor import Supervisor, SupervisorSettings
+from penstock.sql.run.table_lease import table_lease
 
 if TYPE_CHECKING:
     from penstock.catalog.contract import Catalog
@@ -116,15 +117,16 @@ def start_job(
     A `lease` that is held already passes to the job, which gives it back at its end; `also` are the others that the
     query needs. `resources` stay alive as
     long as the job. `on_failure` is called, on the job's own thread, when it has failed for good.
-    Raises PipelineLockedError when another runner holds the pipeline, InputError when the
-    sink's target or the checkpoint does not fit, RunError when the query cannot be started.
+    Raises PipelineLockedError when another runner holds the pipeline (of INSERT .. VALUES: the table), InputError
+    when the sink's target or the checkpoint does not fit, RunError when the query cannot be started.
     """
     clock = clock or SystemClock()
     settings = SupervisorSettings(trigger=trigger, restarts=restarts)
     if not query.is_stream:
         supervisor = Supervisor(query, settings=settings, clock=clock)
-        query.prepare()
-        supervisor.write()
+        with table_lease(catalog, query.sink, clock):
+            query.prepare()
+            supervisor.write()
         return Job(supervisor)
     held = lease or hold_lease(catalog, query.pipeline, clock)
     others = also

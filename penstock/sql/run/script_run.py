@@ -47,6 +47,7 @@ from penstock.sql.run.summary import (
     with_jobs,
     with_refreshes,
 )
+from penstock.sql.run.table_lease import write_once
 from penstock.sql.run.watched_select import WatchedSelect, watch
 from penstock.sql.statements import Explain, ResetOption, Select, SetOption
 
@@ -179,8 +180,7 @@ class ScriptRun:
             return _rows_of(run_command(statement, self._scene))
         if one.queries:
             for query in one.queries:
-                query.prepare()
-                query.write()
+                write_once(query, environment.catalog, self._clock)
             return None
         if is_definition(statement):
             define(statement, environment.namespace)

@@ -30,6 +30,7 @@ from penstock.sql.plan.planner import Planner
 from penstock.sql.redefinition import tell_definition
 from penstock.sql.run.answers import answer
 from penstock.sql.run.catalogs import open_names
+from penstock.sql.run.clock import SystemClock
 from penstock.sql.run.commands import check_command, is_command, run_command
 from penstock.sql.run.connector_check import check_connector
 from penstock.sql.run.ddl import Listing, define, is_definition, set_option
@@ -68,6 +69,7 @@ from penstock.sql.run.spark_session import (
     start_spark,
 )
 from penstock.sql.run.statement_set import plan_set
+from penstock.sql.run.table_lease import write_once
 from penstock.sql.run.written_secrets import check_written_secrets
 from penstock.sql.script import split
 from penstock.sql.statements import (
@@ -342,8 +344,7 @@ class Session:
     def _run_insert(self, planned: PlannedInsert, trigger: Trigger | None = None) -> Job | None:
         """Run a bounded INSERT without a stream to its end, start another with `trigger` (None: its tables' own)."""
         if not planned.is_stream:
-            planned.prepare()
-            planned.write()
+            write_once(planned, self.catalog, SystemClock())
             self.refresh()
             return None
         (job,) = self._start((planned,), trigger)

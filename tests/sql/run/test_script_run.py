@@ -281,14 +281,15 @@ def test_a_pipeline_that_another_runs_is_refused_before_anything_starts():
     assert running.leases.returned == ["job/a"]
 
 
-def test_insert_values_needs_no_lease_and_has_no_counts():
-    """It is over when it is written."""
+def test_insert_values_holds_its_tables_lease_and_has_no_counts():
+    """It is over when it is written, and so is the lease."""
     running = Running(insert("a", is_stream=False))
 
     (result,) = running.results()
 
     assert (result.status, result.batches) == (StatementStatus.FINISHED, None)
-    assert running.leases.given == []
+    assert running.leases.given == ["INSERT INTO default_catalog.default_database.a"]
+    assert running.leases.returned == running.leases.given
 
 
 def test_the_document_has_the_promised_keys():

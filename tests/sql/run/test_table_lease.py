@@ -1,0 +1,96 @@
+"""One INSERT .. VALUES at a time into a table: a second one waits for the first, a short time, then is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.catalog.errors import PipelineLockedError, QueryFailedError
+from penstock.catalog.store import SqlCatalog
+from penstock.connector.contract import AvailableNow
+from penstock.sql.run.clock import SystemClock
+from penstock.sql.run.job import start_job
+from penstock.sql.run.table_lease import LONGEST_NAME, LOOK_MS, WAIT_MS, lease_name, table_lease
+from tests.sql.run.scripted import MovedClock, ScriptedInsert
+
+TABLE = "default_catalog.default_database.totals"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    """One in a file."""
+    return SqlCatalog(f"sqlite:///{tmp_path / 'catalog.db'}")
+
+
+def values(*starts: object) -> ScriptedInsert:
+    return ScriptedInsert(starts=list(starts), is_stream=False)
+
+
+def test_an_insert_of_values_holds_its_tables_lease_while_it_writes(catalog: SqlCatalog) -> None:
+    """From before the target is prepared to the end, also where it fails."""
+    held: list[list[str]] = []
+
+    class Looking(ScriptedInsert):
+        def prepare(self) -> None:
+            held.append([claim.lease.pipeline for claim in catalog.claims()])
+
+        def write(self) -> None:
+            held.append([claim.lease.pipeline for claim in catalog.claims()])
+            super().write()
+
+    start_job(Looking(starts=[None], is_stream=False), trigger=AvailableNow(), catalog=catalog)
+    query = Looking(starts=[RuntimeError("broken")], is_stream=False)
+    with pytest.raises(QueryFailedError, match="broken"):
+        start_job(query, trigger=AvailableNow(), catalog=catalog)
+
+    assert held == [[lease_name(TABLE)]] * 4
+    assert catalog.claims() == []
+
+
+def test_a_second_insert_into_a_table_waits_for_the_first(catalog: SqlCatalog) -> None:
+    """And then writes; one into another table does not wait."""
+    clock, other = MovedClock(), MovedClock()
+    clock.while_waiting = lambda: release(catalog)
+    query = values(None)
+    with table_lease(catalog, TABLE, SystemClock()):
+        another = ScriptedInsert(starts=[None], is_stream=False, sink="other")
+        start_job(another, trigger=AvailableNow(), catalog=catalog, clock=other)  # type: ignore[arg-type]
+        start_job(query, trigger=AvailableNow(), catalog=catalog, clock=clock)  # type: ignore[arg-type]
+
+    assert query.starts == []
+    assert LOOK_MS in clock.waits
+    assert LOOK_MS not in other.waits
+
+
+def release(catalog: SqlCatalog) -> None:
+    """The first statement ends."""
+    for claim in catalog.claims():
+        if claim.lease.pipeline == lease_name(TABLE):
+            catalog.release(claim.lease)
+
+
+def test_a_second_insert_into_a_table_is_refused_by_name_where_the_first_takes_long(
+    catalog: SqlCatalog,
+) -> None:
+    """Nothing of it is prepared or written."""
+    clock, query = MovedClock(), values(None)
+    with (
+        table_lease(catalog, TABLE, SystemClock()),
+        pytest.raises(PipelineLockedError, match=r"another INSERT of process \d+ on host") as no,
+    ):
+        start_job(query, trigger=AvailableNow(), catalog=catalog, clock=clock)  # type: ignore[arg-type]
+
+    assert TABLE in no.value.message
+    assert "nothing was written" in (no.value.hint or "")
+    assert query.prepared == 0
+    assert sum(clock.waits) == WAIT_MS
+
+
+def test_a_lease_has_a_name_that_the_catalog_can_keep() -> None:
+    """However long the table's is; two tables have two."""
+    long = "c.d." + "t" * 2000
+
+    assert lease_name("c.d.t") == "INSERT INTO c.d.t"
+    assert len(lease_name(long)) == LONGEST_NAME
+    assert lease_name(long) != lease_name(long + "t")
