@@ -30,6 +30,7 @@ from penstock.catalog.errors import (
 from penstock.catalog.references import reveal
 from penstock.connector.jdbc.address import Address, Backend
 from penstock.connector.jdbc.settings import JdbcTable
+from penstock.connector.jdbc.wire import RefusedRowsError
 
 __all__ = ["Database", "Reads", "RefusedRowsError"]
 
@@ -43,14 +44,16 @@ RETRY_S = 1.0
 _PASSING = frozenset({"08", "40", "53", "57", "58", "55"})
 # and those of settings: authorization, no such database or schema or table, rights
 _SETTINGS = frozenset({"28", "3D", "3F", "42"})
+_SIGNS_OF_LIFE = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+"""For libpq: a connection whose other end is gone without a word is given up within a minute, not after hours."""
+
 # what a server says before there is a connection comes without a state
 _REFUSED = re.compile(r"FATAL: .*(authentication failed|does not exist|no pg_hba.conf entry)")
-
-
-class RefusedRowsError(SinkError):
-    """The database refused rows, and would again: a constraint, a value that a column cannot hold."""
-
-    permanent = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -230,6 +233,7 @@ def _libpq(place: Address, connect_timeout_s: int) -> dict[str, Any]:
     if search_path is not None:
         parameters["options"] = f"-csearch_path={search_path}"
     return {
+        **_SIGNS_OF_LIFE,
         "connect_timeout": connect_timeout_s,
         "application_name": "penstock",
         "client_encoding": "UTF8",

@@ -7,14 +7,16 @@ that is replayed, or a commit whose answer was lost, is found there and passed o
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import TYPE_CHECKING, assert_never
+from uuid import uuid4
 
 from sqlalchemy import Connection, Inspector, inspect
 
-from penstock.catalog.errors import DefinitionError, StateMismatchError
+from penstock.catalog.errors import DefinitionError, PenstockError, StateMismatchError
 from penstock.catalog.identifier import quote
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import Guarantee, SinkSettings
@@ -34,6 +36,11 @@ if TYPE_CHECKING:
     from sqlalchemy.sql import TableClause
 
 __all__ = ["JdbcSink"]
+
+log = logging.getLogger(__name__)
+
+INSERT = "insert-"
+"""Writers of INSERT .. VALUES, which have no checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +94,26 @@ class JdbcSink:
         self._database.run(work)
 
     def write(self, frame: DataFrame) -> None:
-        """Write the rows of a batch frame in one transaction."""
-        self._database.run(lambda connection: self._put(connection, frame))
+        """Write the rows of a batch frame in one transaction, once, also where the answer to a commit is lost.
+
+        The transaction has a row of the ledger, of an id that no other has: an attempt that finds it there comes after
+        one that was committed.
+        """
+        ledger = sql.ledger_table(self.table.database_schema)
+        writer = f"{INSERT}{uuid4().hex}"
+
+        def work(connection: Connection) -> None:
+            ledger.create(connection, checkfirst=True)
+            # waits for an attempt before this one whose commit is still on its way
+            entered = connection.execute(sql.enter(ledger, writer, self.table.address.backend))
+            if entered.first() is not None:
+                self._put(connection, frame)
+
+        self._database.run(work)
+        try:
+            self._database.run(lambda connection: connection.execute(sql.leave(ledger, writer)))
+        except PenstockError as error:
+            log.debug("the row %s stays in the ledger: %s", writer, error.message)
 
     @property
     def _database(self) -> Database:

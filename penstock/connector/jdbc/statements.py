@@ -49,7 +49,9 @@ __all__ = [
     "copy_in",
     "create_batch",
     "delete_gone",
+    "enter",
     "insert_values",
+    "leave",
     "ledger_table",
     "number_rows",
     "put_newest",
@@ -91,6 +93,21 @@ def write_ledger(
     if first:
         return insert(ledger).values(application_id=application_id, **row)
     return update(ledger).where(ledger.c.application_id == application_id).values(row)
+
+
+def enter(ledger: Table, writer: str, backend: Backend) -> Executable:
+    """Write the row of a writer that writes once, unless it is there; waits for one that is on its way.
+
+    Gives the row where it was written.
+    """
+    row = {"application_id": writer, "batch_id": 0, "digest": ""}
+    put = _insert(ledger, backend).values(row).on_conflict_do_nothing()
+    return put.returning(ledger.c.application_id)
+
+
+def leave(ledger: Table, writer: str) -> Delete:
+    """Remove a writer's row: its commit was answered."""
+    return delete(ledger).where(ledger.c.application_id == writer)
 
 
 def target_table(name: str, database_schema: str | None, columns: Sequence[str]) -> TableClause:

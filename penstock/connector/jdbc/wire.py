@@ -9,17 +9,23 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv
 
 from penstock.catalog import types as t
-from penstock.catalog.identifier import quoted
+from penstock.catalog.errors import SinkError
+from penstock.catalog.identifier import quote, quoted
 from penstock.catalog.schema import PhysicalColumn
 from penstock.connector.jdbc.address import Backend
+from penstock.connector.spark.failure import readable_by_spark
 
-__all__ = ["WIRE_SCHEMA", "encoder", "tuples", "wire_expression"]
+__all__ = ["WIRE_SCHEMA", "RefusedRowsError", "encoder", "tuples", "wire_expression"]
 
 WIRE_SCHEMA = "payload BINARY"
 """What `encoder` gives: a row for each piece."""
+
+SHOWN = 60
+"""Characters of a text in a message."""
 
 _CSV = csv.WriteOptions(include_header=False)  # texts are quoted and NULL is not, as COPY wants it
 _SQLITES = (
@@ -35,6 +41,12 @@ _SQLITES = (
     t.VarBinaryType,
 )
 """What SQLite holds as it is; other values are text, which a column's affinity may turn into a number."""
+
+
+class RefusedRowsError(SinkError):
+    """The database refused rows, and would again: a constraint, a value that a column cannot hold."""
+
+    permanent = True
 
 
 def wire_expression(column: PhysicalColumn, backend: Backend) -> str:
@@ -95,7 +107,27 @@ def _copy_text(batch: pa.RecordBatch) -> bytes:
     out = pa.BufferOutputStream()
     csv.write_csv(batch, out, _CSV)
     encoded: bytes = out.getvalue().to_pybytes()
+    if b"\0" in encoded:
+        with readable_by_spark():
+            raise _not_held(batch)
     return encoded
+
+
+def _not_held(batch: pa.RecordBatch) -> RefusedRowsError:
+    """Make the error for a text that PostgreSQL has no way to store: it ends texts with this character inside."""
+    for name, values in zip(batch.schema.names, batch.columns, strict=True):
+        if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            continue
+        found = pc.index(pc.match_substring(values, "\0"), True).as_py()
+        if found >= 0:
+            text = values[found].as_py()
+            shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+            return RefusedRowsError(
+                f"a row has the character U+0000 in column {quote(name)}, which PostgreSQL cannot hold: {shown!r}",
+                hint=f"take it out in the query, REPLACE({quoted(name)}, CHR(0), '') AS {quoted(name)}, or leave such "
+                "rows out, and start again: the pipeline goes on from its checkpoint",
+            )
+    return RefusedRowsError("a row has the character U+0000, which PostgreSQL cannot hold")
 
 
 def _ipc(batch: pa.RecordBatch) -> bytes:

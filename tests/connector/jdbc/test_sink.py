@@ -19,6 +19,7 @@ from penstock.connector.contract import AvailableNow, SinkSettings
 from penstock.connector.jdbc.database import Database, RefusedRowsError
 from penstock.connector.jdbc.sink import JdbcSink
 from penstock.connector.spark.micro_batch import MicroBatch
+from penstock.sql.run.failure import is_permanent, translate
 from tests.connector.jdbc.conftest import TestDatabase
 from tests.connector.jdbc.tables import COLUMNS, jdbc_table, sink_of
 from tests.connector.spark.micro_batches import QUERY, micro_batch
@@ -181,6 +182,61 @@ def test_a_lost_answer_to_a_commit_doubles_nothing(
 
     assert len(attempts) == 2
     assert held(database) == [(1, "a")]
+
+
+def test_a_lost_answer_to_the_commit_of_values_doubles_nothing(
+    spark: SparkSession, database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have no batch: a row of the ledger with an id of their own stands for one, and goes when all is well."""
+    database.execute("CREATE TABLE orders (id BIGINT, name VARCHAR(10))")
+    sink = orders(database, key=(), **{"sink.max-retries": "2"})
+    sink.prepare(spark, rows(spark).schema)
+    real, attempts = Database._transaction, []
+
+    def losing(self: Database, engine: object, work: object) -> object:
+        attempts.append(work)
+        if len(attempts) == 1:  # lost before the commit: nothing is there
+
+            def broken(connection: Connection) -> None:
+                work(connection)  # type: ignore[operator]
+                raise engine.dialect.loaded_dbapi.OperationalError("lost")  # type: ignore[attr-defined]
+
+            return real(self, engine, broken)  # type: ignore[arg-type]
+        result = real(self, engine, work)  # type: ignore[arg-type]
+        if len(attempts) == 2:
+            raise engine.dialect.loaded_dbapi.OperationalError("no answer")  # type: ignore[attr-defined]
+        return result
+
+    monkeypatch.setattr(Database, "_transaction", losing)
+    sink.write(rows(spark, (1, "a")))
+    sink.write(rows(spark, (1, "a")))
+
+    assert held(database) == [(1, "a"), (1, "a")]
+    assert database.execute("SELECT application_id FROM penstock_ledger") == []
+
+
+def test_a_text_that_postgresql_cannot_hold_is_named_with_its_column(
+    spark: SparkSession, postgresql_database: TestDatabase, tmp_path: Path
+) -> None:
+    """The character U+0000: nothing is written, the pipeline stops for good, and says how it can go on."""
+    postgresql_database.execute(CREATE)
+    sink = orders(postgresql_database)
+    sink.prepare(spark, rows(spark).schema)
+    batch = micro_batch(spark, tmp_path / "c", 0)
+    with pytest.raises(Exception, match="penstock") as caught:
+        sink.write_batch(rows(spark, (1, "a"), (2, "b\0c")), batch)
+    refused = translate(caught.value)
+    before = held(postgresql_database)
+    cleaned = rows(spark, (1, "a"), (2, "b\0c")).selectExpr("id", "replace(name, chr(0)) AS name")
+    sink.write_batch(cleaned, batch)
+
+    assert isinstance(refused, RefusedRowsError)
+    assert is_permanent(refused)
+    assert "U+0000 in column name" in refused.message
+    assert "'b\\x00c'" in refused.message
+    assert "REPLACE(`name`, CHR(0), '')" in (refused.hint or "")
+    assert before == []
+    assert held(postgresql_database) == [(1, "a"), (2, "bc")]
 
 
 @pytest.mark.parametrize(
