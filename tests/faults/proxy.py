@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a broker that does to connections what networks do: delays, resets, answers that never come."""
+"""A TCP proxy in front of a server that does to connections what networks do: delays, resets, answers that never come."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import threading
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 HOST = "127.0.0.1"
@@ -19,12 +19,14 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
     """What befalls the bytes. `deaf`: the broker's answers are dropped, and those on a connection that lost one
-    ever after; `resets`: chance, for each answer, that the connection is reset instead.
+    ever after; `resets`: chance, for each answer, that the connection is reset instead; `lost`: a connection is reset
+    in the place of the answer to a request that ends so, the first time.
     """
 
     delay_s: float = 0.0
     resets: float = 0.0
     deaf: bool = False
+    lost: bytes = b""
 
 
 FAIR = Weather()
@@ -78,10 +80,10 @@ class Proxy:
         except OSError:
             client_out.close()
             return
-        asked = asyncio.Event()
+        asked, doomed = asyncio.Event(), asyncio.Event()
         ways = (
-            self._requests(client_in, broker_out, asked),
-            self._answers(broker_in, client_out, asked),
+            self._requests(client_in, broker_out, asked, doomed),
+            self._answers(broker_in, client_out, asked, doomed),
         )
         tasks = [self._loop.create_task(way) for way in ways]
         self._pumps.update(tasks)
@@ -95,16 +97,27 @@ class Proxy:
                 writer.close()
 
     async def _requests(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, asked: asyncio.Event
+        self,
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+        asked: asyncio.Event,
+        doomed: asyncio.Event,
     ) -> None:
         with suppress(OSError):
             while data := await source.read(CHUNK):
                 asked.set()
+                if self.weather.lost and data.endswith(self.weather.lost):
+                    self.weather = replace(self.weather, lost=b"")
+                    doomed.set()
                 sink.write(data)
                 await sink.drain()
 
     async def _answers(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, asked: asyncio.Event
+        self,
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+        asked: asyncio.Event,
+        doomed: asyncio.Event,
     ) -> None:
         """Carry bytes until an end closes; a delay keeps their order and takes no throughput away."""
         due: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
@@ -116,7 +129,7 @@ class Proxy:
                 deaf = deaf or weather.deaf
                 if deaf:
                     continue
-                if asked.is_set() and self._draw.random() < weather.resets:
+                if doomed.is_set() or (asked.is_set() and self._draw.random() < weather.resets):
                     self.reset_connections += 1
                     sink.transport.abort()
                     return
