@@ -23,7 +23,7 @@ from penstock.sql.run.script_names import file_in_project
 
 __all__ = ["Assignment", "assignment", "pipeline_checkpoints"]
 
-WriteText = Callable[[str, str], None]
+WriteText = Callable[[str, str], object]
 """Writes a file that is not there yet, and the folders above it."""
 
 
