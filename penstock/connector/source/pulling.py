@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.connector.source.enumerator import EnumeratorState, SplitEnumeratorContext
+from penstock.connector.source.seen import FORGOTTEN, SeenSplits
 from penstock.connector.source.snapshot import check_snapshot, decode_split, encode_split
 from penstock.connector.source.split import Discovery, Split
 
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["PullingEnumerator", "WaitingReaders"]
 
 KIND = "pulling"
-VERSION = 1
+VERSION = 2
+WITH_ALL_NAMES = 1
+"""Snapshots of older versions: every name ever seen."""
+
 KEYS = ("listed", "seen", "unassigned")
 
 
@@ -74,13 +78,17 @@ class PullingEnumerator:
         self._planner = planner
         self._interval_ms = interval_ms
         self._waiting = WaitingReaders(context)
-        self._seen: set[str] = set()
+        self._seen = SeenSplits()
         self._unassigned: deque[Split] = deque()
         self._listed = False
         self._resolving = False
         if state is not None:
-            check_snapshot(state, kind=KIND, version=VERSION, keys=KEYS)
-            self._seen = set(state["seen"])
+            if state.get("version") == WITH_ALL_NAMES:
+                check_snapshot(state, kind=KIND, version=WITH_ALL_NAMES, keys=KEYS)
+                state = {**state, "floor": None, "forgotten": ""}
+            else:
+                check_snapshot(state, kind=KIND, version=VERSION, keys=(*KEYS, *FORGOTTEN))
+            self._seen = SeenSplits.restored(state["seen"], state["floor"], state["forgotten"])
             self._unassigned.extend(decode_split(value) for value in state["unassigned"])
             self._listed = state["listed"]
 
@@ -106,12 +114,12 @@ class PullingEnumerator:
         self._waiting.forget(reader)
 
     def snapshot_state(self, checkpoint_id: int) -> EnumeratorState:  # noqa: ARG002  of the contract
-        """Give the ids seen, and the splits that nobody has, in reading order."""
+        """Give what was seen, and the splits that nobody has, in reading order."""
         return {
             "kind": KIND,
             "version": VERSION,
             "listed": self._listed,
-            "seen": sorted(self._seen),
+            **self._seen.snapshot(),
             "unassigned": [encode_split(split) for split in self._unassigned],
         }
 
@@ -130,26 +138,28 @@ class PullingEnumerator:
         assert discovery is not None, "a listing without a result"
         if self._resolving:
             return  # what is new is found again by the next listing
-        new = tuple(split_id for split_id in discovery.owners if split_id not in self._seen)
+        new = self._seen.new_in(discovery)
         if not new:
-            self._add(())
+            self._add((), discovery)
             return
         self._resolving = True
         owners = {split_id: discovery.owners[split_id] for split_id in new}
         self._context.call_async(
             partial(_resolve, self._planner, owners, first_listing=not self._listed),
-            self._splits_resolved,
+            partial(self._splits_resolved, discovery),
         )
 
-    def _splits_resolved(self, splits: Sequence[Split] | None, error: Exception | None) -> None:
+    def _splits_resolved(
+        self, discovery: Discovery, splits: Sequence[Split] | None, error: Exception | None
+    ) -> None:
         self._resolving = False
         if error is not None:
             raise error
         assert splits is not None, "positions without a result"
-        self._add(splits)
+        self._add(splits, discovery)
 
-    def _add(self, splits: Sequence[Split]) -> None:
-        self._seen.update(split.split_id for split in splits)
+    def _add(self, splits: Sequence[Split], discovery: Discovery) -> None:
+        self._seen.add([split.split_id for split in splits], discovery.modified_ms)
         self._unassigned.extend(splits)
         self._listed = True
         self._serve()

@@ -171,9 +171,11 @@ def test_a_snapshot_can_be_read_and_has_fixed_keys() -> None:
 
     assert list(state.checkpoint(1)["enumerator"].items()) == [
         ("kind", "pulling"),
-        ("version", 1),
+        ("version", 2),
         ("listed", True),
-        ("seen", ["f-a", "f-b", "f-c"]),
+        ("seen", {"f-a": -1, "f-b": -1, "f-c": -1}),
+        ("floor", None),
+        ("forgotten", ""),
         (
             "unassigned",
             [
@@ -182,6 +184,16 @@ def test_a_snapshot_can_be_read_and_has_fixed_keys() -> None:
             ],
         ),
     ]
+
+
+def test_a_snapshot_with_the_names_alone_is_gone_on_with() -> None:
+    """As older versions wrote it."""
+    old = {"kind": "pulling", "version": 1, "listed": True, "seen": ["f-a"], "unassigned": []}
+    world = World().add("f-a", "f-b")
+    state = {"version": 1, "enumerator": old}
+    restored = job(world, interval_ms=SECOND_MS, state=state).start().register(0).request(0, 0)
+
+    assert restored.ids(0) == ["f-b"]
 
 
 @pytest.mark.parametrize("change", [{"kind": "discovering"}, {"version": 0}, {"extra": 1}])
