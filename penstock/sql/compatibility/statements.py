@@ -94,6 +94,7 @@ ROWS_CHANGED: tuple[Row, ...] = (
         "replaces that partition; without PARTITION those that the query has rows for",
         PARTED,
     ),
+    _spark("EXECUTE SELECT", "EXECUTE SELECT id, name FROM people"),
     _spark("EXECUTE INSERT", "EXECUTE INSERT INTO copies SELECT auction, price FROM bids"),
     _own(
         "INSERT ... ON CONFLICT DO DEDUPLICATE",

@@ -23,6 +23,8 @@ STATEMENT_PARTS = (
     TokenType.IDENTIFIER,
     TokenType.DATABASE,
     TokenType.VALUES,
+    TokenType.CREATE,
+    TokenType.REPLACE,
     *DATA_STARTS,
 )
 CREATED = ("TABLE", "VIEW", "DATABASE", "CATALOG")

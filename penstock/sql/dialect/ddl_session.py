@@ -26,6 +26,7 @@ EXPLAIN_DETAILS = ("CHANGELOG_MODE", "ESTIMATED_COST", "JSON_EXECUTION_PLAN", "P
 
 INNER_END = TokenType.BREAK
 """What a semicolon inside a statement set becomes: a token that nothing else takes for a part of it."""
+QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES)
 SET_STARTS = (
     ("EXECUTE", "STATEMENT", "SET", "BEGIN"),
     ("STATEMENT", "SET", "BEGIN"),
@@ -61,7 +62,9 @@ class SessionParser(FunctionParser):
             return self._parse_set_block()
         if self._match_text_seq("PLAN"):
             return self._parse_rest("EXECUTE PLAN")
-        return self.raise_error("Expected INSERT or STATEMENT SET")
+        if self._curr.token_type in QUERY_STARTS:
+            return self._parse_statement()
+        return self.raise_error("Expected INSERT, SELECT or STATEMENT SET")
 
     def _parse_begin(self) -> StatementSetBlock:
         self._expect_words("STATEMENT", "SET")

@@ -57,6 +57,8 @@ class FlinkGenerator(RelationGenerator, DefinitionGenerator, StatementWriter):
         kind = expression.this
         if expression.text("kind") == "MULTISET":
             return f"MULTISET<{self.sql(expression.expressions[0])}>{null}"
+        if kind == exp.DType.STRUCT and not expression.expressions:
+            return f"ROW(){null}"
         if kind == exp.DType.USERDEFINED:
             return self._opaque_type(expression) + null
         if kind == exp.DType.TIMESTAMPTZ:

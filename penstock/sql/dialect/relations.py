@@ -244,7 +244,12 @@ class RelationGenerator(TableFunctionGenerator):
 
     def subquery_sql(self, expression: exp.Subquery, sep: str = " AS ") -> str:
         """(query) AS s."""
-        return super().subquery_sql(expression, sep) + self.sql(expression, "match")
+        match = expression.args.get("match")
+        expression.set("match", None)  # sqlglot's query modifiers would write it a second time
+        try:
+            return super().subquery_sql(expression, sep) + self.sql(match)
+        finally:
+            expression.set("match", match)
 
     def version_sql(self, expression: exp.Version) -> str:
         """FOR SYSTEM_TIME AS OF of a temporal join."""

@@ -156,11 +156,17 @@ class TypeParser(ReportingParser):
 
     def _parse_sized(self, name: str) -> exp.DataType:
         sizes = self._parse_sizes(1)
+        self._parse_text_encoding()
         longest = not sizes or int(sizes[0].name) == MAX_LENGTH
         if longest and name in ("VARCHAR", "VARBINARY"):
             return exp.DataType(this=PLAIN["STRING" if name == "VARCHAR" else "BYTES"])
         one: list[exp.Expr] = [exp.DataTypeParam(this=exp.Literal.number(1))]
         return exp.DataType(this=SIZED[name], expressions=sizes or one)
+
+    def _parse_text_encoding(self) -> None:
+        """Pass over CHARACTER SET name, as Flink's planner writes types: texts are Unicode in any case."""
+        if self._match_text_seq("CHARACTER", "SET"):
+            self._parse_name("a character set")
 
     def _parse_time(self, name: str, *, literal: bool) -> exp.DataType:
         kind = exp.DataType(this=TIMES[name], expressions=self._parse_sizes(1))

@@ -165,3 +165,17 @@ def test_set_without_quotes_refuses_what_a_blank_or_a_comment_cuts(sql: str) -> 
     """A value is never shortened in silence."""
     with pytest.raises(FlinkParseError):
         sqlglot.parse_one(sql, read="flink")
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("EXECUTE SELECT a FROM t", "SELECT a FROM t"),
+        ("EXPLAIN EXECUTE SELECT a FROM t", "EXPLAIN SELECT a FROM t"),
+        ("CREATE TABLE t (a VARCHAR(9) CHARACTER SET `UTF-16LE`)", "CREATE TABLE t (a VARCHAR(9))"),
+        ("SELECT CAST(a AS CHAR(3) CHARACTER SET UTF8 NOT NULL)", "SELECT CAST(a AS CHAR(3) NOT NULL)"),
+    ],
+)  # fmt: skip
+def test_words_that_change_nothing_are_passed_over(written: str, plain: str) -> None:
+    """EXECUTE in front of a query, and the character set of a text, which is Unicode in any case."""
+    assert sqlglot.parse_one(written, read="flink").sql("flink") == plain
