@@ -21,6 +21,7 @@ import pytest
 from deltalake import write_deltalake
 from pyhive import hive
 from pyhive.exc import Error as HiveError
+from sqlalchemy import create_engine, inspect
 from TCLIService import ttypes as rpc
 from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
@@ -128,7 +129,7 @@ def test_what_is_published_is_read(served: Served) -> None:
             )
         }
         described = rows_of(cursor, "DESCRIBE people")
-        shown = rows_of(cursor, "SHOW TABLES")
+        shown = rows_of(cursor, "SHOW TABLES IN default")
 
     assert list(found.values()) == [
         [("Ann",), ("Bo",)],
@@ -140,6 +141,17 @@ def test_what_is_published_is_read(served: Served) -> None:
     ]
     assert [row[0] for row in described] == ["id", "name"]
     assert {row[1] for row in shown} == {"people", "notes", "broken", "names"}
+
+
+def test_sqlalchemy_lists_tables_by_their_names(served: Served) -> None:
+    """As Superset asks for them; a statement of one's own has Spark's columns."""
+    engine = create_engine("hive://", creator=served.connect)
+    with engine.connect() as connection:
+        names = inspect(connection).get_table_names(schema="default")
+    engine.dispose()
+
+    assert sorted(names) == ["broken", "names", "notes", "people"]
+    assert ("default", "people", False) in served.ask("SHOW TABLES IN default")
 
 
 @pytest.mark.parametrize("provider", ["env", "system", "sparkconf", "hiveconf", "spark"])

@@ -25,6 +25,11 @@ MAX_OPERATIONS = 200
 """Statements and metadata calls of a connection that are not closed; Spark keeps the rows of each."""
 
 DATABASE = b"use:database"
+PYHIVE_PROTOCOL = 5
+"""HIVE_CLI_SERVICE_PROTOCOL_V6: PyHive asks for it, the drivers of JDBC and ODBC for newer ones."""
+
+# what PyHive's dialect of SQLAlchemy sends; it takes the first column for the name, which is Spark's second
+_LISTING = re.compile(rb"SHOW TABLES( IN `[^`]+`)?")
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 # field numbers
@@ -33,6 +38,7 @@ RESULT, STATUS, SESSION, OPERATION = 0, 1, 3, 2
 USER, PASSWORD, CONFIGURATION = 2, 3, 4
 STATEMENT = 2
 INFO_MESSAGES, ERROR_MESSAGE = 2, 5
+ROWS, COLUMNS, SCHEMA, POSITION = 3, 3, 2, 3
 
 _TEXT, _FLAG, _INT, _LONG, _SHORT = Kind.STRING, Kind.BOOL, Kind.I32, Kind.I64, Kind.I16
 _PATTERNS: Mapping[int, Kind] = dict.fromkeys(range(2, 8), _TEXT)
@@ -83,6 +89,9 @@ class ConnectionCalls:
         self._user = user
         self._session: _Handle | None = None
         self._operations: set[_Handle] = set()
+        self._asks_as_hive = False
+        self._listings: set[_Handle] = set()
+        self._called: tuple[str, Mapping[int, Value]] = ("", {})
 
     def request(self, message: Message) -> Message:
         """Give the call that goes to Spark in the place of a client's. Raises RefusedCallError."""
@@ -110,7 +119,14 @@ class ConnectionCalls:
         statement = fields.get(STATEMENT) if message.name == "ExecuteStatement" else None
         if statement is not None and len(statement.value) > MAX_STATEMENT_BYTES:
             raise RefusedCallError(f"a statement has at most {MAX_STATEMENT_BYTES} bytes")
+        self._called = message.name, fields
         return replace(message, fields={REQUEST: Value(kind=Kind.STRUCT, value=fields)})
+
+    @property
+    def lists_tables(self) -> bool:
+        """Whether the last call was about a list of tables whose columns `response` has to put in Hive's order."""
+        name, fields = self._called
+        return name in _OF_OPERATION and _handle(fields.get(HANDLE)) in self._listings
 
     def response(self, message: Message) -> Message:
         """Give the answer that goes to the client, and remember the handles in it."""
@@ -123,8 +139,13 @@ class ConnectionCalls:
         elif message.name == CLOSE:
             self._session = None
             self._operations.clear()
+            self._listings.clear()
         elif message.name in _OF_SESSION and (started := _handle(fields.get(OPERATION))):
             self._operations.add(started)
+            if self._starts_listing():
+                self._listings.add(started)
+        elif self.lists_tables:
+            _put_name_first(message.name, fields)
         if STATUS in fields:
             fields[STATUS] = _plain_status(fields[STATUS])
         if message.name == "GetOperationStatus" and ERROR_MESSAGE in fields:
@@ -137,10 +158,23 @@ class ConnectionCalls:
             handle = _handle(_struct(message.fields.get(REQUEST)).get(HANDLE))
             if handle is not None:
                 self._operations.discard(handle)
+                self._listings.discard(handle)
+
+    def _starts_listing(self) -> bool:
+        name, fields = self._called
+        text = fields.get(STATEMENT)
+        return (
+            self._asks_as_hive
+            and name == "ExecuteStatement"
+            and text is not None
+            and _LISTING.fullmatch(text.value) is not None
+        )
 
     def _opening(self, asked: Mapping[int, Value]) -> dict[int, Value]:
         """The request for a session: the protocol's version, the user who has logged in, a database."""
         fields = _kept(asked, {1: _INT}, handle=False)
+        protocol = fields.get(1)
+        self._asks_as_hive = protocol is not None and protocol.value == PYHIVE_PROTOCOL
         fields[USER] = Value(kind=_TEXT, value=self._user.encode())
         database = _database(asked.get(CONFIGURATION))
         if database is not None:
@@ -157,6 +191,22 @@ def refusal(message: Message, reason: str) -> Message:
         2: Value(kind=_INT, value=unknown_method),
     }
     return replace(message, type=MessageType.EXCEPTION, fields=fields)
+
+
+def _put_name_first(name: str, fields: dict[int, Value]) -> None:
+    """Swap the first two columns of the rows, or of their description: the database and the table."""
+    places = {FETCH: (ROWS, COLUMNS), "GetResultSetMetadata": (SCHEMA, 1)}
+    place, inner = places.get(name, (0, 0))
+    if place not in fields or inner not in fields[place].value:
+        return
+    columns = fields[place].value[inner]
+    first, second, *others = columns.value
+    if name != FETCH:
+        positions = first.value[POSITION], second.value[POSITION]
+        first = replace(first, value={**first.value, POSITION: positions[1]})
+        second = replace(second, value={**second.value, POSITION: positions[0]})
+    swapped = replace(columns, value=(second, first, *others))
+    fields[place] = replace(fields[place], value={**fields[place].value, inner: swapped})
 
 
 def _database(configuration: Value | None) -> str | None:

@@ -234,3 +234,42 @@ def test_a_refusal_answers_the_call(calls: ConnectionCalls) -> None:
 
     assert (answer.type, answer.number) == (MessageType.EXCEPTION, asked.number)
     assert answer.fields[1].value == b"not allowed: why"
+
+
+def texts(*values: str) -> rpc.TColumn:
+    """A column of texts."""
+    return rpc.TColumn(stringVal=rpc.TStringColumn(list(values), b"\0"))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "statement", "first"),
+    [
+        (5, "SHOW TABLES IN `star`", "orders"),
+        (5, "SHOW TABLES", "orders"),
+        (5, "SHOW TABLES IN star", "star"),
+        (5, "SELECT namespace, tableName FROM t", "star"),
+        (9, "SHOW TABLES IN `star`", "star"),
+    ],
+)
+def test_sqlalchemy_finds_the_names_of_tables_in_the_first_column(
+    protocol: int, statement: str, first: str
+) -> None:
+    """Hive has no other column; everybody else gets Spark's columns in Spark's order."""
+    calls = ConnectionCalls("alice")
+    sent(calls, "OpenSession", rpc.TOpenSessionReq(protocol))
+    answered(calls, "OpenSession", rpc.TOpenSessionResp(GOOD, protocol, OURS, {}))
+    sent(calls, "ExecuteStatement", rpc.TExecuteStatementReq(OURS, statement))
+    answered(calls, "ExecuteStatement", rpc.TExecuteStatementResp(GOOD, operation(b"t")))
+    sent(calls, "GetResultSetMetadata", rpc.TGetResultSetMetadataReq(operation(b"t")))
+    kind = rpc.TTypeDesc([rpc.TTypeEntry(rpc.TPrimitiveTypeEntry(rpc.TTypeId.STRING_TYPE))])
+    names = ("namespace", "tableName", "isTemporary")
+    schema = rpc.TTableSchema([rpc.TColumnDesc(n, kind, at) for at, n in enumerate(names, 1)])
+    described = answered(calls, "GetResultSetMetadata", rpc.TGetResultSetMetadataResp(GOOD, schema))
+    sent(calls, "FetchResults", rpc.TFetchResultsReq(operation(b"t"), 0, 10))
+    rows = rpc.TRowSet(0, [], [texts("star"), texts("orders"), texts("false")])
+    fetched = answered(calls, "FetchResults", rpc.TFetchResultsResp(GOOD, False, rows))
+
+    assert fetched.results.columns[0].stringVal.values == [first]
+    assert (described.schema.columns[0].columnName == "tableName") == (first == "orders")
+    assert [column.position for column in described.schema.columns] == [1, 2, 3]
+    assert calls.lists_tables == (first == "orders")
