@@ -6,12 +6,14 @@ It wants records, keys and passwords of whoever runs Penstock, or that they run 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from penstock.catalog.errors import ConfigError
 from penstock.catalog.private_folder import make_private_folder
@@ -19,6 +21,8 @@ from penstock.catalog.secret import KEY_FILE_VARIABLE, KEY_VARIABLE, find_keys, 
 from penstock.catalog.store import SqlCatalog
 from penstock.sql.config import find_project, load_dotenv
 from penstock.sql.own_files import SAFE_FOLDERS_VARIABLE
+from penstock.sql.run import jvm
+from penstock.sql.run.jvm import launch_jvm, log_files
 from penstock.sql.run.spark_session import warehouse_folder
 
 NOBODY = 65534
@@ -147,3 +151,32 @@ def test_a_key_file_that_others_may_read_or_write_is_refused(shared: Path) -> No
     theirs.chmod(0o600)
     with pytest.raises(ConfigError, match="belongs to another user"):
         find_keys(key_place(link))
+
+
+def test_the_command_line_of_spark_holds_no_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody reads command lines: settings go by a file of this user alone, which is gone afterwards."""
+    seen: dict[str, Any] = {}
+
+    def gateway(conf: object, popen: dict[str, Any]) -> object:
+        arguments = os.environ["PYSPARK_SUBMIT_ARGS"].split()
+        file = Path(arguments[arguments.index("--properties-file") + 1])
+        seen.update(conf=conf, popen=popen, arguments=arguments, file=file)
+        seen["text"] = file.read_text(encoding="utf-8")
+        seen["rights"] = stat.S_IMODE(file.parent.stat().st_mode)
+        return object()
+
+    monkeypatch.setattr(jvm, "launch_gateway", gateway)
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda **_: None)
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-cores 1 pyspark-shell")
+    launch_jvm({"spark.hadoop.fs.s3a.secret.key": "hunter2"}, log_files(tmp_path / ".penstock"))
+
+    assert "hunter2" not in " ".join(seen["arguments"])
+    assert seen["arguments"][-3:] == ["--driver-cores", "1", "pyspark-shell"]
+    assert seen["conf"] is None
+    assert "spark.hadoop.fs.s3a.secret.key=hunter2" in seen["text"]
+    assert seen["rights"] == 0o700
+    assert seen["popen"]["umask"] == 0o077
+    assert not seen["file"].exists()
+    assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--driver-cores 1 pyspark-shell"

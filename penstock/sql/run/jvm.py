@@ -7,28 +7,33 @@ Spark's settings are `spark_session.py`'s part. Uses the hook that PySpark leave
 from __future__ import annotations
 
 import logging
+import os
 import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 
 from penstock.catalog.errors import ConfigError
 from penstock.catalog.private_folder import make_private_folder
+from penstock.catalog.properties_file import properties_text
 from penstock.sql.run.clock import SystemClock
 from penstock.sql.run.spark_session import PRIVATE_UMASK, UMASK
 
 __all__ = ["LogFiles", "end_jvm", "launch_jvm", "log_files"]
 
 KEPT_LOGS = 10
+SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 END_TIMEOUT_S = 10.0
 _LOG4J = """status = error
 rootLogger.level = warn
@@ -114,6 +119,29 @@ def end_jvm() -> None:
         process.wait()
 
 
+@contextmanager
+def _in_a_file(conf: Mapping[str, str]) -> Iterator[None]:
+    """Launch Spark in here with settings from a file of this user alone: a command line is everybody's to read.
+
+    PySpark lets nobody choose its arguments but by PYSPARK_SUBMIT_ARGS, which keeps what it has.
+    """
+    before = os.environ.get(SUBMIT_ARGS)
+    with TemporaryDirectory(prefix="penstock-conf-") as folder:  # mode 0700
+        file = Path(folder) / "spark.properties"
+        file.write_text(properties_text(conf), encoding="utf-8")
+        os.environ[SUBMIT_ARGS] = (
+            f"--load-spark-defaults --properties-file {shlex.quote(str(file))} "
+            f"{before or 'pyspark-shell'}"
+        )
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[SUBMIT_ARGS]
+            else:
+                os.environ[SUBMIT_ARGS] = before
+
+
 def _umask(conf: Mapping[str, str]) -> int:
     """Give the umask of the process, which Hadoop's own setting names too; -1 for one of another form: as it is."""
     text = conf.get(UMASK, PRIVATE_UMASK)
@@ -121,11 +149,11 @@ def _umask(conf: Mapping[str, str]) -> int:
 
 
 def _launch(conf: Mapping[str, str], streams: Mapping[str, Any], where: str) -> None:
-    spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
     try:
-        gateway = launch_gateway(  # type: ignore[no-untyped-call]
-            spark_conf, {**streams, "start_new_session": True, "umask": _umask(conf)}
-        )
+        with _in_a_file(conf):
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                None, {**streams, "start_new_session": True, "umask": _umask(conf)}
+            )
     except PySparkRuntimeError as error:
         raise ConfigError(f"Spark's Java process did not start; {where}") from error
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  PySpark's own tests do it this way
