@@ -36,6 +36,7 @@ from penstock.sql.run.script_names import name_scripts_here
 from penstock.sql.run.script_plan import plan_scripts
 from penstock.sql.run.script_run import ScriptRun
 from penstock.sql.run.summary import StatementResult, StatementStatus, document
+from penstock.sql.run.target_folders import check_target_folders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,6 +83,7 @@ def run_scripts(options: RunOptions) -> int:
         if not any(script.statements for script in checked):
             say("nothing to run: there is no statement in what was given")
             return 0
+        check_target_folders(checked, project.root)
         # before Spark is started, so that a second runner is refused within seconds
         checked = name_scripts_here(checked, project.root, from_scratch=options.from_scratch)
         pipelines = [p for script in checked for one in script.statements for p in one.pipelines]

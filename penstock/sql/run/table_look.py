@@ -18,6 +18,7 @@ from penstock.connector.registry import connector_of
 from penstock.sql.plan.analysed_query import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.run.progress import short_name
+from penstock.sql.run.target_folders import check_folder
 from penstock.sql.statements import CreateTable, Select
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ def look_at(use: TableUse, project: Path) -> TableLook:
 
 
 def _look(use: TableUse, project: Path) -> str:
+    if not use.read:
+        check_folder(use.table, project)
     match use.table.connector:
         case "print" | "blackhole" | "memory" | "information-schema" | "spark":
             return "nothing to look at"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from penstock.sql.cli.app import app
+from penstock.sql.run.target_folders import check_folder
+from penstock.sql.statements import CreateTable
+from tests.sql.sql_objects import new_namespace, run
 
 FILE = """
 CREATE TABLE src (id BIGINT, name STRING) WITH ('connector' = 'filesystem', 'path' = 'in', 'format' = 'json');
@@ -270,3 +275,48 @@ def test_targets_of_one_catalog_may_differ_in_variables_of_the_command_line(pens
     project.write_text("[catalog]\nurl = 'sqlite:///all.db'\n[targets.dev]\n" + project.read_text())
 
     assert penstock("validate", "jobs.sql", "--target", "prod", "--var", "path=x").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("afile/s", "afile is a file"),
+        ("/proc/s", "/proc is the system's own"),
+        ("loose/s", "loose is a link to nothing"),
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_told_before_anything_starts(penstock, tmp_path, path, why):
+    """By validate --level connect, and by run before Spark."""
+    (tmp_path / "afile").write_text("")
+    (tmp_path / "loose").symlink_to(tmp_path / "nowhere")
+    looked = penstock("validate", "jobs.sql", "--level", "connect", "--var", f"path={path}")
+    started = penstock("run", "jobs.sql", "--var", f"path={path}", "--output-format", "concise")
+
+    assert (looked.exit_code, started.exit_code) == (1, 2)
+    assert why in looked.stdout
+    assert "PEN-4001 table sink: the folder" in started.stderr
+    assert why in started.stderr
+    assert "give 'path' a folder that" in started.stderr
+
+
+def test_a_folder_that_can_be_made_is_no_fault(tmp_path):
+    """Below folders that are not there either; a URL of a store is Spark's to reach."""
+    (statement,) = run(
+        "CREATE TABLE t (id INT) WITH ('connector' = 'delta', 'path' = 'a/b/c')", new_namespace()
+    )
+    assert isinstance(statement, CreateTable)
+    away = replace(statement.table, options=(("connector", "delta"), ("path", "s3a://b/t")))
+    check_folder(statement.table, tmp_path)
+    check_folder(away, tmp_path)
+
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_the_right_to_write_is_told(penstock, tmp_path):
+    """Who may not is said."""
+    (tmp_path / "shut").mkdir(mode=0o500)
+    result = penstock("validate", "jobs.sql", "--level", "connect", "--var", "path=shut/s")
+
+    assert result.exit_code == 1
+    assert "this user may not write to" in result.stdout
