@@ -163,7 +163,7 @@ def run_to_end(session: Session, script: Path) -> Job:
 def the_shelf(session: Session, workdir: Path) -> LetterShelf:
     """The dead letters that the pipeline kept."""
     (found,) = find_shelves(
-        session.spark, session.project, session.catalog, workdir, pipeline="job", path=None
+        session.spark, session.project, session.catalog, workdir, pipelines=("job",), path=None
     )
     return found
 
@@ -185,7 +185,9 @@ def test_letters_say_how_many_and_why_and_lead_to_their_records(shelf: LetterShe
     letters = [letter_document(row) for row in shelf.newest(2)]
     by_stage = {error["stage"]: error["letters"] for error in counted["errors"]}
     newest = letters[0]
-    other = LetterShelf(spark=shelf.spark, place=shelf.place, project=shelf.project, pipeline="jo")
+    other = LetterShelf(
+        spark=shelf.spark, place=shelf.place, project=shelf.project, pipelines=("jo",)
+    )
 
     assert (counted["letters"], counted["replayed"], by_stage) == (6, 0, {"key": 2, "value": 4})
     assert (newest["offset"], newest["stage"], newest["key"]) == (BAD_BOTH, "value", "no key")
@@ -212,7 +214,12 @@ def test_records_are_given_back_as_they_were_and_once(
     told = list(replayer.run(shelf, really=False))
     nothing = content(kafka, target)
     (same,) = find_shelves(
-        session.spark, session.project, session.catalog, tmp_path, pipeline="job/kept", path=None
+        session.spark,
+        session.project,
+        session.catalog,
+        tmp_path,
+        pipelines=("job/kept",),
+        path=None,
     )
     with pytest.raises(UnknownObjectError, match="no topic 'nowhere'"):
         list(replace(replayer, target="nowhere").run(shelf, really=True))
@@ -275,7 +282,7 @@ def test_letters_in_a_topic_are_there_once_and_lead_to_their_records(
 
     # what the replay noted lies beside the checkpoints, and is none
     every = find_shelves(
-        session.spark, session.project, session.catalog, tmp_path, pipeline=None, path=None
+        session.spark, session.project, session.catalog, tmp_path, pipelines=None, path=None
     )
     assert [found.path for found in every] == [shelf.path]
 

@@ -7,14 +7,14 @@ on with it, whatever letters have come since, and Kafka says whether its records
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.errors import UnknownObjectError
@@ -28,6 +28,7 @@ from penstock.connector.spark.types import spark_schema
 __all__ = ["LetterCount", "LetterShelf", "Replay"]
 
 PLACE = ("topic", "partition", "offset")
+CLUSTER = "cluster"
 # "field 'id': not a BIGINT: ..." and "it is not valid JSON: ...": what comes behind is different for each record
 _KIND = r"^((?:field '[^']*': )?[^:]*)"
 
@@ -61,12 +62,18 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterShelf:
-    """The dead letters at `place`. `pipeline` leaves those of others out."""
+    """The dead letters at `place`. `pipelines` leave those of others out.
+
+    `others` are more places, whose records may be the same ones: a record has a letter for each query that left it
+    out, and is given back once. `clusters` names the brokers of tables, by which topics of one name are told apart.
+    """
 
     spark: SparkSession
     place: LetterPlace
     project: Path
-    pipeline: str | None = None
+    pipelines: tuple[str, ...] | None = None
+    others: tuple[LetterPlace, ...] = ()
+    clusters: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -77,21 +84,42 @@ class LetterShelf:
         """Tell whether there is such a place. Raises BrokerUnavailableError."""
         return self.place.exists(self.spark)
 
-    def letters(self) -> DataFrame:
-        """Give the dead letters, with a column `replayed`. Raises UnknownObjectError."""
+    def letters(self, target: str | None = None) -> DataFrame:
+        """Give the dead letters, with a column `replayed`. Raises UnknownObjectError.
+
+        `target` is the topic that records are to go to: what another place gave to it is not given again either.
+        """
         if not self.exists():
             raise UnknownObjectError(
                 f"there are no dead letters at {self.path}",
                 hint="`penstock dlq ls` says where there are some",
             )
         letters = self.place.read(self.spark)
-        if self.pipeline is not None:
-            of_pipeline = F.col("pipeline").startswith(f"{self.pipeline}/")
-            letters = letters.filter(of_pipeline | (F.col("pipeline") == self.pipeline))
-        given = self._replays().filter(F.col("state") == ReplayState.PLANNED.value)
-        given = given.select(*PLACE, "table").distinct().withColumn("replayed", F.lit(True))
-        joined = letters.join(given, [*PLACE, "table"], "left")
+        if self.pipelines is not None:
+            of_pipelines = F.lit(False)
+            for name in self.pipelines:
+                of_query = F.col("pipeline").startswith(f"{name}/")
+                of_pipelines = of_pipelines | of_query | (F.col("pipeline") == name)
+            letters = letters.filter(of_pipelines)
+        letters = letters.withColumn(CLUSTER, self._cluster(F.col("table")))
+        joined = letters.join(self._given(target), [*PLACE, CLUSTER], "left").drop(CLUSTER)
         return joined.withColumn("replayed", F.coalesce("replayed", F.lit(False)))
+
+    def _given(self, target: str | None) -> DataFrame:
+        """Give the places of records that were given back: from here, or from elsewhere to the same topic."""
+        given = self._replays(self.place).filter(F.col("state") == ReplayState.PLANNED.value)
+        for other in self.others:
+            planned = F.col("state") == ReplayState.PLANNED.value
+            went = F.coalesce("target", "topic")
+            back = (went == F.col("topic")) if target is None else (went == F.lit(target))
+            given = given.unionByName(self._replays(other).filter(planned & back))
+        places = given.withColumn(CLUSTER, self._cluster(F.col("table"))).select(*PLACE, CLUSTER)
+        return places.distinct().withColumn("replayed", F.lit(True))
+
+    def _cluster(self, table: Column) -> Column:
+        """Give the brokers of a table, of one that is not known its name."""
+        known = [F.lit(text) for pair in self.clusters.items() for text in pair]
+        return F.coalesce(F.create_map(*known)[table], table) if known else table
 
     def counts(self) -> Sequence[LetterCount]:
         """Count the dead letters by table, pipeline, stage and kind of error, the most frequent first."""
@@ -119,14 +147,26 @@ class LetterShelf:
         ordered = self.letters().orderBy(F.desc("left_out_at"), *order)
         return [row.asDict(recursive=True) for row in ordered.limit(limit).collect()]
 
-    def waiting(self) -> DataFrame:
-        """Give the records of Kafka that were not given back, each once, however many letters it has."""
+    def waiting(self, target: str | None = None, besides: Sequence[LetterShelf] = ()) -> DataFrame:
+        """Give the records of Kafka that were not given back, each once, however many letters it has.
+
+        Of several tables it is that of the first by its name. `besides` are places whose records are given back
+        before, `target` is the topic that they go to, None each to its own.
+        """
         waits = (~F.col("replayed")) & F.col("topic").isNotNull()
-        return self.letters().filter(waits).dropDuplicates([*PLACE, "table"])
+        letters = (
+            self.letters(target).filter(waits).withColumn(CLUSTER, self._cluster(F.col("table")))
+        )
+        for other in besides:
+            before = other.waiting(target).withColumn(CLUSTER, self._cluster(F.col("table")))
+            letters = letters.join(before.select(*PLACE, CLUSTER), [*PLACE, CLUSTER], "left_anti")
+        first = letters.groupBy(*PLACE, CLUSTER).agg(F.min("table").alias("table"))
+        once = letters.dropDuplicates([*PLACE, "table"])
+        return once.join(first, [*PLACE, CLUSTER, "table"], "left_semi").drop(CLUSTER)
 
     def unfinished(self) -> Sequence[Replay]:
         """Give the replays that were planned and of which nobody knows whether they are done."""
-        replays = self._replays()
+        replays = self._replays(self.place)
         done = replays.filter(F.col("state") == ReplayState.DONE.value).select("replay_id")
         open_ones = replays.join(done, "replay_id", "left_anti")
         grouped = open_ones.groupBy("replay_id", "table", "target").agg(
@@ -139,7 +179,7 @@ class LetterShelf:
     def plan(self, table: str, target: str | None) -> Replay | None:
         """Write down that the waiting records of `table` are to be given back; None where there are none."""
         replay_id = uuid4().hex
-        planned = self.waiting().filter(F.col("table") == table).select(*PLACE, "table")
+        planned = self.waiting(target).filter(F.col("table") == table).select(*PLACE, "table")
         if planned.isEmpty():
             return None
         self._note(planned, replay_id, target, ReplayState.PLANNED)
@@ -147,7 +187,7 @@ class LetterShelf:
 
     def records(self, replay: Replay) -> Generator[RawRecord, None, None]:
         """Give the records of a replay as they were, partition by partition in their order."""
-        planned = self._replays().filter(F.col("replay_id") == replay.replay_id)
+        planned = self._replays(self.place).filter(F.col("replay_id") == replay.replay_id)
         letters = self.letters().dropDuplicates([*PLACE, "table"])
         found = letters.join(planned.select(*PLACE, "table"), [*PLACE, "table"], "left_semi")
         for row in found.orderBy(*PLACE).toLocalIterator():
@@ -160,8 +200,8 @@ class LetterShelf:
         row = self.spark.range(1).select(*nowhere, F.lit(replay.table).alias("table"))
         self._note(row, replay.replay_id, replay.target, ReplayState.DONE)
 
-    def _replays(self) -> DataFrame:
-        path = self.place.notes
+    def _replays(self, place: LetterPlace) -> DataFrame:
+        path = place.notes
         if DeltaTable.isDeltaTable(self.spark, path):
             return self.spark.read.format("delta").load(path)
         return self.spark.createDataFrame([], spark_schema(self._notes.schema.physical))

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.catalog.errors import ConfigError
+from penstock.catalog.errors import ConfigError, UnknownObjectError, did_you_mean
 from penstock.sql.cli.catalog import open_catalog
-from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption, YesOption
+from penstock.sql.cli.options import (
+    CatalogOption,
+    FormatOption,
+    SetOption,
+    TargetOption,
+    VarOption,
+    VarsFileOption,
+    VerboseOption,
+    YesOption,
+)
 from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting, say
+from penstock.sql.cli.script_input import read_input
 from penstock.sql.config import find_project
-from penstock.sql.run.script_file import read_script
+from penstock.sql.plan.settings import PIPELINE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.connector.spark.letter_shelf import LetterShelf
 
-__all__ = ["app"]
+__all__ = ["Variables", "app", "check_known", "pipelines_of"]
 
 app = typer.Typer(
     name="dlq",
@@ -34,7 +45,7 @@ FileArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="[FILE]",
-        help="A SQL file: the letters of the pipeline that is named after it. Example: `orders.sql`",
+        help="A SQL file: the letters of the pipelines that its INSERTs run in. Example: `orders.sql`",
         show_default=False,
     ),
 ]
@@ -44,7 +55,8 @@ PipelineOption = Annotated[
         "--pipeline",
         "-p",
         envvar="PENSTOCK_PIPELINE",
-        help="The letters of this pipeline ('pipeline.name'). Example: `--pipeline orders`",
+        help="The letters of this pipeline ('pipeline.name'), or of one of its queries. "
+        "Example: `--pipeline orders`",
         show_default=False,
     ),
 ]
@@ -67,6 +79,10 @@ def ls(  # noqa: PLR0917  typer passes options by name
     file: FileArgument = None,
     pipeline: PipelineOption = None,
     path: PathOption = None,
+    var: VarOption = None,
+    vars_file: VarsFileOption = None,
+    settings: SetOption = None,
+    target: TargetOption = None,
     catalog: CatalogOption = None,
     output: FormatOption = OutputFormat.TABLE,
     verbose: VerboseOption = False,
@@ -74,7 +90,14 @@ def ls(  # noqa: PLR0917  typer passes options by name
     """Show where dead letters are, how many, and why. Example: `penstock dlq ls --pipeline orders`"""
     with (
         reporting(context, verbose=verbose, output=output) as is_verbose,
-        _shelves(file, pipeline, path, catalog, is_verbose=is_verbose) as shelves,
+        _shelves(
+            file,
+            pipeline,
+            path,
+            catalog,
+            Variables(var=var, vars_file=vars_file, settings=settings, target=target),
+            is_verbose=is_verbose,
+        ) as shelves,
     ):
         from penstock.sql.cli.dlq_text import counts_document, counts_lines
 
@@ -103,6 +126,10 @@ def show(  # noqa: PLR0917  typer passes options by name
             help="How many letters of each table to show, newest first. Example: `--limit 3`",
         ),
     ] = 10,
+    var: VarOption = None,
+    vars_file: VarsFileOption = None,
+    settings: SetOption = None,
+    target: TargetOption = None,
     catalog: CatalogOption = None,
     output: FormatOption = OutputFormat.TABLE,
     verbose: VerboseOption = False,
@@ -113,7 +140,14 @@ def show(  # noqa: PLR0917  typer passes options by name
     """
     with (
         reporting(context, verbose=verbose, output=output) as is_verbose,
-        _shelves(file, pipeline, path, catalog, is_verbose=is_verbose) as shelves,
+        _shelves(
+            file,
+            pipeline,
+            path,
+            catalog,
+            Variables(var=var, vars_file=vars_file, settings=settings, target=target),
+            is_verbose=is_verbose,
+        ) as shelves,
     ):
         from penstock.sql.cli.dlq_text import letter_document, letter_lines
 
@@ -143,12 +177,17 @@ def replay(  # noqa: PLR0917  typer passes options by name
         ),
     ] = None,
     yes: YesOption = False,
+    var: VarOption = None,
+    vars_file: VarsFileOption = None,
+    settings: SetOption = None,
+    target: TargetOption = None,
     catalog: CatalogOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Write the records of dead letters to Kafka again, as they were, each of them once.
 
-    What was given back is remembered beside the letters, and is not given back a second time. The connection is that
+    A record that several queries left out is given back once, too. What was given back is remembered beside the
+    letters, and is not given back a second time. The connection is that
     of the catalog's table that the records were read for. A record that is still bad becomes a letter again, with
     another offset.
 
@@ -156,7 +195,14 @@ def replay(  # noqa: PLR0917  typer passes options by name
     """
     with (
         reporting(context, verbose=verbose) as is_verbose,
-        _shelves(file, pipeline, path, catalog, is_verbose=is_verbose) as shelves,
+        _shelves(
+            file,
+            pipeline,
+            path,
+            catalog,
+            Variables(var=var, vars_file=vars_file, settings=settings, target=target),
+            is_verbose=is_verbose,
+        ) as shelves,
     ):
         from penstock.sql.run.dead_letters import Replayer
 
@@ -164,12 +210,52 @@ def replay(  # noqa: PLR0917  typer passes options by name
         replayer = Replayer(
             catalog=open_catalog(catalog, project), project=project.root, target=topic
         )
-        lines = [line for shelf in shelves for line in replayer.run(shelf, really=yes)]
+        lines = list(replayer.run_all(shelves, really=yes))
         print_lines(lines)
         if not lines:
             say("there is nothing to give back")
         elif not yes:
             raise ConfigError("nothing was given back", hint="add --yes to do it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variables:
+    """What fills a file in, as a run of it has it."""
+
+    var: list[str] | None
+    vars_file: Path | None
+    settings: list[str] | None
+    target: str | None
+
+
+def pipelines_of(
+    file: Path, given: Variables, catalog_url: str | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Name the pipelines of a file's INSERTs as a run does, and the folders of their checkpoints. Raises InputError."""
+    script = read_input(
+        [file],
+        var=given.var,
+        vars_file=given.vars_file,
+        settings=given.settings,
+        catalog=catalog_url,
+        target=given.target,
+    )
+    (checked,) = script.check(script.open_namespace(offline=True))
+    inserts = [insert for one in checked.statements for insert in one.inserts]
+    names = tuple(dict.fromkeys(one.pipeline for one in inserts))
+    default = script.settings.get(PIPELINE_NAME.key) or script.files[0].pipeline
+    return names or (default,), tuple(dict.fromkeys(one.base for one in inserts))
+
+
+def check_known(pipeline: str, known: Sequence[str]) -> None:
+    """Check that a pipeline is there, by its name or that of a query of it. Raises UnknownObjectError."""
+    if pipeline in known or pipeline.rpartition("/")[0] in known:
+        return
+    raise UnknownObjectError(
+        f"there is no pipeline {pipeline!r}",
+        hint=did_you_mean(pipeline, known)
+        or (f"known are {', '.join(known)}" if known else "none has a checkpoint here"),
+    )
 
 
 @contextmanager
@@ -178,16 +264,20 @@ def _shelves(
     pipeline: str | None,
     path: str | None,
     catalog_url: str | None,
+    variables: Variables,
     *,
     is_verbose: bool,
 ) -> Iterator[Sequence[LetterShelf]]:
     """Start Spark and find the dead letters that the options name."""
     if file is not None and pipeline is not None:
         raise ConfigError("a file and --pipeline both name a pipeline", hint="give one of them")
-    named = read_script(file).pipeline if file is not None else pipeline
     project = find_project(Path.cwd())
+    named: tuple[str, ...] | None = None if pipeline is None else (pipeline,)
+    bases: tuple[str, ...] = ()
+    if file is not None:
+        named, bases = pipelines_of(file, variables, catalog_url)
     from penstock.sql.cli.spark import open_spark, spark_logs
-    from penstock.sql.run.dead_letters import find_shelves
+    from penstock.sql.run.dead_letters import find_shelves, known_pipelines
     from penstock.sql.run.jvm import end_jvm
 
     try:
@@ -195,6 +285,10 @@ def _shelves(
         spark = open_spark(project.master, project.spark_conf, files)
         store = open_catalog(catalog_url, project)
         with TemporaryDirectory(prefix="penstock-") as workdir:
-            yield find_shelves(spark, project, store, Path(workdir), pipeline=named, path=path)
+            if pipeline is not None and path is None:
+                check_known(pipeline, known_pipelines(spark, project, store))
+            yield find_shelves(
+                spark, project, store, Path(workdir), pipelines=named, path=path, bases=bases
+            )
     finally:
         end_jvm()

@@ -17,7 +17,7 @@ from penstock.sql.plan.checkpoint_place import folder_name, old_folder_name
 from penstock.sql.plan.saved import COMMITS, METADATA, OFFSETS, SHAPE_FILE, STATE, CheckpointFiles
 from penstock.sql.plan.shape import QueryShape
 
-__all__ = ["SET_TABLE", "CheckpointSearch", "OpenFiles"]
+__all__ = ["SET_TABLE", "CheckpointSearch", "OpenFiles", "is_checkpoint"]
 
 OpenFiles = Callable[[str], CheckpointFiles]
 """Opens a folder, whether it is there or not."""
@@ -78,7 +78,7 @@ class CheckpointSearch:
                 continue
             location = f"{self.root}/{folder}/{name}"
             files = self.open_files(location)
-            if not _SIGNS.intersection(files.names("")):
+            if not is_checkpoint(files):
                 continue
             known = self._known(files, name, pipeline, ran, is_old=is_old)
             if known is not None:
@@ -130,6 +130,11 @@ class CheckpointSearch:
             return other == mine or (other.lower() == mine.lower() and other not in there)
 
         return sorted({name for name in _pipeline_names(self.project) if shared(name)})
+
+
+def is_checkpoint(files: CheckpointFiles) -> bool:
+    """Tell whether a folder is a checkpoint."""
+    return bool(_SIGNS.intersection(files.names("")))
 
 
 def _pipeline_names(project: Path) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,11 +42,16 @@ from penstock.connector.spark.letter_places import DeltaLetters, LetterPlace, To
 from penstock.connector.spark.letter_shelf import LetterShelf, Replay
 from penstock.connector.urls import resolve_path
 from penstock.sql.config import Project
+from penstock.sql.plan.checkpoint import checkpoint_files
+from penstock.sql.plan.checkpoint_identity import read_identity
 from penstock.sql.plan.checkpoint_place import checkpoint_root, folder_name, old_folder_name
+from penstock.sql.plan.checkpoint_search import is_checkpoint
 from penstock.sql.plan.settings import CHECKPOINT_DIR
 from penstock.sql.run.clock import SystemClock
 
-__all__ = ["Replayer", "find_shelves"]
+__all__ = ["Replayer", "find_shelves", "known_pipelines"]
+
+_BROKERS = "properties.bootstrap.servers"
 
 TOPICS = "dead-letter-topics"
 """Folder beside the pipelines' checkpoints: which letters of topics were given back."""
@@ -61,23 +66,38 @@ def find_shelves(
     catalog: Catalog,
     workdir: Path,
     *,
-    pipeline: str | None,
+    pipelines: Collection[str] | None,
     path: str | None,
+    bases: Collection[str] = (),
 ) -> Sequence[LetterShelf]:
     """Find dead letters: the Delta table at `path`, else those of the project's checkpoints and of its tables.
 
-    `pipeline` leaves out other pipelines. `workdir` is private to this process. Raises BrokerUnavailableError.
+    `pipelines` leave out others; None is all. `bases` are folders of checkpoints beside the project's. `workdir` is
+    private to this process. Raises BrokerUnavailableError.
     """
     places: list[LetterPlace] = []
     if path is not None:
         places.append(DeltaLetters(path=resolve_path(path, project.root)))
     else:
-        beside = _beside_checkpoints(spark, project, pipeline)
-        places += (DeltaLetters(path=found) for found in beside)
+        for root in dict.fromkeys(
+            (_checkpoints(project), *(checkpoint_root(b, project.root) for b in bases))
+        ):
+            places += (
+                DeltaLetters(path=one) for one in _beside_checkpoints(spark, root, pipelines)
+            )
         places += _named(catalog, project, workdir)
+    found = tuple(dict.fromkeys(places))
+    clusters = _clusters(catalog)
     shelves = [
-        LetterShelf(spark=spark, place=found, project=project.root, pipeline=pipeline)
-        for found in dict.fromkeys(places)
+        LetterShelf(
+            spark=spark,
+            place=one,
+            project=project.root,
+            pipelines=None if pipelines is None else tuple(pipelines),
+            others=tuple(other for other in found if other != one),
+            clusters=clusters,
+        )
+        for one in found
     ]
     # one that was named has to be there, and is missed when it is looked at
     return [shelf for shelf in shelves if path is not None or shelf.exists()]
@@ -91,12 +111,22 @@ class Replayer:
     project: Path
     target: str | None
 
-    def run(self, shelf: LetterShelf, *, really: bool) -> Iterator[str]:
-        """Give back what waits, or say what would be; gives lines for people. Raises InputError, RunError."""
+    def run_all(self, shelves: Sequence[LetterShelf], *, really: bool) -> Iterator[str]:
+        """Give back what waits in several places, a record that is in more than one of them once, as `run` does."""
+        for index, shelf in enumerate(shelves):
+            yield from self.run(shelf, really=really, besides=() if really else shelves[:index])
+
+    def run(
+        self, shelf: LetterShelf, *, really: bool, besides: Sequence[LetterShelf] = ()
+    ) -> Iterator[str]:
+        """Give back what waits, or say what would be; gives lines for people. Raises InputError, RunError.
+
+        What waits in `besides` is not said again.
+        """
         for replay in shelf.unfinished():
             yield self._again(shelf, replay) if really else self._line(replay, "would go on with")
         waiting = (
-            shelf.waiting()
+            shelf.waiting(self.target, besides)
             .groupBy("table")
             .agg(F.count(F.lit(1)).alias("count"), F.collect_set("topic").alias("topics"))
         )
@@ -176,14 +206,13 @@ def _check_there(source: KafkaSource, topics: Sequence[str]) -> None:
 
 
 def _beside_checkpoints(
-    spark: SparkSession, project: Project, pipeline: str | None
+    spark: SparkSession, root: str, named: Collection[str] | None
 ) -> Iterator[str]:
-    root = _checkpoints(project)
-    if pipeline is None:
+    if named is None:
         pipelines = list_names(spark, root)
     else:
         # by its name, or as letters have it, with the table behind it
-        names = dict.fromkeys((pipeline, pipeline.rpartition("/")[0] or pipeline))
+        names = [name for one in named for name in (one, one.rpartition("/")[0] or one)]
         folders = [f for name in names for f in (folder_name(name), old_folder_name(name))]
         pipelines = list(dict.fromkeys(folder for folder in folders if folder is not None))
     for name in pipelines:
@@ -197,6 +226,29 @@ def _checkpoints(project: Project) -> str:
     """Give the folder of all checkpoints."""
     base = project.settings.get(CHECKPOINT_DIR.key, CHECKPOINT_DIR.default or "")
     return checkpoint_root(base, project.root)
+
+
+def known_pipelines(spark: SparkSession, project: Project, catalog: Catalog) -> list[str]:
+    """Name the pipelines that have checkpoints in the project, or run."""
+    root, found = _checkpoints(project), set()
+    for folder in list_names(spark, root):
+        for sink in list_names(spark, f"{root}/{folder}"):
+            files = checkpoint_files(spark)(f"{root}/{folder}/{sink}")
+            if is_checkpoint(files):
+                identity = read_identity(files)
+                found.add(folder if identity is None else identity.pipeline)
+    found |= {claim.lease.pipeline.rpartition("/")[0] for claim in catalog.claims()}
+    return sorted(found)
+
+
+def _clusters(catalog: Catalog) -> dict[str, str]:
+    """Give the brokers of each Kafka table: by these two topics of one name are told apart."""
+    found = {}
+    for identifier in catalog.tables():
+        table = catalog.get(identifier)
+        if isinstance(table, Table) and (brokers := table.option_map.get(_BROKERS)):
+            found[str(identifier)] = ",".join(sorted(one.strip() for one in brokers.split(",")))
+    return found
 
 
 def _named(catalog: Catalog, project: Project, workdir: Path) -> Iterator[LetterPlace]:

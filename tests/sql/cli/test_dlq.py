@@ -10,8 +10,10 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from penstock.catalog.errors import UnknownObjectError
 from penstock.connector.spark.letter_shelf import LetterCount
 from penstock.sql.cli.app import app
+from penstock.sql.cli.dlq import Variables, check_known, pipelines_of
 from penstock.sql.cli.dlq_text import counts_document, counts_lines, letter_document, letter_lines
 
 LETTER: dict[str, Any] = {
@@ -115,3 +117,48 @@ def test_counts_are_added_up_for_each_place() -> None:
         "  1,500 of c.d.orders in p/kept: key: bad, 2 given back",
         "  1 of c.d.orders in p/kept: value: worse",
     ]
+
+
+SQL = """
+CREATE TABLE src (a BIGINT) WITH ('connector' = 'datagen');
+CREATE TABLE o (a BIGINT) WITH ('connector' = 'blackhole');
+INSERT INTO o SELECT a FROM src;
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "before", "names"),
+    [
+        ("", "", ("orders",)),
+        ('[settings]\n"pipeline.name" = "shop"\n', "", ("shop",)),
+        ("", "SET 'pipeline.name' = 'mine';", ("mine",)),
+        (
+            "",
+            "SET 'pipeline.name' = '{{ var('name', 'x') }}';" + SQL[SQL.index("INSERT") :],
+            ("x",),
+        ),
+    ],
+)
+def test_a_file_names_the_pipelines_that_its_run_has(
+    project: Path, settings: str, before: str, names: tuple[str, ...]
+) -> None:
+    """By SET, else by penstock.toml, else by the file's name."""
+    (project / "penstock.toml").write_text(settings)
+    head, tail = SQL.split("INSERT")
+    (project / "orders.sql").write_text(f"{head}{before}INSERT{tail}")
+    nothing = Variables(var=None, vars_file=None, settings=None, target=None)
+
+    found, _ = pipelines_of(Path("orders.sql"), nothing, None)
+
+    assert found == names
+
+
+def test_a_pipeline_that_is_not_known_is_refused_with_those_that_are() -> None:
+    """By its own name, or by that of one of its queries."""
+    check_known("job", ["job", "walk"])
+    check_known("job/kept", ["job", "walk"])
+
+    with pytest.raises(UnknownObjectError, match="'shop'") as caught:
+        check_known("shop", ["job", "walk"])
+
+    assert caught.value.hint == "known are job, walk"
