@@ -20,29 +20,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.table import Table
 from penstock.connector.dead_letter_table import ReplayState, replayed_table
+from penstock.connector.letter_count import KIND, PLACE, LetterCount
 from penstock.connector.registry import connector_of
 from penstock.connector.source.records import RawRecord
 from penstock.connector.spark.letter_places import LetterPlace
 from penstock.connector.spark.types import spark_schema
 
-__all__ = ["LetterCount", "LetterShelf", "Replay"]
+__all__ = ["LetterShelf", "Replay", "no_letters"]
 
-PLACE = ("topic", "partition", "offset")
 CLUSTER = "cluster"
-# "field 'id': not a BIGINT: ..." and "it is not valid JSON: ...": what comes behind is different for each record
-_KIND = r"^((?:field '[^']*': )?[^:]*)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LetterCount:
-    """Dead letters of one table, stage and kind of error. `replayed` of them were given back."""
-
-    table: str
-    pipeline: str
-    stage: str
-    error: str
-    letters: int
-    replayed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +76,7 @@ class LetterShelf:
         `target` is the topic that records are to go to: what another place gave to it is not given again either.
         """
         if not self.exists():
-            raise UnknownObjectError(
-                f"there are no dead letters at {self.path}",
-                hint="`penstock dlq ls` says where there are some",
-            )
+            raise no_letters(self.path)
         letters = self.place.read(self.spark)
         if self.pipelines is not None:
             of_pipelines = F.lit(False)
@@ -123,7 +106,7 @@ class LetterShelf:
 
     def counts(self) -> Sequence[LetterCount]:
         """Count the dead letters by table, pipeline, stage and kind of error, the most frequent first."""
-        kind = F.regexp_extract("error", _KIND, 1)
+        kind = F.regexp_extract("error", KIND, 1)
         grouped = self.letters().groupBy("table", "pipeline", "stage", kind.alias("kind"))
         counted = grouped.agg(
             F.count(F.lit(1)).alias("letters"), F.count_if("replayed").alias("given")
@@ -225,6 +208,13 @@ class LetterShelf:
     @property
     def _notes(self) -> Table:
         return replayed_table(self.place.notes)
+
+
+def no_letters(place: str) -> UnknownObjectError:
+    """Make the error for a place that was named and has no dead letters."""
+    return UnknownObjectError(
+        f"there are no dead letters at {place}", hint="`penstock dlq ls` says where there are some"
+    )
 
 
 def _record(row: dict[str, Any]) -> RawRecord:

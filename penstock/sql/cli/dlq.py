@@ -1,16 +1,20 @@
-"""`penstock dlq`: where dead letters are, what is in them, and giving their records back. Reads Delta with Spark."""
+"""`penstock dlq`: where dead letters are, what is in them, and giving their records back.
+
+`ls` and `show` start Spark for letters in topics and behind URLs only, `replay` always.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from penstock.catalog.contract import Catalog
 from penstock.catalog.errors import ConfigError, UnknownObjectError, did_you_mean
 from penstock.sql.cli.catalog import open_catalog
 from penstock.sql.cli.options import (
@@ -25,13 +29,18 @@ from penstock.sql.cli.options import (
 )
 from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting, say
 from penstock.sql.cli.script_input import read_input
-from penstock.sql.config import find_project
+from penstock.sql.config import Project, find_project
+from penstock.sql.plan.local_files import LocalFiles
 from penstock.sql.plan.settings import PIPELINE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.connector.letter_files import LetterFiles
     from penstock.connector.spark.letter_shelf import LetterShelf
+    from penstock.sql.plan.checkpoint_search import OpenFiles
+
+    Letters = LetterFiles | LetterShelf
 
 __all__ = ["Variables", "app", "check_known", "pipelines_of"]
 
@@ -88,20 +97,18 @@ def ls(  # noqa: PLR0917  typer passes options by name
     verbose: VerboseOption = False,
 ) -> None:
     """Show where dead letters are, how many, and why. Example: `penstock dlq ls --pipeline orders`"""
-    with (
-        reporting(context, verbose=verbose, output=output) as is_verbose,
-        _shelves(
+    with reporting(context, verbose=verbose, output=output) as is_verbose:
+        search = _search(
             file,
             pipeline,
             path,
             catalog,
             Variables(var=var, vars_file=vars_file, settings=settings, target=target),
             is_verbose=is_verbose,
-        ) as shelves,
-    ):
+        )
         from penstock.sql.cli.dlq_text import counts_document, counts_lines
 
-        counted = [(shelf.path, shelf.counts()) for shelf in shelves]
+        counted = _looked_at(search, lambda letters: (letters.path, letters.counts()))
         if output is OutputFormat.JSON:
             print_json(counts_document(counted))
         elif any(counts for _, counts in counted):
@@ -138,20 +145,19 @@ def show(  # noqa: PLR0917  typer passes options by name
 
     Example: `penstock dlq show orders.sql --limit 3 --format json`
     """
-    with (
-        reporting(context, verbose=verbose, output=output) as is_verbose,
-        _shelves(
+    with reporting(context, verbose=verbose, output=output) as is_verbose:
+        search = _search(
             file,
             pipeline,
             path,
             catalog,
             Variables(var=var, vars_file=vars_file, settings=settings, target=target),
             is_verbose=is_verbose,
-        ) as shelves,
-    ):
+        )
         from penstock.sql.cli.dlq_text import letter_document, letter_lines
 
-        letters = [letter_document(row) for shelf in shelves for row in shelf.newest(limit)]
+        found = _looked_at(search, lambda letters: letters.newest(limit))
+        letters = [letter_document(row) for rows in found for row in rows]
         if output is OutputFormat.JSON:
             print_json({"letters": letters})
         elif letters:
@@ -193,24 +199,20 @@ def replay(  # noqa: PLR0917  typer passes options by name
 
     Example: `penstock dlq replay orders.sql --yes`
     """
-    with (
-        reporting(context, verbose=verbose) as is_verbose,
-        _shelves(
+    with reporting(context, verbose=verbose) as is_verbose:
+        search = _search(
             file,
             pipeline,
             path,
             catalog,
             Variables(var=var, vars_file=vars_file, settings=settings, target=target),
             is_verbose=is_verbose,
-        ) as shelves,
-    ):
+        )
         from penstock.sql.run.dead_letters import Replayer
 
-        project = find_project(Path.cwd())
-        replayer = Replayer(
-            catalog=open_catalog(catalog, project), project=project.root, target=topic
-        )
-        lines = list(replayer.run_all(shelves, really=yes))
+        replayer = Replayer(catalog=search.store, project=search.project.root, target=topic)
+        with _shelves(search) as shelves:
+            lines = list(replayer.run_all(shelves, really=yes))
         print_lines(lines)
         if not lines:
             say("there is nothing to give back")
@@ -258,8 +260,20 @@ def check_known(pipeline: str, known: Sequence[str]) -> None:
     )
 
 
-@contextmanager
-def _shelves(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Search:
+    """Which dead letters a command looks for. `asked` is a pipeline that was named, and so has to be there."""
+
+    asked: str | None
+    project: Project
+    store: Catalog
+    pipelines: tuple[str, ...] | None
+    path: str | None
+    bases: tuple[str, ...]
+    is_verbose: bool
+
+
+def _search(
     file: Path | None,
     pipeline: str | None,
     path: str | None,
@@ -267,28 +281,78 @@ def _shelves(
     variables: Variables,
     *,
     is_verbose: bool,
-) -> Iterator[Sequence[LetterShelf]]:
-    """Start Spark and find the dead letters that the options name."""
+) -> _Search:
+    """Read what the options name. Raises ConfigError, UnknownObjectError."""
     if file is not None and pipeline is not None:
         raise ConfigError("a file and --pipeline both name a pipeline", hint="give one of them")
-    project = find_project(Path.cwd())
+    project = find_project(Path.cwd(), target=variables.target)
     named: tuple[str, ...] | None = None if pipeline is None else (pipeline,)
     bases: tuple[str, ...] = ()
     if file is not None:
         named, bases = pipelines_of(file, variables, catalog_url)
+    return _Search(
+        asked=pipeline,
+        project=project,
+        store=open_catalog(catalog_url, project),
+        pipelines=named,
+        path=path,
+        bases=bases,
+        is_verbose=is_verbose,
+    )
+
+
+T = TypeVar("T")
+
+
+def _looked_at(search: _Search, look: Callable[[Letters], T]) -> list[T]:
+    """Look at every place, without Spark where that is enough: letters in folders of this machine."""
+    from penstock.connector.delta.live_files import NotReadableHereError
+    from penstock.sql.run.dead_letters import find_letter_files
+
+    found = find_letter_files(
+        search.project,
+        search.store,
+        pipelines=search.pipelines,
+        path=search.path,
+        bases=search.bases,
+    )
+    if found is not None:
+        _check_pipeline(search, lambda location: LocalFiles(location=location))
+        with suppress(NotReadableHereError):
+            return [look(letters) for letters in found]
+    with _shelves(search) as shelves:
+        return [look(shelf) for shelf in shelves]
+
+
+def _check_pipeline(search: _Search, open_files: OpenFiles) -> None:
+    from penstock.sql.run.dead_letters import known_pipelines
+
+    if search.asked is not None and search.path is None:
+        check_known(search.asked, known_pipelines(open_files, search.project, search.store))
+
+
+@contextmanager
+def _shelves(search: _Search) -> Iterator[Sequence[LetterShelf]]:
+    """Start Spark and find the dead letters."""
     from penstock.sql.cli.spark import open_spark, spark_logs
-    from penstock.sql.run.dead_letters import find_shelves, known_pipelines
+    from penstock.sql.plan.checkpoint import checkpoint_files
+    from penstock.sql.run.dead_letters import find_shelves
     from penstock.sql.run.jvm import end_jvm
 
+    project = search.project
     try:
-        files = spark_logs(project, verbose=is_verbose)
+        files = spark_logs(project, verbose=search.is_verbose)
         spark = open_spark(project.master, project.spark_conf, files)
-        store = open_catalog(catalog_url, project)
+        _check_pipeline(search, checkpoint_files(spark))
         with TemporaryDirectory(prefix="penstock-") as workdir:
-            if pipeline is not None and path is None:
-                check_known(pipeline, known_pipelines(spark, project, store))
             yield find_shelves(
-                spark, project, store, Path(workdir), pipelines=named, path=path, bases=bases
+                spark,
+                project,
+                search.store,
+                Path(workdir),
+                pipelines=search.pipelines,
+                path=search.path,
+                bases=search.bases,
             )
     finally:
         end_jvm()

@@ -12,7 +12,7 @@ from penstock.sql.run.progress import short_name
 from penstock.sql.run.summary import plain
 
 if TYPE_CHECKING:
-    from penstock.connector.spark.letter_shelf import LetterCount
+    from penstock.connector.letter_count import LetterCount
 
 __all__ = ["counts_document", "counts_lines", "letter_document", "letter_lines"]
 

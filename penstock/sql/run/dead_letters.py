@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import assert_never
 
@@ -29,6 +30,7 @@ from penstock.connector.bad_record_options import (
     cluster_of,
 )
 from penstock.connector.dead_letter_table import FOLDER, REPLAYED_SUFFIX
+from penstock.connector.delta.log import is_delta_table
 from penstock.connector.kafka.replay import GivenBack, give_back
 from penstock.connector.kafka.sink.checks import check_topics
 from penstock.connector.kafka.sink.client import SinkAdmin
@@ -36,20 +38,22 @@ from penstock.connector.kafka.sink.settings import read_sink_settings
 from penstock.connector.kafka.source import KafkaSource
 from penstock.connector.kafka.subscriber import TopicList
 from penstock.connector.kafka.tuning import admin_connection
+from penstock.connector.letter_files import LetterFiles
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.hadoop_files import list_names
 from penstock.connector.spark.letter_places import DeltaLetters, LetterPlace, TopicLetters
-from penstock.connector.spark.letter_shelf import LetterShelf, Replay
-from penstock.connector.urls import resolve_path
+from penstock.connector.spark.letter_shelf import LetterShelf, Replay, no_letters
+from penstock.connector.storage import open_folder
+from penstock.connector.urls import is_url, resolve_path
 from penstock.sql.config import Project
-from penstock.sql.plan.checkpoint import checkpoint_files
 from penstock.sql.plan.checkpoint_identity import read_identity
 from penstock.sql.plan.checkpoint_place import checkpoint_root, folder_name, old_folder_name
-from penstock.sql.plan.checkpoint_search import is_checkpoint
+from penstock.sql.plan.checkpoint_search import OpenFiles, is_checkpoint
+from penstock.sql.plan.local_files import LocalFiles
 from penstock.sql.plan.settings import CHECKPOINT_DIR
 from penstock.sql.run.clock import SystemClock
 
-__all__ = ["Replayer", "find_shelves", "known_pipelines"]
+__all__ = ["Replayer", "find_letter_files", "find_shelves", "known_pipelines"]
 
 _BROKERS = "properties.bootstrap.servers"
 
@@ -82,9 +86,8 @@ def find_shelves(
         for root in dict.fromkeys(
             (_checkpoints(project), *(checkpoint_root(b, project.root) for b in bases))
         ):
-            places += (
-                DeltaLetters(path=one) for one in _beside_checkpoints(spark, root, pipelines)
-            )
+            beside = _beside_checkpoints(partial(list_names, spark), root, pipelines)
+            places += (DeltaLetters(path=one) for one in beside)
         places += _named(catalog, project, workdir)
     found = tuple(dict.fromkeys(places))
     clusters = _clusters(catalog)
@@ -101,6 +104,49 @@ def find_shelves(
     ]
     # one that was named has to be there, and is missed when it is looked at
     return [shelf for shelf in shelves if path is not None or shelf.exists()]
+
+
+def find_letter_files(
+    project: Project,
+    catalog: Catalog,
+    *,
+    pipelines: Collection[str] | None,
+    path: str | None,
+    bases: Collection[str] = (),
+) -> list[LetterFiles] | None:
+    """Find dead letters as `find_shelves` does, without Spark; None where some are in a topic or behind a URL.
+
+    Raises UnknownObjectError for a `path` without.
+    """
+    roots: list[str] = []
+    places = [] if path is None else [resolve_path(path, project.root)]
+    if path is None:
+        named = list(_named(catalog, project, Path()))
+        places = [place.path for place in named if isinstance(place, DeltaLetters)]
+        if len(places) < len(named):
+            return None
+        roots = [_checkpoints(project), *(checkpoint_root(base, project.root) for base in bases)]
+    if any(map(is_url, (*roots, *places))):
+        return None
+    beside = [
+        one
+        for root in dict.fromkeys(roots)
+        for one in _beside_checkpoints(lambda f: LocalFiles(location=f).names(""), root, pipelines)
+    ]
+    found = tuple(dict.fromkeys((*beside, *places)))
+    there = [one for one in found if is_delta_table(open_folder(one))]
+    if path is not None and not there:
+        raise no_letters(places[0])
+    clusters = _clusters(catalog)
+    return [
+        LetterFiles(
+            path=one,
+            pipelines=None if pipelines is None else tuple(pipelines),
+            others=tuple(other for other in found if other != one),
+            clusters=clusters,
+        )
+        for one in there
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,19 +252,19 @@ def _check_there(source: KafkaSource, topics: Sequence[str]) -> None:
 
 
 def _beside_checkpoints(
-    spark: SparkSession, root: str, named: Collection[str] | None
+    list_folder: Callable[[str], Sequence[str]], root: str, named: Collection[str] | None
 ) -> Iterator[str]:
     if named is None:
-        pipelines = list_names(spark, root)
+        pipelines = list_folder(root)
     else:
         # by its name, or as letters have it, with the table behind it
         names = [name for one in named for name in (one, one.rpartition("/")[0] or one)]
         folders = [f for name in names for f in (folder_name(name), old_folder_name(name))]
         pipelines = list(dict.fromkeys(folder for folder in folders if folder is not None))
     for name in pipelines:
-        for sink in list_names(spark, f"{root}/{name}"):
+        for sink in list_folder(f"{root}/{name}"):
             # not everything beside the checkpoints is one: Delta refuses to look for a table inside a table
-            if FOLDER in list_names(spark, f"{root}/{name}/{sink}"):
+            if FOLDER in list_folder(f"{root}/{name}/{sink}"):
                 yield f"{root}/{name}/{sink}/{FOLDER}"
 
 
@@ -228,12 +274,12 @@ def _checkpoints(project: Project) -> str:
     return checkpoint_root(base, project.root)
 
 
-def known_pipelines(spark: SparkSession, project: Project, catalog: Catalog) -> list[str]:
+def known_pipelines(open_files: OpenFiles, project: Project, catalog: Catalog) -> list[str]:
     """Name the pipelines that have checkpoints in the project, or run."""
     root, found = _checkpoints(project), set()
-    for folder in list_names(spark, root):
-        for sink in list_names(spark, f"{root}/{folder}"):
-            files = checkpoint_files(spark)(f"{root}/{folder}/{sink}")
+    for folder in open_files(root).names(""):
+        for sink in open_files(f"{root}/{folder}").names(""):
+            files = open_files(f"{root}/{folder}/{sink}")
             if is_checkpoint(files):
                 identity = read_identity(files)
                 found.add(folder if identity is None else identity.pipeline)

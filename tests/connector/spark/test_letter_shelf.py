@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,9 +13,11 @@ from pyspark.sql import SparkSession
 
 from penstock.connector.bad_record_options import BesideCheckpoint
 from penstock.connector.dead_letter_table import letter_table
+from penstock.connector.letter_files import LetterFiles
 from penstock.connector.spark.letter_places import DeltaLetters
 from penstock.connector.spark.letter_shelf import LetterShelf
 from penstock.connector.spark.types import spark_schema
+from penstock.sql.cli.dlq_text import letter_document
 
 Make = Callable[..., LetterShelf]
 SCHEMA = spark_schema(letter_table(BesideCheckpoint(), "x").schema.physical)
@@ -69,3 +73,36 @@ def test_a_record_that_two_tables_of_a_topic_left_out_is_given_back_once(shelf: 
 
     assert waiting(one) == [1, 1]
     assert {row["table"] for row in one.waiting().collect()} == {"again", "elsewhere"}
+
+
+def files_of(shelf: LetterShelf) -> LetterFiles:
+    """The same place, looked at without Spark."""
+    places = [place.path for place in shelf.others if isinstance(place, DeltaLetters)]
+    return LetterFiles(
+        path=shelf.path,
+        pipelines=shelf.pipelines,
+        others=tuple(places),
+        clusters=shelf.clusters,
+    )
+
+
+def test_letters_are_the_same_with_spark_and_without(shelf: Make) -> None:
+    """Counts, and the newest with all that they hold; also when some were given back, and the log has a checkpoint."""
+    one = shelf("one", ("orders", 1), ("orders", 2), ("again", 7), others=("two",))
+    two = shelf("two", ("orders", 2), ("orders", 3), others=("one",))
+    one.plan("orders", None)
+    one.spark.sql(
+        f"ALTER TABLE delta.`{one.path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')"
+    )
+    one.place.read(one.spark).write.format("delta").mode("append").save(one.path)
+    other = replace(one, pipelines=("jo",))
+
+    for each in (one, two, other):
+        assert list(files_of(each).counts()) == list(each.counts())
+    found, expected = files_of(one).newest(9), one.newest(9)
+    assert len(found) == 6
+    documents = [
+        sorted(json.dumps(letter_document(row), sort_keys=True) for row in rows)
+        for rows in (found, expected)
+    ]
+    assert documents[0] == documents[1]

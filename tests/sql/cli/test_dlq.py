@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import Result
+from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from penstock.catalog.errors import UnknownObjectError
-from penstock.connector.spark.letter_shelf import LetterCount
+from penstock.connector.arrow import arrow_schema
+from penstock.connector.bad_record_options import BesideCheckpoint
+from penstock.connector.dead_letter_table import letter_table
+from penstock.connector.letter_count import LetterCount
 from penstock.sql.cli.app import app
 from penstock.sql.cli.dlq import Variables, check_known, pipelines_of
 from penstock.sql.cli.dlq_text import counts_document, counts_lines, letter_document, letter_lines
@@ -162,3 +168,48 @@ def test_a_pipeline_that_is_not_known_is_refused_with_those_that_are() -> None:
         check_known("shop", ["job", "walk"])
 
     assert caught.value.hint == "known are job, walk"
+
+
+@pytest.fixture
+def letters(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two dead letters of the pipeline `job`; and nobody starts Spark."""
+    monkeypatch.setattr("penstock.sql.cli.spark.open_spark", lambda *_, **__: pytest.fail("Spark"))
+    folder = project / ".penstock" / "checkpoints" / "job" / "kept"
+    (folder / "penstock-identity").mkdir(parents=True)
+    schema = arrow_schema(
+        (column.name, column.type)
+        for column in letter_table(BesideCheckpoint(), "x").schema.physical
+    )
+    rows = [
+        {
+            **dict.fromkeys(schema.names),
+            **LETTER,
+            "batch_id": 1,
+            "offset": n,
+            "left_out_at": LETTER["timestamp"],
+        }
+        for n in (1, 2)
+    ]
+    kept = [{name: row[name] for name in schema.names} for row in rows]
+    write_deltalake(str(folder / "dead-letters"), pa.Table.from_pylist(kept, schema))
+    return folder
+
+
+def test_letters_in_folders_are_looked_at_without_spark(letters: Path) -> None:
+    """Counted and shown, for people and for programs."""
+    counted = dlq("ls", "--pipeline", "job", "--format", "json")
+    shown = dlq("show", "--limit", "1")
+
+    assert counted.exit_code == 0, counted.output
+    assert json.loads(counted.stdout)["places"][0]["letters"] == 2
+    assert json.loads(counted.stdout)["places"][0]["path"] == str(letters / "dead-letters")
+    assert "orders, partition 2, offset 2, of 2026-01-02T00:00:00.000Z" in shown.stdout
+
+
+def test_the_letters_of_an_unknown_pipeline_are_refused(letters: Path) -> None:
+    """With those that are known; of a file that never ran there are none."""
+    refused = dlq("ls", "--pipeline", "jobb")
+    (letters.parents[3] / "other.sql").write_text(SQL)
+
+    assert (refused.exit_code, "'job'" in refused.stderr) == (2, True)
+    assert "there are no dead letters" in dlq("ls", "other.sql").stderr
