@@ -153,6 +153,14 @@ def _unknown_column(
     if isinstance(column.this, exp.Star) or not name:
         return None
     wrong: exp.Expr = column.this
+    if not known and not table and _reads_nothing(column, scope.expression):
+        span = checking.span(wrong)
+        hint = f"there is no FROM to take it from; a text is written '{name}'"
+        return (
+            None
+            if span is None
+            else UnknownObjectError(f"there is no column '{name}'", hint=hint, span=span)
+        )
     if table and table not in known:
         wrong, names = column.args["table"], list(known)
         message = f"there is no table or column '{table}' here"
@@ -177,6 +185,15 @@ def _unknown_column(
     near = did_you_mean(wrong.name, names) or (f"did you mean {keyword}?" if keyword else None)
     hint = near or f"there are: {', '.join(names)}"
     return UnknownObjectError(message, hint=hint, span=span)
+
+
+def _reads_nothing(column: exp.Column, select: exp.Expr) -> bool:
+    """Tell whether a column stands in the list of a SELECT without FROM."""
+    if any(select.args.get(key) for key in ("from_", "joins", "laterals")):
+        return False
+    if column.find_ancestor(exp.Anonymous, exp.Select) is not select:
+        return False  # what the call is, is told first
+    return any(node is column for item in select.expressions for node in item.find_all(exp.Column))
 
 
 def _unknown_fields(qualified: exp.Expr, checking: Checking) -> Iterator[InputError]:

@@ -111,3 +111,14 @@ def test_a_condition_that_is_no_boolean_is_an_error_at_its_place(
 def test_a_condition_that_is_a_boolean_is_let_through(clause: str) -> None:
     """Or may be one: the type of a user's function is not known."""
     assert parse_script(f"SELECT bidder FROM bids {clause}", "q.sql", new_namespace(TABLES))
+
+
+@pytest.mark.parametrize("sql", ["SELECT foo", "SELECT DISTINCT foo", "SELECT foo + 1 AS x"])
+def test_a_column_without_from_is_an_error(sql: str) -> None:
+    """There is nothing that has it."""
+    with pytest.raises(InputErrors) as caught:
+        parse_script(sql, "q.sql", new_namespace(TABLES))
+    (error,) = caught.value.errors
+
+    assert error.message == "there is no column 'foo'"
+    assert error.hint == "there is no FROM to take it from; a text is written 'foo'"
