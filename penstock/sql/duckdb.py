@@ -87,7 +87,7 @@ def _write(node: exp.Expr) -> str:
         node,
         "an expression with a watermark may use TO_TIMESTAMP, TO_TIMESTAMP_LTZ, FROM_UNIXTIME, "
         "CAST, COALESCE, NULLIF, CASE, IF, LEAST, GREATEST, REPLACE, SUBSTRING, CONCAT, "
-        "arithmetic and intervals",
+        "CURRENT_TIMESTAMP, LOCALTIMESTAMP, arithmetic and intervals",
     )
 
 
@@ -333,7 +333,22 @@ def _concat(node: exp.Expr) -> str:
     return "(" + " || ".join(_write(argument) for argument in node.expressions) + ")"
 
 
-FUNCTIONS: dict[str, Callable[[exp.Expr], str]] = {
+# --- the clock ---
+# Rows have the time of their micro-batch, which Spark notes as it begins, in milliseconds, and keeps for a replay. The
+# clock is asked here while the batch is planned and read, and cut as finely: the next batch begins later than that, so
+# its rows are never behind a watermark that comes of it.
+
+_NOW = "date_trunc('milliseconds', now())"
+
+
+def _no_arguments(text: str) -> Callable[[exp.Expr], str | None]:
+    return lambda node: None if node.expressions else text
+
+
+FUNCTIONS: dict[str, Callable[[exp.Expr], str | None]] = {
+    "NOW": _no_arguments(_NOW),
+    "CURRENT_ROW_TIMESTAMP": _no_arguments(_NOW),
+    "UNIX_TIMESTAMP": _no_arguments("(epoch_ms(now()) // 1000)"),
     "TO_TIMESTAMP": _to_timestamp,
     "TO_TIMESTAMP_LTZ": _to_timestamp_ltz,
     "FROM_UNIXTIME": _from_unixtime,
@@ -364,4 +379,6 @@ FORMS: dict[type[exp.Expr], Callable[[exp.Expr], str | None]] = {
     exp.Bracket: _access,
     exp.Substring: _substring,
     exp.Anonymous: _function,
+    exp.CurrentTimestamp: lambda _: _NOW,
+    exp.Localtimestamp: lambda _: f"CAST({_NOW} AS TIMESTAMP)",
 }

@@ -227,4 +227,6 @@ RULES: dict[type[exp.Expr | None], Callable[[exp.Expr], LogicalType | None]] = {
     exp.If: lambda e: _common([e.args.get("true"), e.args.get("false")]),
     exp.Case: _infer_case,
     exp.Anonymous: _infer_function,
+    exp.CurrentTimestamp: lambda _: TimestampLtzType(precision=3),
+    exp.Localtimestamp: lambda _: TimestampType(precision=3),
 }

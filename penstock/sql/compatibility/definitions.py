@@ -35,6 +35,13 @@ TABLES: tuple[Row, ...] = (
         "WITH ('connector' = 'blackhole')",
     ),
     _own(
+        "WATERMARK FOR a column of the clock",
+        "CREATE TABLE t (id BIGINT, ts AS CAST(CURRENT_TIMESTAMP AS TIMESTAMP(3)), WATERMARK FOR ts AS ts - INTERVAL "
+        "'1' SECOND) WITH ('connector' = 'datagen')",
+        "CURRENT_TIMESTAMP, LOCALTIMESTAMP, NOW(), UNIX_TIMESTAMP(): rows have the time of their micro-batch, the same "
+        "when it is replayed",
+    ),
+    _own(
         "CREATE TABLE ... WITH ('connector.type' = ...)",
         "CREATE TABLE t (id BIGINT) WITH ('connector.type' = 'filesystem', 'connector.path' = 'x', "
         "'format.type' = 'json', 'update-mode' = 'append')",

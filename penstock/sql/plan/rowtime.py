@@ -46,12 +46,17 @@ def rowtime_of(table: Table) -> Rowtime | None:
     bound = _bound(inlined)
     return Rowtime(
         column=watermark.column,
-        inputs=tuple(sorted(columns_of(inlined))),
+        inputs=_inputs(inlined, table.schema),
         expression=to_duckdb(inlined, table.schema),
         instant=instant,
         delayed=_delayed(inlined, table.schema, instant=instant),
         bound_us=None if bound is None else bound[1],
     )
+
+
+def _inputs(expression: str, schema: Schema) -> tuple[str, ...]:
+    """Name the columns that an expression reads; one in any case, as without any there are no rows to count."""
+    return tuple(sorted(columns_of(expression))) or tuple(c.name for c in schema.physical[:1])
 
 
 def inline_computed(expression: str, schema: Schema) -> str:

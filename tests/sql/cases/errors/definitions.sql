@@ -56,7 +56,7 @@ CREATE TABLE bids (id INT);
 --    |
 -- 11 |   rt AS TO_TIMESTAMP(UPPER(raw)),
 --    |                      ^^^^^^^^^
---    = help: an expression with a watermark may use TO_TIMESTAMP, TO_TIMESTAMP_LTZ, FROM_UNIXTIME, CAST, COALESCE, NULLIF, CASE, IF, LEAST, GREATEST, REPLACE, SUBSTRING, CONCAT, arithmetic and intervals
+--    = help: an expression with a watermark may use TO_TIMESTAMP, TO_TIMESTAMP_LTZ, FROM_UNIXTIME, CAST, COALESCE, NULLIF, CASE, IF, LEAST, GREATEST, REPLACE, SUBSTRING, CONCAT, CURRENT_TIMESTAMP, LOCALTIMESTAMP, arithmetic and intervals
 --
 -- error[PEN-2001]: computed column 'one': there is no column 'idd'
 --   --> case.sql:14:32
