@@ -243,7 +243,7 @@ def test_a_struct_may_be_deep_and_odd_named() -> None:
     ("expression", "function"),
     [
         ("UPPER(s)", "UPPER"),
-        ("CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP"),
+        ("CURRENT_DATE", "CURRENT_DATE"),
         ("my_function(n)", "MY_FUNCTION"),
         ("SUM(n)", "SUM"),
         ("(SELECT 1)", "(SELECT 1)"),
