@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from penstock.catalog.errors import BadRecordError
@@ -98,6 +99,7 @@ def ids(found: Sequence[tuple[str, pa.RecordBatch]]) -> list[int]:
 
 
 @pytest.mark.parametrize("rowtime", [PLAIN, QUERIED], ids=["plain", "queried"])
+@hypothesis_settings(deadline=None)  # the first example compiles the expression
 @given(found=st.lists(times, max_size=12), bound_ms=st.integers(-25, 25))
 def test_exactly_the_rows_above_the_bound_are_parted(
     rowtime: Rowtime, found: list[int | None], bound_ms: int

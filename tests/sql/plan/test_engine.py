@@ -11,16 +11,18 @@ import penstock
 from penstock.catalog.errors import OptionError
 from penstock.catalog.options import resolve
 from penstock.connector.spark.configured import configured
-from penstock.sql.plan.engine import CARRIED, TIME_ZONE, engine_conf
+from penstock.sql.plan.engine import CARRIED, SUBSTITUTION, TIME_ZONE, engine_conf
 from penstock.sql.plan.settings import SETTINGS
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def conf_of(**settings: str) -> dict[str, str]:
-    """What a session with these settings asks of Spark."""
+    """What a session with these settings asks of Spark, but for what every session asks."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
-    return engine_conf(resolve(keys, SETTINGS, owner="SET"))
+    conf = dict(engine_conf(resolve(keys, SETTINGS, owner="SET")))
+    assert conf.pop(SUBSTITUTION) == "false"
+    return conf
 
 
 def test_only_what_is_set_is_carried() -> None:

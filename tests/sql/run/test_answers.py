@@ -94,7 +94,7 @@ def asked(sql: str, where: Scene) -> tuple[tuple[str, ...], list[tuple[str | Non
         ("SHOW MATERIALIZED TABLES", "table name", ["live"]),
         ("SHOW FUNCTIONS LIKE 'disc%'", "function name", ["discount"]),
         ("SHOW FUNCTIONS LIKE 'to_timestamp'", "function name", ["to_timestamp"]),
-        ("SHOW USER FUNCTIONS", "function name", ["discount"]),
+        ("SHOW USER FUNCTIONS", "function name", ["discount", "my_function"]),
         ("SHOW PROCEDURES", "procedure name", []),
         ("SHOW MODULES", "module name", ["core"]),
     ],
