@@ -142,9 +142,19 @@ class ObjectExistsError(InputError):
 
 
 class DefinitionError(InputError):
-    """A definition contradicts itself, or what it is used for."""
+    """A definition contradicts itself, or what it is used for.
+
+    `column` is the name of the column that it is about, by which a statement finds its place.
+    """
 
     code: ClassVar[str] = "PEN-3001"
+
+    column: str | None = None
+
+    def about(self, column: str) -> Self:
+        """Say which column it is about."""
+        self.column = column
+        return self
 
 
 class OptionError(InputError):

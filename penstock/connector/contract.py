@@ -75,10 +75,12 @@ class ReadRequest:
     """What a task wants of its splits: the physical and metadata columns to deliver, in this order.
 
     `origins`: fetches say which record each row came from, which keeps the raw records until the rows are delivered.
+    `time_zone` is the session's: metadata that is an instant may be declared as TIMESTAMP.
     """
 
     columns: tuple[str, ...]
     origins: bool = False
+    time_zone: str = "UTC"
 
 
 class OutputMode(StrEnum):

@@ -1,28 +1,26 @@
-"""Metadata columns of any connector: whether it has what a column asks for, as the type that is declared."""
+"""Metadata columns of any connector: whether it has what a column asks for, as the type that is declared.
+
+Flink's DynamicSourceUtils casts metadata where `LogicalTypeCasts.supportsExplicitCast` holds. Here the pairs of types
+are cast that give the same values (metadata_casts.py); others are refused, not approximated.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock.catalog import types as t
 from penstock.catalog.errors import DefinitionError, did_you_mean
 from penstock.catalog.schema import MetadataColumn
 from penstock.catalog.table import Table
-from penstock.catalog.types import (
-    ArrayType,
-    BigIntType,
-    IntType,
-    LogicalType,
-    MapType,
-    RowType,
-    TimestampType,
-    VarCharType,
-)
 
-__all__ = ["check_metadata_column", "check_written_metadata"]
+__all__ = ["castable", "check_metadata_column", "check_written_metadata"]
+
+_INTEGERS = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
+_DIGITS = {t.IntType: 10, t.BigIntType: 19}
 
 
 def check_metadata_column(
-    column: MetadataColumn, metadata: Mapping[str, LogicalType], *, owner: str, connector: str
+    column: MetadataColumn, metadata: Mapping[str, t.LogicalType], *, owner: str, connector: str
 ) -> None:
     """Check that the connector has this metadata and can give it as the declared type. Raises DefinitionError."""
     key = column.metadata_key
@@ -30,36 +28,55 @@ def check_metadata_column(
         raise DefinitionError(
             f"{owner}: column '{column.name}' asks for metadata '{key}', which '{connector}' does not have",
             hint=did_you_mean(key, metadata) or f"it has: {', '.join(metadata)}",
-        )
+        ).about(column.name)
     offered = metadata[key]
-    if _converts(offered, column.type):
+    if castable(offered, column.type):
         return
-    hint = f"declare {column.name} {offered}"
-    if isinstance(column.type, TimestampType):
-        # Flink converts in the session's time zone, which a table definition does not know
-        hint += f", and convert it in a computed column: ts AS CAST({column.name} AS TIMESTAMP(3))"
     raise DefinitionError(
         f"{owner}: metadata column '{column.name}' has type {column.type}, "
-        f"but metadata '{key}' is {offered} and does not convert to it",
-        hint=hint,
-    )
+        f"but metadata '{key}' is {offered} and is not cast to it",
+        hint=f"declare {column.name} {offered}, and convert it in a computed column",
+    ).about(column.name)
 
 
-def _converts(offered: LogicalType, declared: LogicalType) -> bool:
-    """Tell whether every value of `offered` is one of `declared`, whatever the session."""
+def castable(offered: t.LogicalType, declared: t.LogicalType) -> bool:
+    """Tell whether metadata of the type `offered` can be given as `declared`, with Flink's values."""
     match offered, declared:
-        case (IntType(), IntType() | BigIntType() | VarCharType()):
+        case (t.TimestampLtzType(), t.TimestampLtzType() | t.TimestampType() | t.DateType()):
             return True
-        case (BigIntType(), BigIntType() | VarCharType()):
+        case (t.TimestampLtzType(), t.VarCharType() | t.CharType()):
             return True
-        case (MapType(), MapType()):
-            return _converts(offered.key, declared.key) and _converts(offered.value, declared.value)
-        case (ArrayType(), ArrayType()):
-            return _converts(offered.element, declared.element)
-        case (RowType(), RowType()):
+        case (t.IntType() | t.BigIntType(), t.DecimalType()):
+            # Flink makes NULL of what does not fit
+            return declared.precision - declared.scale >= _DIGITS[type(offered)]
+        case (t.IntType() | t.BigIntType(), t.FloatType() | t.DoubleType() | t.BooleanType()):
+            return True
+        case (t.IntType() | t.BigIntType(), t.VarCharType() | t.CharType()):
+            return True
+        case (t.VarCharType(), t.CharType()):
+            return True
+    if isinstance(offered, t.IntType | t.BigIntType) and isinstance(declared, _INTEGERS):
+        return True
+    return _holds(offered, declared)
+
+
+def _holds(offered: t.LogicalType, declared: t.LogicalType) -> bool:
+    """Tell whether a value inside a map, an array or a row can be given as `declared`."""
+    match offered, declared:
+        case (t.IntType(), t.IntType() | t.BigIntType() | t.VarCharType()):
+            return True
+        case (t.BigIntType(), t.BigIntType() | t.VarCharType()):
+            return True
+        case (t.VarBinaryType(), t.VarCharType()):
+            return True
+        case (t.MapType(), t.MapType()):
+            return _holds(offered.key, declared.key) and _holds(offered.value, declared.value)
+        case (t.ArrayType(), t.ArrayType()):
+            return _holds(offered.element, declared.element)
+        case (t.RowType(), t.RowType()):
             pairs = zip(offered.fields, declared.fields, strict=False)
             same_size = len(offered.fields) == len(declared.fields)
-            return same_size and all(_converts(o.type, d.type) for o, d in pairs)
+            return same_size and all(_holds(o.type, d.type) for o, d in pairs)
     return type(offered) is type(declared)
 
 
@@ -70,4 +87,4 @@ def check_written_metadata(table: Table, connector: str) -> None:
             f"table {table.identifier}: column '{column.name}' asks for metadata '{column.metadata_key}', but "
             f"'{connector}' has none",
             hint="make it a physical column, or leave it out",
-        )
+        ).about(column.name)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from penstock.catalog.descriptor import CatalogDescriptor, DatabaseDescriptor
-from penstock.catalog.errors import InputError, Span
+from penstock.catalog.errors import DefinitionError, InputError, Span
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.table import Table, View
 from penstock.sql.locating import place_of_option
@@ -26,11 +27,17 @@ __all__ = [
 
 
 def place_option(
-    error: InputError, option_spans: Mapping[str, Span], statement: Span
+    error: InputError,
+    option_spans: Mapping[str, Span],
+    statement: Span,
+    column_spans: Mapping[str, Span] = MappingProxyType({}),
 ) -> InputError:
-    """Give an error the place of the option that it names, or of the statement."""
+    """Give an error the place of the column it is about, of the option that it names, or of the statement."""
     if error.span is None:
-        error.span = place_of_option(error.message, option_spans) or statement
+        column = error.column if isinstance(error, DefinitionError) else None
+        of_column = column_spans.get(column) if column is not None else None
+        of_option = None if column is not None else place_of_option(error.message, option_spans)
+        error.span = of_column or of_option or statement
     return error
 
 
@@ -45,11 +52,12 @@ class AlterTable:
     before: Table | None
     after: Table | None
     option_spans: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
+    column_spans: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
     span: Span = field(compare=False)
 
     def place(self, error: InputError) -> InputError:
-        """Give an error about this table the place of the option that it names, or of the statement."""
-        return place_option(error, self.option_spans, self.span)
+        """Give an error about this table the place of its column, of the option that it names, or of the statement."""
+        return place_option(error, self.option_spans, self.span, self.column_spans)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

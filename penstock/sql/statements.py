@@ -96,17 +96,19 @@ __all__ = [
 class CreateTable:
     """CREATE [TEMPORARY] TABLE [IF NOT EXISTS] name (columns, watermark, key) ... WITH (options).
 
-    `option_spans` are the places of the option keys, for errors that connectors find in them.
+    `option_spans` are the places of the option keys, `column_spans` those of the columns' names, for errors that
+    connectors find in them.
     """
 
     table: Table
     if_not_exists: bool = False
     option_spans: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
+    column_spans: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
     span: Span = field(compare=False)
 
     def place(self, error: InputError) -> InputError:
-        """Give an error about this table the place of the option that it names, or of the statement."""
-        return place_option(error, self.option_spans, self.span)
+        """Give an error about this table the place of its column, of the option that it names, or of the statement."""
+        return place_option(error, self.option_spans, self.span, self.column_spans)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

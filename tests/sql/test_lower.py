@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.catalog.errors import (
+    DefinitionError,
     InputError,
     InputErrors,
     ObjectExistsError,
@@ -25,6 +26,7 @@ from penstock.sql.positions import LineOrigin, span_of
 from penstock.sql.script import split
 from penstock.sql.statements import (
     UNSUPPORTED,
+    AlterTable,
     CreateTable,
     CreateView,
     Describe,
@@ -102,6 +104,29 @@ def test_an_error_about_an_option_gets_the_options_place(namespace: Namespace) -
     assert unknown.span is not None
     assert (unknown.span.line, unknown.span.column, unknown.span.length) == (2, 3, 10)
     assert missing.span == statement.span
+
+
+def test_an_error_about_a_column_gets_the_columns_place(namespace: Namespace) -> None:
+    """Also where an option has the column's name, and a field of a row."""
+    statement = parse(
+        "CREATE TABLE t (a ROW<topic INT>,\n topic INT METADATA) WITH ('connector' = 'kafka', 'topic' = 'x')",
+        namespace,
+    )
+    assert isinstance(statement, CreateTable)
+    error = statement.place(DefinitionError("table t: column 'topic' is wrong").about("topic"))
+
+    assert error.span is not None
+    assert (error.span.line, error.span.column, error.span.length) == (2, 2, 5)
+
+
+def test_an_error_about_an_added_column_gets_its_place(namespace: Namespace) -> None:
+    """ALTER TABLE as well."""
+    statement = parse("ALTER TABLE bids ADD o TIME METADATA FROM 'timestamp'", namespace)
+    assert isinstance(statement, AlterTable)
+    error = statement.place(DefinitionError("table t: column 'o' is wrong").about("o"))
+
+    assert error.span is not None
+    assert (error.span.column, error.span.length) == (22, 1)
 
 
 def test_layout_and_comments_do_not_change_a_definition() -> None:

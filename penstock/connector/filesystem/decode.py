@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock.catalog.schema import ComputedColumn, MetadataColumn, PhysicalColumn
 from penstock.connector.arrow import arrow_field
+from penstock.connector.contract import ReadRequest
 from penstock.connector.filesystem.metadata import metadata_value
 from penstock.connector.filesystem.split import FileSplit
 from penstock.connector.filesystem.table import FilesystemTable
@@ -22,11 +23,12 @@ __all__ = ["LineDecoder"]
 class LineDecoder:
     """Decodes lines into the columns asked for, and nothing else."""
 
-    def __init__(self, columns: Sequence[str], table: FilesystemTable) -> None:
-        wanted = [table.schema.column(name) for name in columns]
+    def __init__(self, request: ReadRequest, table: FilesystemTable) -> None:
+        wanted = [table.schema.column(name) for name in request.columns]
         keys = {column.name for column in table.partitioning.columns}
         in_lines = [c for c in wanted if isinstance(c, PhysicalColumn) and c.name not in keys]
         self._table = table
+        self._time_zone = request.time_zone
         self._wanted = wanted
         self._in_lines = {column.name: index for index, column in enumerate(in_lines)}
         decoder = table.format.decoder(
@@ -61,5 +63,5 @@ class LineDecoder:
 
     def _value(self, column: PhysicalColumn | MetadataColumn, split: FileSplit) -> pa.Scalar:
         if isinstance(column, MetadataColumn):
-            return metadata_value(column, split)
+            return metadata_value(column, split, self._time_zone)
         return self._table.partitioning.value(column, split.split_id)

@@ -15,8 +15,8 @@ from penstock.catalog.types import (
     TimestampLtzType,
     VarCharType,
 )
-from penstock.connector.arrow import arrow_type
 from penstock.connector.filesystem.split import FileSplit
+from penstock.connector.metadata_casts import cast_metadata
 
 __all__ = ["METADATA_TYPES", "metadata_value"]
 
@@ -29,8 +29,11 @@ METADATA_TYPES: Mapping[str, LogicalType] = {
 }
 
 
-def metadata_value(column: MetadataColumn, split: FileSplit) -> pa.Scalar:
-    """Give the value of a metadata column for the rows of a file, as the type that the table declares."""
+def metadata_value(column: MetadataColumn, split: FileSplit, time_zone: str) -> pa.Scalar:
+    """Give the value of a metadata column for the rows of a file, as the type that the table declares.
+
+    `time_zone` is the session's.
+    """
     match column.metadata_key:
         case "file.path":
             value = pa.scalar(split.path, pa.string())
@@ -41,4 +44,5 @@ def metadata_value(column: MetadataColumn, split: FileSplit) -> pa.Scalar:
         case key:
             assert key == "file.modification-time", f"metadata '{key}' was checked"
             value = pa.scalar(split.modified_ms, pa.timestamp("ms", tz="UTC"))
-    return value.cast(arrow_type(column.type))
+    array = pa.array([value.as_py()], value.type)
+    return cast_metadata(array, METADATA_TYPES[column.metadata_key], column.type, time_zone)[0]

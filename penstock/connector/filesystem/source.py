@@ -90,7 +90,7 @@ class FilesystemSource:
         from penstock.connector.filesystem.decode import LineDecoder
         from penstock.connector.filesystem.planner import FileSplitPlanner
 
-        return FileSplitPlanner(self.table, LineDecoder(peeked.columns, self.table))
+        return FileSplitPlanner(self.table, LineDecoder(peeked, self.table))
 
     def open_reader(self, request: ReadRequest) -> FileSplitReader:
         """Open a task's side."""
@@ -98,6 +98,6 @@ class FilesystemSource:
         from penstock.connector.filesystem.location import Folder
         from penstock.connector.filesystem.reader import FileSplitReader
 
-        decoder = LineDecoder(request.columns, self.table)
+        decoder = LineDecoder(request, self.table)
         folder = Folder(self.table.settings.location)
         return FileSplitReader(folder, decoder, origins=request.origins)

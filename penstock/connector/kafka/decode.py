@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.catalog.options import Resolved
 from penstock.catalog.schema import Column, MetadataColumn, Schema
 from penstock.catalog.types import LogicalType
-from penstock.connector.arrow import arrow_field, arrow_type
+from penstock.connector.arrow import arrow_field
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.formats import Decoded, Decoder
 from penstock.connector.formats.gathering import gathering
@@ -25,6 +25,7 @@ from penstock.connector.kafka.fields import Field, FormatChoice, Projection, Tab
 from penstock.connector.kafka.metadata import format_metadata_key
 from penstock.connector.kafka.records import Records, metadata_array
 from penstock.connector.kafka.upsert_values import Tombstones, UpsertDecoder
+from penstock.connector.metadata_casts import cast_metadata
 from penstock.connector.source.records import BadRecord, RawRecord
 
 __all__ = ["DecodedRecords", "RecordDecoder"]
@@ -62,11 +63,12 @@ class DecodedOrigins:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """The key or the value: its decoder and the columns it fills. Those in `casts` are declared as other types."""
+    """The key or the value: its decoder and the columns it fills. `metadata` are (offered, declared) types of some."""
 
     decoder: Decoder
     columns: tuple[str, ...]
-    casts: Mapping[str, pa.DataType]
+    metadata: Mapping[str, tuple[LogicalType, LogicalType]]
+    time_zone: str
 
     def gathering(self) -> _Part:
         return replace(self, decoder=gathering(self.decoder))
@@ -77,7 +79,10 @@ class _Part:
             indices = pa.array(rows)
             arrays = [array.take(indices) for array in arrays]
         named = dict(zip(self.columns, arrays, strict=True))
-        return named | {name: named[name].cast(kind) for name, kind in self.casts.items()}
+        return named | {
+            name: cast_metadata(named[name], offered, declared, self.time_zone)
+            for name, (offered, declared) in self.metadata.items()
+        }
 
 
 class RecordDecoder:
@@ -93,17 +98,20 @@ class RecordDecoder:
         *,
         tombstones: Tombstones | None = None,
         leaves_out_bad: bool = False,
+        time_zone: str = "UTC",
     ) -> None:
         """`columns` may name ROW_KIND. `tombstones` is set where records are upserts by their keys.
 
-        `leaves_out_bad`: bad records give no rows and are listed, else the first one raises.
+        `leaves_out_bad`: bad records give no rows and are listed, else the first one raises. `time_zone` is the
+        session's, for metadata.
         """
         wanted = [schema.column(name) for name in columns if name != ROW_KIND]
         metadata = [c for c in wanted if isinstance(c, MetadataColumn)]
         of_value = {c: key for c in metadata if (key := format_metadata_key(c.metadata_key))}
         self._metadata = [c for c in metadata if c not in of_value]
         in_value, in_key = _shares(columns, projection, keys_first=tombstones is not None)
-        self._value = _part(in_value, formats.value, resolved, of_value)
+        self._time_zone = time_zone
+        self._value = _part(in_value, formats.value, resolved, of_value, time_zone)
         if tombstones is not None:
             decoder = UpsertDecoder(self._value.decoder, tombstones)
             self._value = replace(self._value, decoder=decoder)
@@ -138,7 +146,7 @@ class RecordDecoder:
             arrays = self._value.arrays(values, of_value) | self._key.arrays(keys, of_key)
             length = values.batch.num_rows if of_value is None else len(of_value)
         for column in self._metadata:
-            array = metadata_array(column.metadata_key, column.type, records)
+            array = metadata_array(column.metadata_key, column.type, records, self._time_zone)
             arrays[column.name] = array if rows is None else array.take(pa.array(rows))
         if ROW_KIND in self._schema.names:
             arrays[ROW_KIND] = _kinds(values, of_value)
@@ -166,6 +174,7 @@ def _part(
     choice: FormatChoice,
     resolved: Resolved,
     metadata: Mapping[MetadataColumn, str] = MappingProxyType({}),
+    time_zone: str = "UTC",
 ) -> _Part:
     """Make the decoder of key or value; `metadata` are columns of the format by its names for them."""
     decoder = choice.format.decoder(
@@ -178,7 +187,11 @@ def _part(
     return _Part(
         decoder=decoder,
         columns=names,
-        casts={column.name: arrow_type(column.type) for column in metadata},
+        metadata={
+            column.name: (choice.format.metadata[key], column.type)
+            for column, key in metadata.items()
+        },
+        time_zone=time_zone,
     )
 
 

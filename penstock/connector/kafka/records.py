@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.catalog.types import LogicalType
-from penstock.connector.arrow import arrow_type
+from penstock.catalog.types import ArrayType, LogicalType, RowType
 from penstock.connector.kafka.client import Message
+from penstock.connector.kafka.metadata import METADATA_TYPES
 from penstock.connector.kafka.split import TopicPartition
+from penstock.connector.metadata_casts import cast_metadata
 from penstock.connector.source.records import RawRecord
 
 __all__ = ["Records", "as_bytes", "metadata_array"]
@@ -63,16 +64,17 @@ class Records:
         )
 
 
-def metadata_array(key: str, declared: LogicalType, records: Records) -> pa.Array:
+def metadata_array(
+    key: str, declared: LogicalType, records: Records, time_zone: str = "UTC"
+) -> pa.Array:
     """Build one metadata column for all records, as the type that the table declares."""
     array = _BUILDERS[key](records)
-    target = arrow_type(declared)
-    if key == "header-list":
+    if isinstance(declared, ArrayType) and isinstance(declared.element, RowType):
         # Arrow matches fields by name, SQL by position
-        names = [field.name for field in target.value_type]
+        names = [field.name for field in declared.element.fields]
         pairs = pa.StructArray.from_arrays(array.values.flatten(), names)
         array = pa.ListArray.from_arrays(array.offsets, pairs)
-    return array.cast(target)
+    return cast_metadata(array, METADATA_TYPES[key], declared, time_zone)
 
 
 def _topic(records: Records) -> pa.Array:

@@ -147,4 +147,5 @@ class KafkaSource:
             self.settings.resolved,
             leaves_out_bad=self.settings.bad_records.leaves_out,
             tombstones=tombstones,
+            time_zone=request.time_zone,
         )

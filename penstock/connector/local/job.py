@@ -151,7 +151,7 @@ class LocalJob:
         )
 
     def _open_reader(self) -> SourceReader:
-        request = ReadRequest(columns=self._settings.columns)
+        request = ReadRequest(columns=self._settings.columns, time_zone=self._settings.time_zone)
         return SourceReader(lambda: self._source.open_reader(request), model=self._source.fetching)
 
     def _close_planner(self) -> None:

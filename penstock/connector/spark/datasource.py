@@ -23,6 +23,8 @@ __all__ = ["SCAN_OPTION", "TABLE_OPTION", "ScanDataSource", "TableDataSource", "
 SCAN_OPTION = "scan"
 TABLE_OPTION = "table"
 CATALOG_OPTION = "catalog"
+ZONE_OPTION = "timeZone"
+"""The word of Spark's own sources."""
 
 
 class ScanDataSource(DataSource):
@@ -63,7 +65,8 @@ class TableDataSource(ScanDataSource):
     """A table of the catalog: `format("penstock").option("table", "orders")`, as a stream or read once.
 
     Gives the physical and metadata columns as they are in the records. The exact watermark and computed columns
-    come with `Session.sql`, which sees the whole query. The catalog is the session's, or the option `catalog`.
+    come with `Session.sql`, which sees the whole query. The catalog is the session's, or the option `catalog`. A
+    record's time that is declared as TIMESTAMP is in the time zone of the option `timeZone`, which is UTC by default.
     """
 
     catalog_url: str | None = None
@@ -83,7 +86,7 @@ class TableDataSource(ScanDataSource):
             table=table,
             columns=tuple(name for name in table.schema.names if name not in computed),
             rowtime=None,
-            time_zone="UTC",
+            time_zone=self.options.get(ZONE_OPTION) or "UTC",
             project=self.project,
         )
 

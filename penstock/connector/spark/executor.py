@@ -66,7 +66,8 @@ class PlanningExecutor:
     def planner(self) -> SplitPlanner:
         """The planner, opened at first use: a task's copy of the reader never needs one."""
         if self._planner is None:
-            self._planner = self._source.open_planner(ReadRequest(columns=self._peeked))
+            peeked = ReadRequest(columns=self._peeked, time_zone=self._scan.time_zone)
+            self._planner = self._source.open_planner(peeked)
         return self._planner
 
     @property

@@ -45,7 +45,11 @@ def read_partition(
             _reporter(partition),
             late=_late(partition),
         )
-        request = ReadRequest(columns=guard.columns(scan.columns), origins=guard.needs_origins)
+        request = ReadRequest(
+            columns=guard.columns(scan.columns),
+            origins=guard.needs_origins,
+            time_zone=scan.time_zone,
+        )
         with (
             closing(bad),
             closing(guard),

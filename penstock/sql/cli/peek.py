@@ -85,7 +85,10 @@ def peek(  # noqa: PLR0917  typer passes options by name
         scan = open_scan(open_catalog(catalog, project), table, project, start=start, follow=False)
         say(*left_out_note(scan))
         settings = JobSettings(
-            columns=scan.delivered, restarts=0, extents_interval_ms=LOOK_INTERVAL_MS
+            columns=scan.delivered,
+            time_zone=scan.time_zone,
+            restarts=0,
+            extents_interval_ms=LOOK_INTERVAL_MS,
         )
         writer = RowWriter(scan.columns, output)
         with running(LocalJob(scan.source, settings)) as job:

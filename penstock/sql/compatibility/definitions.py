@@ -42,6 +42,14 @@ TABLES: tuple[Row, ...] = (
         "when it is replayed",
     ),
     _own(
+        "METADATA declared as another type",
+        "CREATE TABLE t (id BIGINT, ts TIMESTAMP(3) METADATA FROM 'timestamp', o INT METADATA FROM 'offset', "
+        "headers MAP<STRING, STRING> METADATA, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) WITH ("
+        "'connector' = 'kafka', 'topic' = 't', 'format' = 'json', 'properties.bootstrap.servers' = 'localhost:9092')",
+        "cast as in Flink, a time in the session's time zone; casts that may fail (a STRING to a number) or make "
+        "NULL, those to TIME, and those of maps, arrays and rows to STRING are refused: compute them in a column",
+    ),
+    _own(
         "CREATE TABLE ... WITH ('connector.type' = ...)",
         "CREATE TABLE t (id BIGINT) WITH ('connector.type' = 'filesystem', 'connector.path' = 'x', "
         "'format.type' = 'json', 'update-mode' = 'append')",

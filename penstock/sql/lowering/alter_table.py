@@ -28,6 +28,7 @@ from penstock.sql.lowering.altered_columns import (
     rename_column,
 )
 from penstock.sql.lowering.dependents import check_views
+from penstock.sql.lowering.option_places import column_spans
 from penstock.sql.lowering.places import changed_options
 from penstock.sql.script import StatementText
 from penstock.sql.statements import AlterTable, Statement
@@ -48,8 +49,14 @@ def lower_alter_table(tree: exp.Alter, text: StatementText, namespace: Namespace
         after = _changed(before, action, text)
         check_views(before, after, namespace)
     spans = {key.name: text.locate(key) for key in option_keys_of(action.expressions)}
+    columns = column_spans(action, text)
     altered = AlterTable(
-        identifier=identifier, before=before, after=after, option_spans=spans, span=text.span
+        identifier=identifier,
+        before=before,
+        after=after,
+        option_spans=spans,
+        column_spans=columns,
+        span=text.span,
     )
     return tried(altered, action, text, namespace)
 

@@ -31,7 +31,7 @@ from penstock.sql.dialect.access import to_text
 from penstock.sql.dialect.ddl_nodes import ReplaceTable
 from penstock.sql.lookup import identifier_of, place_table
 from penstock.sql.lowering.dependents import stands_on
-from penstock.sql.lowering.option_places import option_spans
+from penstock.sql.lowering.option_places import column_spans, option_spans
 from penstock.sql.lowering.query_columns import item_of, query_columns
 from penstock.sql.positions import attach
 from penstock.sql.script import StatementText
@@ -64,6 +64,7 @@ def lower_create_as(tree: exp.Create, text: StatementText, namespace: Namespace)
         table=place_table(_table(tree, query, columns, identifier), name, text, namespace),
         if_not_exists=bool(tree.args.get("exists")),
         option_spans=option_spans(tree, text),
+        column_spans=column_spans(tree, text),
         span=text.span,
     )
     before = _found(identifier, name, text, namespace)

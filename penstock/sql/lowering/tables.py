@@ -11,7 +11,7 @@ from penstock.sql.lookup import identifier_of, place_table
 from penstock.sql.lowering.alter_table import lower_alter_table
 from penstock.sql.lowering.alter_view import lower_alter_view
 from penstock.sql.lowering.create_as import lower_create_as
-from penstock.sql.lowering.option_places import option_spans
+from penstock.sql.lowering.option_places import column_spans, option_spans
 from penstock.sql.lowering.places import lower_alter_place, lower_create_place, lower_drop_place
 from penstock.sql.positions import attach
 from penstock.sql.script import StatementText
@@ -39,6 +39,7 @@ def lower_create(tree: exp.Expr, text: StatementText, namespace: Namespace) -> S
             table=place_table(define_table(tree, identifier, namespace), name, text, namespace),
             if_not_exists=if_not_exists,
             option_spans=option_spans(tree, text),
+            column_spans=column_spans(tree, text),
             span=text.span,
         )
     else:

@@ -120,8 +120,8 @@ def test_a_partition_column_is_a_plain_physical_column() -> None:
     ("key", "kind", "part"),
     [
         ("file.nam", "STRING", "which 'filesystem' does not have"),
-        ("file.name", "INT", "does not convert"),
-        ("file.modification-time", "TIMESTAMP(3)", "does not convert"),
+        ("file.name", "INT", "is not cast to it"),
+        ("file.modification-time", "BIGINT", "is not cast to it"),
     ],
 )
 def test_metadata_has_flinks_names_and_types(key: str, kind: str, part: str) -> None:

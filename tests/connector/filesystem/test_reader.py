@@ -164,13 +164,14 @@ def test_metadata_is_that_of_the_file(tmp_path: Path) -> None:
         "n": ("file.name", "STRING NOT NULL"),
         "s": ("file.size", "BIGINT"),
         "m": ("file.modification-time", "TIMESTAMP_LTZ(3)"),
+        "local": ("file.modification-time", "TIMESTAMP(3)"),
     }
-    rows = read(file_source(tmp_path, metadata=metadata), ["m", "id", "s", "n", "p"]).rows["x/a"]
+    source = file_source(tmp_path, metadata=metadata)
+    rows = read(source, ["m", "id", "s", "n", "p", "local"]).rows["x/a"]
     at = datetime.fromtimestamp(MODIFIED_S, UTC)
+    same = {"m": at, "s": 18, "n": "a", "p": f"{tmp_path}/x/a", "local": at.replace(tzinfo=None)}
 
-    assert rows == [
-        {"m": at, "id": number, "s": 18, "n": "a", "p": f"{tmp_path}/x/a"} for number in (1, 2)
-    ]
+    assert rows == [{**same, "id": number} for number in (1, 2)]
 
 
 def test_without_columns_rows_are_counted(tmp_path: Path) -> None:

@@ -311,27 +311,36 @@ def test_a_primary_key_is_refused() -> None:
         ("partition", "BIGINT"),
         ("offset", "BIGINT NOT NULL"),
         ("offset", "STRING"),
+        ("offset", "INT"),
+        ("offset", "DECIMAL(20, 1)"),
+        ("timestamp", "TIMESTAMP(3)"),
+        ("timestamp", "TIMESTAMP(0)"),
+        ("timestamp", "DATE"),
+        ("timestamp", "STRING"),
         ("timestamp", "TIMESTAMP_LTZ(3)"),
         ("timestamp", "TIMESTAMP_LTZ(6)"),
         ("timestamp-type", "STRING"),
         ("leader-epoch", "INT"),
         ("headers", "MAP<STRING, BYTES>"),
+        ("headers", "MAP<STRING, STRING>"),
+        ("header-list", "ARRAY<ROW<k STRING, v STRING>>"),
         ("header-list", "ARRAY<ROW<k STRING, v BYTES>>"),
     ],
 )
 def test_metadata_may_be_declared_as_what_it_converts_to(key: str, declared: str) -> None:
-    """Its own type and every type that holds all its values."""
+    """Its own type and those that Flink casts it to."""
     KafkaConnector().check(kafka_table(metadata={"m": (key, declared)}))
 
 
 @pytest.mark.parametrize(
     ("key", "declared"),
     [
-        ("offset", "INT"),
-        ("timestamp", "TIMESTAMP(3)"),
+        ("offset", "DECIMAL(18, 0)"),
+        ("offset", "TIMESTAMP(3)"),
         ("timestamp", "BIGINT"),
+        ("timestamp", "TIME(0)"),
+        ("topic", "INT"),
         ("headers", "STRING"),
-        ("headers", "MAP<STRING, STRING>"),
         ("header-list", "ARRAY<ROW<k STRING>>"),
     ],
 )

@@ -6,8 +6,12 @@ from collections.abc import Collection
 
 from penstock.catalog.errors import DefinitionError, OptionError
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.kafka.metadata import WRITABLE
-from penstock.connector.kafka.sink.records import record_expressions, single_topic
+from penstock.connector.kafka.metadata import METADATA_TYPES, WRITABLE
+from penstock.connector.kafka.sink.records import (
+    record_expressions,
+    single_topic,
+    writable_as,
+)
 from penstock.connector.kafka.sink.settings import KafkaSinkSettings
 from penstock.connector.kafka.source import KafkaSource
 
@@ -38,7 +42,14 @@ def check_writable(table: KafkaSource, *, owner: str) -> None:
             raise DefinitionError(
                 f"{owner}: the metadata column '{column.name}' is of '{column.metadata_key}', which can be read only",
                 hint=f"declare it VIRTUAL; metadata that can be written: {', '.join(WRITABLE)}",
-            )
+            ).about(column.name)
+        if not writable_as(column):
+            offered = METADATA_TYPES[column.metadata_key]
+            raise DefinitionError(
+                f"{owner}: the metadata column '{column.name}' has type {column.type}, which is not cast to that of "
+                f"'{column.metadata_key}', {offered}, when a row is written",
+                hint=f"declare it VIRTUAL, or {column.name} {offered}",
+            ).about(column.name)
     keys = {column.metadata_key for column in written}
     if {"headers", "header-list"} <= keys:
         raise DefinitionError(

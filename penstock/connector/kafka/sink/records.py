@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.identifier import quoted
 from penstock.catalog.schema import MetadataColumn
-from penstock.catalog.types import ArrayType, RowType
+from penstock.catalog.types import (
+    ArrayType,
+    BinaryType,
+    CharType,
+    DateType,
+    MapType,
+    RowType,
+    TimestampLtzType,
+    TimestampType,
+    VarBinaryType,
+    VarCharType,
+)
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.kafka.fields import Field, FormatChoice
 from penstock.connector.kafka.source import KafkaSource
@@ -22,10 +33,20 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-__all__ = ["ORDER", "SLOT", "record_expressions", "records_of", "single_topic", "slotted"]
+__all__ = [
+    "ORDER",
+    "SLOT",
+    "record_expressions",
+    "records_of",
+    "single_topic",
+    "slotted",
+    "writable_as",
+]
 
 SLOT = "__slot"
 ORDER = "__order"
+_TEXT = (CharType, VarCharType)
+_BYTES = (BinaryType, VarBinaryType)
 _GONE = (RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value)
 
 
@@ -60,8 +81,7 @@ def record_expressions(table: KafkaSource, given: set[str], *, owner: str) -> li
     if "timestamp" in written:
         expressions.append(_timestamp(written["timestamp"]))
     if "headers" in written:
-        name = quoted(written["headers"].name)
-        expressions.append(f"map_entries({name}) AS headers")
+        expressions.append(_header_map(written["headers"]))
     if "header-list" in written:
         expressions.append(_header_list(written["header-list"]))
     if "topic" in declared:
@@ -88,10 +108,34 @@ def _bytes(
     )
 
 
+def writable_as(column: MetadataColumn) -> bool:
+    """Tell whether a column of writable metadata is cast to the metadata's type, as Flink's sink does it."""
+    match column.metadata_key, column.type:
+        case "timestamp", declared:
+            return isinstance(declared, TimestampLtzType | TimestampType | DateType)
+        case "headers", MapType(key=key, value=value):
+            return isinstance(key, _TEXT) and isinstance(value, (*_TEXT, *_BYTES))
+        case "header-list", ArrayType(element=RowType(fields=(name, value))):
+            return isinstance(name.type, _TEXT) and isinstance(value.type, (*_TEXT, *_BYTES))
+        case "topic", declared:
+            return isinstance(declared, _TEXT)
+    return False
+
+
+def _header_map(column: MetadataColumn) -> str:
+    assert isinstance(column.type, MapType), "checked with the table"
+    name = quoted(column.name)
+    if isinstance(column.type.value, _TEXT):
+        name = f"CAST({name} AS MAP<STRING, BINARY>)"
+    return f"map_entries({name}) AS headers"
+
+
 def _header_list(column: MetadataColumn) -> str:
     assert isinstance(column.type, ArrayType), "checked with the table"
     assert isinstance(column.type.element, RowType), "checked with the table"
     name, value = (f"h.{quoted(field.name)}" for field in column.type.element.fields)
+    if isinstance(column.type.element.fields[1].type, _TEXT):
+        value = f"CAST({value} AS BINARY)"
     text = sql_text(f"column {column.name}: a header has no name")
     named = f"named_struct('key', coalesce({name}, raise_error({text})), 'value', {value})"
     return f"transform({quoted(column.name)}, h -> {named}) AS headers"
@@ -99,7 +143,10 @@ def _header_list(column: MetadataColumn) -> str:
 
 def _timestamp(column: MetadataColumn) -> str:
     """Give epoch ms; NULL leaves it to the client. The client takes 0 for that, too, so it cannot be written."""
-    ms = f"unix_millis({quoted(column.name)})"
+    instant = quoted(column.name)
+    if not isinstance(column.type, TimestampLtzType):
+        instant = f"CAST({instant} AS TIMESTAMP)"  # in the session's time zone
+    ms = f"unix_millis({instant})"
     text = sql_text(
         f"column {column.name}: the timestamp of a record has to be after 1970-01-01T00:00:00Z"
     )
