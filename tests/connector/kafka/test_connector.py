@@ -36,11 +36,11 @@ def refusal(options: dict[str, str | None], **more: object) -> OptionError:
 
 
 def test_a_plain_table_has_flinks_defaults() -> None:
-    """Discovery every five minutes, one task a partition, no limit, loss is an error."""
+    """One task a partition, no limit, loss is an error; discovery every second is ours."""
     source = kafka_source()
 
     assert is_split_source(source)
-    assert source.discovery_interval_ms == 300_000
+    assert source.discovery_interval_ms == 1_000
     assert not source.bounded
     assert (source.parallelism, source.max_records_per_batch, source.watermark.idle_timeout_ms) == (
         None,
