@@ -27,6 +27,7 @@ from penstock.sql.checking import Checking, Columns, Output
 from penstock.sql.columns import check_columns, type_plain
 from penstock.sql.condition_types import condition_errors
 from penstock.sql.dialect.access import FLINK, named_tables, parse_query
+from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.group_windows import GROUP_WINDOW, translate_group_windows
 from penstock.sql.dialect.grouping_sets import session_error
 from penstock.sql.dialect.problems import NodeError
@@ -37,6 +38,7 @@ from penstock.sql.positions import span_of
 from penstock.sql.query_hints import hint_errors
 from penstock.sql.relation_names import give_alias, name_relations
 from penstock.sql.table_functions import names_columns, table_calls, table_function_errors
+from penstock.sql.unnested import name_after_alias, unfolds_plain_values, unnamed_elements
 from penstock.sql.view_cache import known_view
 
 __all__ = [
@@ -65,6 +67,33 @@ class Bound:
 def bind_query(query: exp.Expr, namespace: Namespace) -> Bound:
     """Check `query` and type its nodes in place; its tables get their name as alias if they have none."""
     return _bind(query, Checking(namespace))
+
+
+def _name_elements(query: exp.Expr, checking: Checking) -> None:
+    """Name the columns of UNNESTs as Calcite does, where the query does not; what they unfold is tried on copies.
+
+    One may stand on the element of another, so all are tried with their names first, and where a query is wrong then,
+    as they are; and again as long as one gets its name.
+    """
+    while unnamed := unnamed_elements(query):
+        if not any(_name_tried(query, unnamed, checking, named=named) for named in (True, False)):
+            return
+
+
+def _name_tried(
+    query: exp.Expr, unnamed: list[exp.Unnest], checking: Checking, *, named: bool
+) -> bool:
+    trial = copy_tree(query)
+    tried = unnamed_elements(trial)
+    for node in tried if named else ():
+        name_after_alias(node)
+    _bind_named(trial, Checking(checking.namespace, checking.viewing))
+    found = [
+        node for node, typed in zip(unnamed, tried, strict=True) if unfolds_plain_values(typed)
+    ]
+    for node in found:
+        name_after_alias(node)
+    return bool(found)
 
 
 def annotate(query: exp.Expr, namespace: Namespace) -> None:
@@ -113,6 +142,11 @@ BOUND = "penstock.bound"
 
 
 def _bind(query: exp.Expr, checking: Checking) -> Bound:
+    _name_elements(query, checking)
+    return _bind_named(query, checking)
+
+
+def _bind_named(query: exp.Expr, checking: Checking) -> Bound:
     tables = name_relations(query)
     try:
         if translate_group_windows(query):

@@ -1,4 +1,4 @@
-"""The columns of UNNEST for sqlglot's qualifier and annotator, which know Flink's of arrays of plain values alone."""
+"""The columns of UNNEST: their names as in Calcite, and what sqlglot's qualifier and annotator need to know of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from sqlglot import exp
 from sqlglot.optimizer.annotate_types import TypeAnnotator
 from sqlglot.optimizer.scope import Scope
 
-from penstock.sql.dialect.write_unnest import unnested_columns
+from penstock.sql.dialect.write_unnest import VALUE, unnested_columns
 
-__all__ = ["UnnestAnnotator", "hide_ordinality"]
+__all__ = [
+    "UnnestAnnotator",
+    "hide_ordinality",
+    "name_after_alias",
+    "unfolds_plain_values",
+    "unnamed_elements",
+]
 
 ORDINALITY = "penstock.ordinality"
 
@@ -18,6 +24,27 @@ def hide_ordinality(tree: exp.Expr) -> None:
     for node in tree.find_all(exp.Unnest):
         node.meta[ORDINALITY] = node.args.get("offset")
         node.set("offset", None)
+
+
+def unnamed_elements(tree: exp.Expr) -> list[exp.Unnest]:
+    """Find UNNEST(value) AS t, which names no columns; those WITH ORDINALITY are left as they are."""
+    return [
+        node
+        for node in tree.find_all(exp.Unnest)
+        if node.alias and not node.alias_column_names and not node.args.get("offset")
+    ]
+
+
+def unfolds_plain_values(node: exp.Unnest) -> bool:
+    """Tell whether the elements are known to be plain values: fields of rows and map entries have names."""
+    columns = unnested_columns(node, ordinality=False)
+    return columns is not None and [name for name, _ in columns] == [VALUE]
+
+
+def name_after_alias(node: exp.Unnest) -> None:
+    """Make AS t to AS t (t), as Calcite's AliasNamespace does for the only column of an UNNEST."""
+    alias = node.args["alias"]
+    alias.set("columns", [alias.this.copy()])
 
 
 class UnnestAnnotator(TypeAnnotator):

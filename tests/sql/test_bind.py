@@ -75,6 +75,14 @@ def columns(sql: str, namespace: Namespace) -> list[tuple[str, str | None]] | No
             "SELECT u.* FROM bids, UNNEST(m) WITH ORDINALITY AS u (k, v, n)",
             [("k", "INT"), ("v", "STRING"), ("n", "INT")],
         ),
+        (
+            "SELECT chunk, chunk.chunk AS c FROM bids CROSS JOIN UNNEST(ARRAY[extra]) AS chunk",
+            [("chunk", "STRING"), ("c", "STRING")],
+        ),
+        (
+            "SELECT p.j FROM (SELECT j FROM bids LEFT JOIN UNNEST(ARRAY[ARRAY[price]]) AS i ON TRUE, UNNEST(i) AS j) p",
+            [("j", "BIGINT")],
+        ),
     ],
 )
 def test_the_columns_of_a_query_are_known(
@@ -117,6 +125,27 @@ def test_a_windowing_function_adds_its_columns(namespace: Namespace) -> None:
 def test_what_is_right_is_not_complained_about(sql: str, namespace: Namespace) -> None:
     """A false alarm is worse than none: Spark looks again."""
     assert bind(sql, namespace).errors == ()
+
+
+def test_the_element_of_an_unnest_is_named_after_its_alias_only(namespace: Namespace) -> None:
+    """As in Calcite: EXPR$0 is not its name then; in the tree AS t is AS t (t), rows and ordinality are as they were."""
+    (error,) = bind(
+        "SELECT c.`EXPR$0` FROM bids CROSS JOIN UNNEST(ARRAY[price]) AS c", namespace
+    ).errors
+    written = {}
+    for value in ("ARRAY[price]", "arr", "m", "ARRAY[price]) WITH ORDINALITY"):
+        end = "" if "ORDINALITY" in value else ")"
+        query = parse_query(f"SELECT auction FROM bids CROSS JOIN UNNEST({value}{end} AS c")
+        assert bind_query(query, namespace).errors == ()
+        written[value] = to_text(query).rpartition(" AS ")[2]
+
+    assert error.message == "'c' has no column 'EXPR$0'"
+    assert written == {
+        "ARRAY[price]": "c(c)",
+        "arr": "c",
+        "m": "c",
+        "ARRAY[price]) WITH ORDINALITY": "c",
+    }
 
 
 @pytest.mark.parametrize(
