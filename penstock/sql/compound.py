@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -134,10 +135,26 @@ def _set(text: StatementText, tokens: Sequence[Token]) -> SetText:
         raise _error(text, tokens[-1], "';' is missing before END", "each INSERT ends with ';'")
     inserts = [one for one in found if one]
     for one in inserts:
+        if _makes_a_table(one):
+            raise UnsupportedError(
+                "CREATE TABLE ... AS inside a statement set is not supported",
+                hint="write CREATE TABLE name (columns) WITH (...) before the set, and in it INSERT INTO name "
+                "SELECT ...; or CREATE TABLE ... AS by itself, which runs beside the set",
+                span=text.source.span(one[0].start, one[0].end),
+            )
         if one[0].token_type != TokenType.INSERT:
             message = f"a statement set holds INSERTs only, not {one[0].text.upper()}"
             raise _error(text, one[0], message, "write other statements before it or after it")
     return SetText(inserts=tuple(_part(text, one) for one in inserts))
+
+
+def _makes_a_table(tokens: Sequence[Token]) -> bool:
+    """Tell CREATE TABLE ... AS query, which Flink's client takes in a set, from CREATE TABLE alone."""
+    pairs = pairwise(token.text.upper() for token in tokens)
+    makes = _words(tokens[:2]) in (("CREATE", "TABLE"), ("REPLACE", "TABLE"), ("CREATE", "OR"))
+    return makes and any(
+        one == "AS" and two in ("SELECT", "WITH", "VALUES", "TABLE") for one, two in pairs
+    )
 
 
 def _words(tokens: Sequence[Token]) -> tuple[str, ...]:

@@ -55,6 +55,8 @@ def _refuse_unsupported(text: StatementText) -> None:
         hint = f"did you mean {near}?" if near else f"statements begin with {', '.join(HEADS)}"
         if words[0] in SHELL_WORDS:
             hint = "that is typed into `penstock shell`; leave it out of files"
+        elif words[0] == "END":
+            hint = "END closes a statement set, which BEGIN STATEMENT SET; opens: none is open here"
         raise SqlSyntaxError(
             f"no statement begins with '{first.text}'", hint=hint, span=_token_span(text, first)
         )

@@ -121,6 +121,12 @@ ROWS_CHANGED: tuple[Row, ...] = (
     _own(
         "BEGIN STATEMENT SET",
         "BEGIN STATEMENT SET; INSERT INTO copies SELECT auction, price FROM bids; END",
+        "also typed statement by statement in `penstock shell`",
+    ),
+    _refused(
+        "CREATE TABLE ... AS in a statement set",
+        "BEGIN STATEMENT SET; CREATE TABLE t WITH ('connector' = 'print') AS SELECT price FROM bids; END",
+        "inside a statement set is not supported",
     ),
     _spark(
         "UPDATE",

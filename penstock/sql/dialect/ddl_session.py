@@ -75,12 +75,25 @@ class SessionParser(FunctionParser):
     def _parse_set_block(self) -> StatementSetBlock:
         inserts: list[exp.Expr] = []
         while not self._match(TokenType.END):
-            if not self._match(TokenType.INSERT):
-                self.raise_error("Expected INSERT or END")
-            inserts.append(self._parse_insert())
+            inserts.append(self._parse_set_member())
             if not self._match(INNER_END):
                 self.raise_error("Expected ;")
         return StatementSetBlock(expressions=inserts)
+
+    def _parse_set_member(self) -> exp.Expr:
+        """An INSERT, or CREATE TABLE ... AS as Flink's SQL client takes it."""
+        if self._match(TokenType.INSERT):
+            return self._parse_insert()
+        first = self._curr
+        if first.token_type in (TokenType.CREATE, TokenType.REPLACE):
+            made = self._parse_statement()
+            if (
+                isinstance(made, exp.Create)
+                and made.kind == "TABLE"
+                and isinstance(made.expression, exp.Query)
+            ):
+                return made
+        return self.raise_error("Expected INSERT, CREATE TABLE ... AS or END", first)
 
     def _parse_compile(self) -> exp.Expr:
         for words in (("PLAN",), ("AND", "EXECUTE", "PLAN")):

@@ -173,7 +173,7 @@ class ExplainStatement(exp.Expression):
 
 
 class StatementSetBlock(exp.Expression):
-    """EXECUTE STATEMENT SET BEGIN insert; ... END: `expressions` are the INSERTs."""
+    """EXECUTE STATEMENT SET BEGIN insert; ... END: `expressions` are the INSERTs, or CREATE TABLE ... AS."""
 
     arg_types: ClassVar[dict[str, bool]] = {"expressions": True}
 
