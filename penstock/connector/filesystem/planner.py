@@ -56,11 +56,7 @@ class FileSplitPlanner:
         for file in found:
             self._files.setdefault(file.name, file)
         owner = self._settings.location.shown
-        return Discovery(
-            owners={file.name: owner for file in found},
-            incarnations={},
-            modified_ms={file.name: file.modified_ms for file in found},
-        )
+        return Discovery(owners={file.name: owner for file in found}, incarnations={})
 
     def start_positions(
         self,

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.catalog.errors import StateMismatchError
 from penstock.connector.source.enumerator import EnumeratorState, SplitEnumeratorContext
-from penstock.connector.source.seen import FORGOTTEN, SeenSplits
-from penstock.connector.source.snapshot import check_snapshot, decode_split, encode_split
+from penstock.connector.source.seen import SeenSplits
+from penstock.connector.source.snapshot import HINT, check_snapshot, decode_split, encode_split
 from penstock.connector.source.split import Discovery, Split
 
 if TYPE_CHECKING:
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["PullingEnumerator", "WaitingReaders"]
 
 KIND = "pulling"
-VERSION = 2
+VERSION = 3
 WITH_ALL_NAMES = 1
 """Snapshots of older versions: every name ever seen."""
+WITH_A_DIGEST = 2
+"""Snapshots of versions in between: the newest names, and a digest of the others where there were many."""
 
 KEYS = ("listed", "seen", "unassigned")
 
@@ -83,12 +86,7 @@ class PullingEnumerator:
         self._listed = False
         self._resolving = False
         if state is not None:
-            if state.get("version") == WITH_ALL_NAMES:
-                check_snapshot(state, kind=KIND, version=WITH_ALL_NAMES, keys=KEYS)
-                state = {**state, "floor": None, "forgotten": ""}
-            else:
-                check_snapshot(state, kind=KIND, version=VERSION, keys=(*KEYS, *FORGOTTEN))
-            self._seen = SeenSplits.restored(state["seen"], state["floor"], state["forgotten"])
+            self._seen = _seen(state)
             self._unassigned.extend(decode_split(value) for value in state["unassigned"])
             self._listed = state["listed"]
 
@@ -119,7 +117,7 @@ class PullingEnumerator:
             "kind": KIND,
             "version": VERSION,
             "listed": self._listed,
-            **self._seen.snapshot(),
+            "seen": self._seen.snapshot(),
             "unassigned": [encode_split(split) for split in self._unassigned],
         }
 
@@ -138,28 +136,26 @@ class PullingEnumerator:
         assert discovery is not None, "a listing without a result"
         if self._resolving:
             return  # what is new is found again by the next listing
-        new = self._seen.new_in(discovery)
+        new = self._seen.new_in(discovery.owners)
         if not new:
-            self._add((), discovery)
+            self._add(())
             return
         self._resolving = True
         owners = {split_id: discovery.owners[split_id] for split_id in new}
         self._context.call_async(
             partial(_resolve, self._planner, owners, first_listing=not self._listed),
-            partial(self._splits_resolved, discovery),
+            self._splits_resolved,
         )
 
-    def _splits_resolved(
-        self, discovery: Discovery, splits: Sequence[Split] | None, error: Exception | None
-    ) -> None:
+    def _splits_resolved(self, splits: Sequence[Split] | None, error: Exception | None) -> None:
         self._resolving = False
         if error is not None:
             raise error
         assert splits is not None, "positions without a result"
-        self._add(splits, discovery)
+        self._add(splits)
 
-    def _add(self, splits: Sequence[Split], discovery: Discovery) -> None:
-        self._seen.add([split.split_id for split in splits], discovery.modified_ms)
+    def _add(self, splits: Sequence[Split]) -> None:
+        self._seen.add([split.split_id for split in splits])
         self._unassigned.extend(splits)
         self._listed = True
         self._serve()
@@ -171,6 +167,24 @@ class PullingEnumerator:
         if self._listed and self._interval_ms is None and not self._unassigned:
             while (reader := self._waiting.take()) is not None:
                 self._context.signal_no_more_splits(reader)
+
+
+def _seen(state: EnumeratorState) -> SeenSplits:
+    """Read what a snapshot of this version or an older one says was seen. Raises StateMismatchError."""
+    version = state.get("version")
+    if version == WITH_ALL_NAMES:
+        check_snapshot(state, kind=KIND, version=WITH_ALL_NAMES, keys=KEYS)
+        return SeenSplits.of(state["seen"])
+    if version == WITH_A_DIGEST:
+        check_snapshot(state, kind=KIND, version=version, keys=(*KEYS, "floor", "forgotten"))
+        if state["floor"] is not None:
+            raise StateMismatchError(
+                "the checkpoint does not hold all names of the files that were read",
+                hint=HINT,
+            )
+        return SeenSplits.of(state["seen"])
+    check_snapshot(state, kind=KIND, version=VERSION, keys=KEYS)
+    return SeenSplits.restored(state["seen"])
 
 
 def _resolve(

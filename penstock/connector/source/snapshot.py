@@ -9,7 +9,7 @@ from penstock.catalog.errors import StateMismatchError
 from penstock.connector.source.enumerator import EnumeratorState
 from penstock.connector.source.split import Split
 
-__all__ = ["check_keys", "check_snapshot", "decode_split", "encode_split"]
+__all__ = ["HINT", "check_keys", "check_snapshot", "decode_split", "encode_split"]
 
 HINT = "run the version of Penstock that wrote the checkpoint, or start anew with another pipeline.name"
 

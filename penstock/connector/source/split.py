@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 __all__ = ["Discovery", "Extent", "Split"]
 
@@ -45,10 +45,8 @@ class Discovery:
     """One listing of a source: its split ids, and an identity of each thing they belong to.
 
     `incarnations` maps a name (Kafka: the topic) to an id that changes when the thing is deleted and made again
-    (Kafka: the topic id of KIP-516). `owners` maps each split id to that name. `modified_ms` maps split ids to the
-    epoch ms at which they changed last, where the source tells (files).
+    (Kafka: the topic id of KIP-516). `owners` maps each split id to that name.
     """
 
     owners: Mapping[str, str]
     incarnations: Mapping[str, str]
-    modified_ms: Mapping[str, int] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import pytest
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.source.events import CallCompleted, ReaderFailed
 from penstock.connector.source.pulling import PullingEnumerator
+from penstock.connector.source.seen import SeenSplits
 from penstock.connector.source.split import Split
 from tests.connector.source.coordinating import Job, World
 
@@ -171,11 +172,9 @@ def test_a_snapshot_can_be_read_and_has_fixed_keys() -> None:
 
     assert list(state.checkpoint(1)["enumerator"].items()) == [
         ("kind", "pulling"),
-        ("version", 2),
+        ("version", 3),
         ("listed", True),
-        ("seen", {"f-a": -1, "f-b": -1, "f-c": -1}),
-        ("floor", None),
-        ("forgotten", ""),
+        ("seen", SeenSplits.of(["f-b", "f-c", "f-a"]).snapshot()),
         (
             "unassigned",
             [
@@ -194,6 +193,25 @@ def test_a_snapshot_with_the_names_alone_is_gone_on_with() -> None:
     restored = job(world, interval_ms=SECOND_MS, state=state).start().register(0).request(0, 0)
 
     assert restored.ids(0) == ["f-b"]
+
+
+def test_a_snapshot_that_lacks_names_is_refused() -> None:
+    """Files that were read would be read again."""
+    state = {
+        "kind": "pulling",
+        "version": 2,
+        "listed": True,
+        "seen": {"f-a": 7},
+        "floor": None,
+        "forgotten": "",
+        "unassigned": [],
+    }
+    world = World().add("f-a", "f-b")
+    whole = job(world, interval_ms=SECOND_MS, state={"version": 1, "enumerator": state})
+
+    assert whole.start().register(0).request(0, 0).ids(0) == ["f-b"]
+    with pytest.raises(StateMismatchError, match="does not hold all names"):
+        job(world, state={"version": 1, "enumerator": {**state, "floor": [7, "f-a"]}})
 
 
 @pytest.mark.parametrize("change", [{"kind": "discovering"}, {"version": 0}, {"extra": 1}])
