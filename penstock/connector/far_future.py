@@ -101,6 +101,9 @@ class FutureGuard:
         self._late = late
         self._table = scan.table.identifier
         self._rowtime = scan.rowtime if not_after_ms is not None or reporter is not None else None
+        if self._rowtime is not None and self._rowtime.of_clock:
+            # rows get their batch's time later: this machine's clock, or that of a replay, says nothing of them
+            self._rowtime = None
         self._time_zone = scan.time_zone
         self._on_future = settings.on_future
         self._not_after_ms = not_after_ms

@@ -29,7 +29,8 @@ class Rowtime:
     `column` is the rowtime's name. `expression` is DuckDB SQL over `inputs`, which are columns that the source
     delivers; it gives a TIMESTAMP, or a TIMESTAMPTZ when `instant`. `delayed` says the same where it is as plain as
     that, so that it can be had without a query. `bound_us` is the bounded disorder, how far a watermark is behind its
-    row's time, in microseconds; None where the expression does not say.
+    row's time, in microseconds; None where the expression does not say. `of_clock`: it asks the clock of the machine
+    that computes it, so that planning alone can tell it.
     """
 
     column: str
@@ -38,3 +39,4 @@ class Rowtime:
     instant: bool
     delayed: Delayed | None = None
     bound_us: int | None = None
+    of_clock: bool = False

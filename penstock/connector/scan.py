@@ -138,6 +138,7 @@ def _rowtime_to_json(rowtime: Rowtime) -> dict[str, Any]:
         "expression": rowtime.expression,
         "instant": rowtime.instant,
         "bound_us": rowtime.bound_us,
+        "of_clock": rowtime.of_clock,
         "delayed": None if rowtime.delayed is None else asdict(rowtime.delayed),
     }
 
@@ -149,5 +150,6 @@ def _rowtime_from_json(value: dict[str, Any]) -> Rowtime:
         expression=value["expression"],
         instant=value["instant"],
         bound_us=value["bound_us"],
+        of_clock=value["of_clock"],
         delayed=None if value["delayed"] is None else Delayed(**value["delayed"]),
     )

@@ -335,8 +335,8 @@ def _concat(node: exp.Expr) -> str:
 
 # --- the clock ---
 # Rows have the time of their micro-batch, which Spark notes as it begins, in milliseconds, and keeps for a replay. The
-# clock is asked here while the batch is planned and read, and cut as finely: the next batch begins later than that, so
-# its rows are never behind a watermark that comes of it.
+# clock is asked here while the batch is planned, on the same machine, and cut as finely: the next batch begins later
+# than that, so its rows are never behind a watermark that comes of it. Tasks, which may run elsewhere, do not ask it.
 
 _NOW = "date_trunc('milliseconds', now())"
 

@@ -18,11 +18,13 @@ from penstock.catalog.identifier import Identifier
 from penstock.catalog.schema import PhysicalColumn, Schema
 from penstock.catalog.table import Table
 from penstock.catalog.types import BigIntType, TimestampType
+from penstock.connector.event_time_reports import EventTimesReader, RangeReporter
 from penstock.connector.far_future import FutureGuard, leaves_out_rows, sift
 from penstock.connector.rowtime import Delayed, Rowtime
 from penstock.connector.scan import Scan
 from penstock.connector.source.records import RawRecord, RecordsWithSplitIds
 from penstock.connector.source.split import Split
+from penstock.connector.source.state import SourceState, SplitState
 from penstock.connector.watermark_options import OnFuture, WatermarkSettings
 
 SPLIT = Split(split_id="t-0", start=0, stop=100)
@@ -135,6 +137,23 @@ def test_fail_names_table_record_and_options() -> None:
     assert "records up to 1970-01-01T00:00:00.100Z are accepted" in caught.value.message
     assert "'scan.watermark.on-future' = 'skip'" in (caught.value.hint or "")
     assert "'scan.watermark.max-future'" in (caught.value.hint or "")
+
+
+def test_a_rowtime_of_the_clock_is_no_matter_of_tasks(tmp_path: Path) -> None:
+    """Their clock may be ahead, or a batch comes again days later: no row is of the future, and nothing is reported."""
+    place = EventTimesReader(str(tmp_path)).place(
+        SourceState(splits=(SplitState(split_id="t-0", owner="t", start=0, end=100),)),
+        replayed=False,
+    )
+    reporter = RangeReporter(place, [SPLIT], {})
+    clock = Rowtime(column="ts", inputs=("id",), expression="now()", instant=True, of_clock=True)
+    scan = Scan(table=TABLE, columns=("id",), rowtime=clock, time_zone="UTC", project="/nowhere")
+    settings = WatermarkSettings(on_future=OnFuture.FAIL)
+    with closing(FutureGuard(scan, settings, [SPLIT], 1, reporter=reporter)) as made:
+        delivered = made.batches(fetch([1, 2]))
+
+    assert ids(delivered) == [0, 1]
+    assert not list(tmp_path.glob("*/*"))
 
 
 def test_skip_leaves_rows_out_and_counts_them() -> None:

@@ -59,7 +59,8 @@ class PlanningExecutor:
         self._clock = PlanningClock()
         self._reported_of: SourceState | None = None
         self._reports: Mapping[str, EventTimes] = {}
-        self._event_times = EventTimesReader(scan.event_times if scan.rowtime is not None else None)
+        reported = scan.rowtime is not None and not scan.rowtime.of_clock
+        self._event_times = EventTimesReader(scan.event_times if reported else None)
         self.extents: Mapping[str, Extent] = {}
 
     @property

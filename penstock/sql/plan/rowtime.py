@@ -25,6 +25,7 @@ from penstock.sql.expressions import (
     timestamp_kind,
     to_duckdb,
 )
+from penstock.sql.plan.varying import varying_in
 
 __all__ = ["inline_computed", "rowtime_of"]
 
@@ -51,6 +52,7 @@ def rowtime_of(table: Table) -> Rowtime | None:
         instant=instant,
         delayed=_delayed(inlined, table.schema, instant=instant),
         bound_us=None if bound is None else bound[1],
+        of_clock=any(varying_in(parse_expression(inlined))),
     )
 
 

@@ -208,6 +208,19 @@ def test_available_now_reads_what_is_there_and_no_more() -> None:
     assert [state.positions for state in batches(made)] == [{"t-0": 3}]
 
 
+@pytest.mark.parametrize("of_clock", [False, True])
+def test_tasks_report_no_event_times_of_the_clock(tmp_path: Path, *, of_clock: bool) -> None:
+    """An executor's clock that is ahead would make later rows late: planning's own says what the watermark is."""
+    rowtime = replace(ROWTIME, of_clock=of_clock)
+    write_scan(
+        replace(SCAN, rowtime=rowtime, event_times=str(tmp_path / "e")), tmp_path / "scan.json"
+    )
+    made = executor(Listing({"t-0": 0}, ends={"t-0": 3}), scan=read_scan(tmp_path / "scan.json"))
+    (planned,) = batches(made)
+
+    assert (made.report_place(planned) is None) == of_clock
+
+
 def member(folder: Path, name: str, other: str, planner: Listing) -> PlanningExecutor:
     """Make the executor of one of two tables of a group."""
     place = GroupMember(directory=str(folder / "b"), name=name, others=((other, other),))

@@ -67,6 +67,7 @@ def test_the_clock_is_a_rowtime_and_never_later_than_it_is(
     after_ms = time.time_ns() // 1_000_000
 
     assert rowtime.inputs == ("k",)
+    assert rowtime.of_clock
     for value in (*values, top):
         assert value is not None
         assert before_ms - grain_ms < value - hours * HOUR_MS <= after_ms
