@@ -10,6 +10,7 @@ alone, after a restart too, and a range that is read again gives the same file.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +23,8 @@ from penstock.connector.source.state import SourceState
 from penstock.connector.storage import Folder, open_folder
 
 __all__ = ["FOLDER", "EventTimes", "EventTimesReader", "RangeReporter", "ReportPlace"]
+
+log = logging.getLogger(__name__)
 
 FOLDER = "event-times"
 """Name of the folder in a checkpoint directory."""
@@ -198,7 +201,11 @@ class EventTimesReader:
         self._batch = batch
 
     def _open(self) -> Folder | None:
-        """Open the folder and mark it; None where pyarrow does not know the file system, and peeks have to do."""
+        """Open the folder and mark it; None where peeks have to do.
+
+        So it is where pyarrow does not know the file system, and where a store lets Spark in alone, by the credentials
+        in its configuration. A folder of this machine that cannot be written is an error.
+        """
         if self._location is None:
             return None
         if self._root is None:
@@ -207,9 +214,16 @@ class EventTimesReader:
             except ConfigError:
                 self._location = None
                 return None
-            with _told(root.shown):
-                root.system.create_dir(root.path, recursive=True)
-                root.system.open_output_stream(f"{root.path}/{MARK}").close()
+            try:
+                with _told(root.shown):
+                    root.system.create_dir(root.path, recursive=True)
+                    root.system.open_output_stream(f"{root.path}/{MARK}").close()
+            except SinkError as error:
+                if root.system.type_name == "local":
+                    raise
+                log.warning("%s; watermarks go by the last record of each range", error)
+                self._location = None
+                return None
             self._root = root
         return self._root
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyarrow import fs
 
 from penstock.catalog.errors import SinkError
+from penstock.connector import event_time_reports
 from penstock.connector.event_time_reports import (
     EventTimes,
     EventTimesReader,
@@ -15,6 +19,7 @@ from penstock.connector.event_time_reports import (
 )
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import SourceState, SplitState
+from penstock.connector.storage import Folder
 
 
 def state(*ranges: tuple[str, int, int]) -> SourceState:
@@ -168,3 +173,47 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(SinkError, match="event times of a batch cannot be kept in"):
         EventTimesReader(str(tmp_path / "file")).place(BATCH, replayed=False)
+
+
+class Store:
+    """An object store over a local folder, which notes the calls of it and may refuse to be written."""
+
+    type_name = "s3"
+
+    def __init__(self, *, writable: bool = True) -> None:
+        self.calls: list[str] = []
+        self._writable = writable
+        self._files = fs.LocalFileSystem()
+
+    def create_dir(self, path: str, *, recursive: bool) -> None:
+        """Make a folder."""
+        self.calls.append("create_dir")
+        if not self._writable:
+            raise OSError("AWS Error ACCESS_DENIED during HeadBucket operation")
+        self._files.create_dir(path, recursive=recursive)
+
+    def __getattr__(self, name: str) -> Any:
+        self.calls.append(name)
+        return getattr(self._files, name)
+
+    def put_under(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Be what every location is on."""
+
+        def opened(location: str) -> Folder:
+            return Folder(system=self, path=location, shown=f"s3://bucket{location}")
+
+        monkeypatch.setattr(event_time_reports, "open_folder", opened)
+
+
+def test_a_store_that_lets_in_spark_alone_is_gone_without_and_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Credentials in Spark's configuration are not pyarrow's: the query runs, by what planning sees."""
+    Store(writable=False).put_under(monkeypatch)
+    reader = EventTimesReader(str(tmp_path))
+    with caplog.at_level(logging.WARNING):
+        assert reader.place(BATCH, replayed=False) is None
+        assert reader.after(BATCH) == {}
+
+    (record,) = caplog.records
+    assert f"s3://bucket{tmp_path}: AWS Error ACCESS_DENIED" in record.getMessage()
