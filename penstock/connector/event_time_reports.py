@@ -151,6 +151,7 @@ class EventTimesReader:
         self._location = location
         self._root: Folder | None = None
         self._batch: str | None = None
+        self._has_reports = False  # whether there is a folder of that batch
         self._earlier: set[str] = (
             set()
         )  # folders that are not needed when another batch is complete
@@ -178,7 +179,9 @@ class EventTimesReader:
             self._forget(root, batch)
             names = {split_name(split.split_id): split.split_id for split in state.splits}
             found: dict[str, EventTimes] = {}
-            for file in _files(root.below(batch)):
+            files = list(_files(root.below(batch)))
+            self._has_reports = bool(files)
+            for file in files:
                 if (split_id := names.get(file.split)) is not None:
                     found[split_id] = found.get(split_id, EventTimes()) | file.found
         return found
@@ -186,6 +189,8 @@ class EventTimesReader:
     def _forget(self, root: Folder, batch: str) -> None:
         """Remove the folders of batches before `batch`, whose offset says what they said.
 
+        Most batches have none, and on an object store each removal takes several requests. What a task leaves that is
+        slower than its double goes with the next start.
         What an earlier process left waits for one more batch: a table that is read twice by a query (a self-join) is
         planned by two processes, whose ranges may differ.
         """
@@ -194,11 +199,12 @@ class EventTimesReader:
         if self._batch is None:
             self._earlier = set(root.folders()) - {batch}
         else:
-            for name in {*self._earlier, self._batch} - {batch}:
+            done = {self._batch} if self._has_reports else set()
+            for name in {*self._earlier, *done} - {batch}:
                 with suppress(FileNotFoundError):
                     root.system.delete_dir(f"{root.path}/{name}")
             self._earlier.clear()
-        self._batch = batch
+        self._batch, self._has_reports = batch, False
 
     def _open(self) -> Folder | None:
         """Open the folder and mark it; None where peeks have to do.

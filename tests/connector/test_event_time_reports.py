@@ -217,3 +217,24 @@ def test_a_store_that_lets_in_spark_alone_is_gone_without_and_told_once(
 
     (record,) = caplog.records
     assert f"s3://bucket{tmp_path}: AWS Error ACCESS_DENIED" in record.getMessage()
+
+
+def test_a_batch_without_reports_takes_one_listing_and_no_removal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On an object store each call takes some ten milliseconds, at each batch."""
+    store = Store()
+    store.put_under(monkeypatch)
+    reader = EventTimesReader(str(tmp_path))
+    batches = [state(("t-0", at, at + 10)) for at in (0, 10, 20, 30)]
+    reader.after(batches[0])
+    calls = []
+    for batch, *reports in zip(batches[1:], (0, 9, 0), strict=True):
+        for ms in filter(None, reports):
+            report(place_of(tmp_path, batch), "t-0", ms, start=20)
+        store.calls.clear()
+        reader.after(batch)
+        calls.append(list(store.calls))
+
+    assert calls == [["get_file_info"], ["get_file_info"], ["delete_dir", "get_file_info"]]
+    assert files(tmp_path) == []
