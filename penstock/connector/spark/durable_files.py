@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from uuid import uuid4
 
-__all__ = ["replace", "sync", "write_new"]
+__all__ = ["replace", "sync", "sync_below", "write_new"]
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
 """What file systems without hard links say."""
@@ -70,6 +70,13 @@ def sync(paths: Iterable[Path]) -> None:
                 raise
         finally:
             os.close(descriptor)
+
+
+def sync_below(root: Path, names: Iterable[str]) -> None:
+    """Sync files of a folder and all folders on the way to them, which may be new; the folder itself is the last."""
+    files = [root / name for name in names]
+    folders = {root / above for file in files for above in file.relative_to(root).parents}
+    sync([*files, *sorted(folders, reverse=True)])
 
 
 def _temporary(path: Path, content: bytes) -> Path:

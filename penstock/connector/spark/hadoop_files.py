@@ -123,15 +123,14 @@ def delete(spark: SparkSession, path: str) -> None:
 
 
 def sync(spark: SparkSession, folder: str, names: Iterable[str]) -> None:
-    """Wait until files of a folder, and the folders that they are in, are on this machine's disk.
+    """Wait until files of a folder, and the folders that they are in up to it, are on this machine's disk.
 
     Nothing is done on other file systems: they keep what was closed by themselves.
     """
     system, root = _file(spark, folder)
     local = _local(system, root)
     if local is not None:
-        files = [local / name for name in names]
-        durable_files.sync([*files, *sorted({file.parent for file in files})])
+        durable_files.sync_below(local, names)
 
 
 def list_files(spark: SparkSession, path: str) -> dict[str, int]:

@@ -57,6 +57,26 @@ def test_a_new_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, steps:
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_the_folders_of_a_partition_are_synced_up_to_the_root_of_the_table(
+    tmp_path: Path, steps: list[str]
+) -> None:
+    """The first file of a year made two of them: the name of the upper one is in the root."""
+    names = ["year=2026/month=11/one", "year=2026/month=12/two"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("rows")
+    durable_files.sync_below(tmp_path, names)
+
+    assert steps == [
+        "sync one",
+        "sync two",
+        "sync month=12",
+        "sync month=11",
+        "sync year=2026",
+        f"sync {tmp_path.name}",
+    ]
+
+
 def test_a_file_that_is_there_is_not_written_again(tmp_path: Path) -> None:
     """The first content stays, and nothing is left beside it."""
     path = tmp_path / "manifest.json"
