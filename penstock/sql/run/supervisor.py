@@ -20,7 +20,7 @@ from penstock.sql.run.job_state import JobState
 from penstock.sql.run.outage_watch import OutageWatch
 from penstock.sql.run.progress import JobProgress, JobStatus, short_name
 from penstock.sql.run.progress_events import batch_events
-from penstock.sql.run.query_start import start_in_turn
+from penstock.sql.run.query_start import StoppedBeforeStartError, start_in_turn
 from penstock.sql.run.restart import Failures, RestartStrategy, after_failure, with_jitter
 from penstock.sql.run.totals import Totals, rows_per_second
 
@@ -55,9 +55,9 @@ class SupervisorSettings:
 class Supervisor:
     """Runs one query until it ends, is stopped, or fails for good. `progress` may be read from any thread.
 
-    `lost_lease` is asked at every look and before every start; an error it gives stops the query at once, and is a
-    failure as any other: it may pass, or be for good. `at_end` is called
-    once, on the supervisor's thread, before `done` is set.
+    `lost_lease` is asked at every look, and while a start waits for its turn; an error it gives stops the query at
+    once, and is a failure as any other: it may pass, or be for good. `at_end` is called once, on the supervisor's
+    thread, before `done` is set.
     """
 
     def __init__(
@@ -126,6 +126,9 @@ class Supervisor:
         """Start the query, here, and the thread that watches it. Raises what starting the query raises."""
         try:
             query = self._start_query()
+        except StoppedBeforeStartError:
+            self._state.end(JobStatus.STOPPED, None)
+            return
         except Exception as error:
             failure = self._failed(error)
             self._state.end(JobStatus.FAILED, failure)
@@ -170,9 +173,11 @@ class Supervisor:
             began_ms = self._clock.now_ms()
             try:
                 if query is None:
-                    self._check_lease()
                     query = self._start_query()
                 self._watch(query)
+            except StoppedBeforeStartError:
+                self._state.end(JobStatus.STOPPED, None)
+                return
             except Exception as error:  # whatever Spark throws is translated
                 failure = self._failed(error)
                 log.debug("query of %s failed", self._sink, exc_info=True)
@@ -201,7 +206,11 @@ class Supervisor:
     def _start_query(self) -> StreamingQuery:
         self._seen_batch = None
         reach("starting")
-        query = start_in_turn(lambda: self._query.start(self._settings.trigger, self._lost_lease))
+        query = start_in_turn(
+            lambda: self._query.start(self._settings.trigger, self._lost_lease),
+            check=self._check_lease,
+            stop=self._stop,
+        )
         self._state.set(JobStatus.RUNNING, "starting")
         return query
 

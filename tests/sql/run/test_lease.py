@@ -323,7 +323,7 @@ def test_a_query_whose_last_batch_takes_long_stops_when_its_lease_is_lost():
         clock=clock,
         lost_lease=lambda: lost[0] if lost else None,
     )
-    supervisor.request_stop()
+    query.steps.append(supervisor.request_stop)
 
     supervisor.start()
 

@@ -6,8 +6,10 @@ from threading import Barrier, Event, Lock, Thread
 
 import pytest
 
+from penstock.catalog.errors import PipelineLockedError
 from penstock.connector.contract import AvailableNow
 from penstock.sql.run.failure import SlowStartError, translate
+from penstock.sql.run.progress import JobStatus
 from penstock.sql.run.query_start import ATTEMPTS, PAUSE_MS, StartQueue
 from penstock.sql.run.restart import ExponentialDelay, FixedDelay, with_jitter
 from penstock.sql.run.supervisor import Supervisor, SupervisorSettings
@@ -159,7 +161,7 @@ def test_a_supervised_query_waits_for_its_turn(monkeypatch):
     """Starts and restarts alike."""
     turns = []
 
-    def start_in_turn(start):
+    def start_in_turn(start, **_):
         turns.append(1)
         return start()
 
@@ -174,3 +176,85 @@ def test_a_supervised_query_waits_for_its_turn(monkeypatch):
 
     assert supervisor.done.wait(10)
     assert len(turns) == 2
+
+
+@pytest.fixture
+def queue(monkeypatch):
+    """The process's queue, in which another query starts that hangs until the test ends."""
+    made, starting, end = StartQueue(), Event(), Event()
+
+    def hang():
+        starting.set()
+        end.wait(60)
+        return StartingQuery(looks=0)
+
+    monkeypatch.setattr("penstock.sql.run.query_start._QUEUE", made)
+    thread = Thread(target=lambda: made.start(hang))
+    thread.start()
+    assert starting.wait(10)
+    yield made
+    end.set()
+    thread.join(10)
+
+
+def supervised(starts, lost_lease):
+    return Supervisor(
+        ScriptedInsert(starts),
+        settings=SupervisorSettings(trigger=AvailableNow(), restarts=ExponentialDelay()),
+        clock=MovedClock(),
+        lost_lease=lost_lease,
+    )
+
+
+def test_a_query_that_loses_its_lease_while_it_waits_for_its_turn_is_not_started(queue):
+    """Another process may run the pipeline by then; nor does it wait for a start that hangs."""
+    taken, asked = PipelineLockedError("run by process 7"), []
+
+    def lost_lease():
+        asked.append(1)
+        return taken if len(asked) > 1 else None
+
+    query = ScriptedQuery([END])
+    supervisor, found = supervised([query], lost_lease), []
+
+    def start():
+        with pytest.raises(PipelineLockedError) as caught:
+            supervisor.start()
+        found.append(caught.value)
+
+    thread = Thread(target=start)
+    thread.start()
+    thread.join(10)
+
+    assert found == [taken]
+    assert supervisor._query.starts == [query]
+    assert supervisor.progress().status is JobStatus.FAILED
+
+
+def test_a_lease_that_is_lost_when_the_turn_comes_is_seen():
+    """It is asked for inside the turn, as nothing says how long the wait was."""
+    started = []
+
+    def check():
+        raise PipelineLockedError("run by process 7")
+
+    with pytest.raises(PipelineLockedError):
+        StartQueue(MovedClock()).start(lambda: started.append(1), check=check)
+
+    assert started == []
+
+
+def test_a_query_that_waits_for_its_turn_can_be_stopped(queue):
+    """It has not started, and does not; the job ends as stopped."""
+    query = ScriptedQuery([END])
+    supervisor = supervised([query], lambda: None)
+    thread = Thread(target=supervisor.start)
+    thread.start()
+    while queue._count(0) < 2:
+        Event().wait(0.01)
+    supervisor.request_stop()
+    thread.join(10)
+
+    assert supervisor.done.is_set()
+    assert supervisor._query.starts == [query]
+    assert (supervisor.progress().status, supervisor.error) == (JobStatus.STOPPED, None)

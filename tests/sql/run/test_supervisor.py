@@ -219,7 +219,8 @@ def test_a_stop_while_waiting_to_restart_ends_the_wait():
 def test_a_lost_lease_stops_the_query_for_good():
     """When another runner has the pipeline, this one stops and does not try again."""
     query = ScriptedQuery([0, 1])
-    run = Run(query, lost_lease=lambda: PipelineLockedError("host b, process 7 has the pipeline"))
+    taken = PipelineLockedError("host b, process 7 has the pipeline")
+    run = Run(query, lost_lease=lambda: taken if run.insert.started else None)
 
     assert run.to_end().status is JobStatus.FAILED
     assert isinstance(run.supervisor.error, PipelineLockedError)
