@@ -16,6 +16,7 @@ from uuid import uuid4
 from penstock.catalog.errors import PenstockError, PipelineLockedError, QueryFailedError
 
 __all__ = [
+    "ASIDE_TIMEOUT_S",
     "HEARTBEAT_MS",
     "HOLDER_TIMEOUT_MS",
     "LEASE_TIMEOUT_MS",
@@ -45,6 +46,9 @@ What is left of LEASE_TIMEOUT_MS is for the end of what it writes.
 
 RENEWAL_TIMEOUT_S = 6
 """How long a database may take to answer a renewal: a second one has to fit into HOLDER_TIMEOUT_MS."""
+
+ASIDE_TIMEOUT_S = 3
+"""How long it may take to answer what is asked between two renewals (stop requests), or told (reports)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

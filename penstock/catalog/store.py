@@ -17,7 +17,7 @@ from penstock.catalog.function_rows import SqlFunctions
 from penstock.catalog.history import Change
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.job_report import JobReport
-from penstock.catalog.lease import RENEWAL_TIMEOUT_S, Claim, Lease, Owner
+from penstock.catalog.lease import ASIDE_TIMEOUT_S, RENEWAL_TIMEOUT_S, Claim, Lease, Owner
 from penstock.catalog.migrations import (
     JOB_STATES_SINCE,
     LEASES_SINCE,
@@ -264,18 +264,21 @@ class SqlCatalog:
 
     def is_asked_to_stop(self, lease: Lease) -> bool:
         """Tell whether somebody asked for the end of the run that holds `lease`."""
-        with self._leases.reading(since=STOP_REQUESTS_SINCE) as connection:
+        with (
+            answers_within(ASIDE_TIMEOUT_S),
+            self._leases.reading(since=STOP_REQUESTS_SINCE) as connection,
+        ):
             return connection is not None and lease_rows.is_asked_to_stop(connection, lease)
 
     def report_job(self, lease: Lease, report: JobReport) -> None:
         """Keep what the holder of a lease says of its job; a store that has no place for it goes without."""
-        with answers_within(RENEWAL_TIMEOUT_S), self._writing_leases() as connection:
+        with answers_within(ASIDE_TIMEOUT_S), self._writing_leases() as connection:
             if stored_version(connection) >= JOB_STATES_SINCE:
                 lease_rows.report_job(connection, lease, report)
 
     def job_reports(self) -> dict[str, JobReport]:
         """Give what the last runner of each pipeline said of its job, by pipeline."""
-        with self._database.reading(since=JOB_STATES_SINCE) as connection:
+        with self._leases.reading(since=JOB_STATES_SINCE) as connection:
             return {} if connection is None else lease_rows.job_reports(connection)
 
     def version(self) -> int:

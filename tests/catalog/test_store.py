@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,15 @@ from penstock.catalog.errors import (
     PipelineLockedError,
     UnknownObjectError,
 )
-from penstock.catalog.lease import LEASE_TIMEOUT_MS, this_process
+from penstock.catalog.job_report import JobReport
+from penstock.catalog.lease import (
+    ASIDE_TIMEOUT_S,
+    HOLDER_TIMEOUT_MS,
+    LEASE_TIMEOUT_MS,
+    RENEWAL_TIMEOUT_S,
+    this_process,
+)
+from penstock.catalog.postgres import DEADLINE_S
 from penstock.catalog.store import SqlCatalog
 from penstock.catalog.table import Table
 from tests.catalog.conftest import Store
@@ -454,5 +463,28 @@ def test_catalogs_that_share_leases_have_one_runner_of_a_pipeline(tmp_path: Path
     assert other.tables() == []
     with pytest.raises(PipelineLockedError):
         main.acquire_lease("p", this_process())
+    other.report_job(lease, JobReport(status="running"))
+    assert [catalog.job_reports()["p"].status for catalog in (main, other)] == ["running"] * 2
     other.release(lease)
     assert main.claims() == []
+
+
+@pytest.mark.parametrize("call", ["is_asked_to_stop", "report_job"])
+def test_what_is_asked_between_renewals_has_a_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """With a renewal before and one after it, it fits into the time that a holder has."""
+    catalog, left_s = SqlCatalog(f"sqlite:///{tmp_path / 'main.db'}"), []
+    lease = catalog.acquire_lease("p", this_process())
+    monkeypatch.setattr(
+        f"penstock.catalog.store.lease_rows.{call}",
+        lambda *_: left_s.append(DEADLINE_S.get() - time.monotonic()),
+    )
+    if call == "report_job":
+        catalog.report_job(lease, JobReport(status="running"))
+    else:
+        catalog.is_asked_to_stop(lease)
+
+    assert 0 < left_s[0] <= ASIDE_TIMEOUT_S
+    most_ms = 1_000 * (2 * RENEWAL_TIMEOUT_S + 2 * ASIDE_TIMEOUT_S + 1)
+    assert most_ms < HOLDER_TIMEOUT_MS

@@ -9,7 +9,7 @@ import logging
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
-from penstock.catalog.errors import PenstockError, PipelineLockedError
+from penstock.catalog.errors import CatalogError, PenstockError, PipelineLockedError
 from penstock.catalog.lease import HEARTBEAT_MS, HOLDER_TIMEOUT_MS, Lease, this_process, unconfirmed
 
 if TYPE_CHECKING:
@@ -80,16 +80,20 @@ class PipelineLease:
             began_ms = self._clock.monotonic_ms()
             try:
                 self._catalog.renew(self._lease)
-                self._note_renewed(began_ms)
-                pause_ms = HEARTBEAT_MS
-                self._pass_on_stop()
-                self._report()
             except PipelineLockedError as error:
                 self._lose(error)
                 return
-            except PenstockError as error:
+            except Exception as error:  # a thread that ends would let the lease run out
+                log.debug("no renewal of %s", self._lease.pipeline, exc_info=True)
                 pause_ms = RETRY_MS
                 self._note_failure(error)
+                continue
+            self._note_renewed(began_ms)
+            self._beside(self._pass_on_stop)
+            self._beside(self._report)
+            # what came beside may have taken seconds, which the next renewal does not have
+            took_ms = self._clock.monotonic_ms() - began_ms
+            pause_ms = max(HEARTBEAT_MS - took_ms, RETRY_MS)
 
     def release(self) -> None:
         """Give the lease back; again does nothing. One that may be another's runs out by itself."""
@@ -98,7 +102,7 @@ class PipelineLease:
         self._released.set()
         if self.lost() is not None:
             return  # nor does the job's end wait for a catalog that does not answer
-        self._report()
+        self._beside(self._report)
         try:
             self._catalog.release(self._lease)
         except PenstockError as error:
@@ -109,11 +113,22 @@ class PipelineLease:
         with self._lock:
             self._renewed_ms, self._failure = began_ms, None
 
-    def _note_failure(self, error: PenstockError) -> None:
+    def _note_failure(self, error: Exception) -> None:
+        if not isinstance(error, PenstockError):
+            # not its text, in which there may be values
+            error = CatalogError(f"the renewal failed of {type(error).__name__}")
         with self._lock:
             first, self._failure = self._failure is None, error
         if first:
             log.warning("the lease of %s could not be renewed: %s", self._lease.pipeline, error)
+
+    def _beside(self, step: Callable[[], None]) -> None:
+        """Do what is no renewal: whatever it fails of, the lease is renewed on, and it is done again after that."""
+        try:
+            step()
+        except Exception as error:
+            why = error if isinstance(error, PenstockError) else type(error).__name__
+            log.debug("beside the lease of %s: %s", self._lease.pipeline, why, exc_info=True)
 
     def _pass_on_stop(self) -> None:
         if self._catalog.is_asked_to_stop(self._lease):
@@ -127,11 +142,8 @@ class PipelineLease:
         told = tell()
         if told is None or told == self._told:
             return
-        try:
-            self._catalog.report_job(self._lease, told)
-        except PenstockError as error:  # others see an older state until the next heartbeat
-            log.debug("the state of %s was not kept: %s", self._lease.pipeline, error)
-            return
+        # where it fails, others see an older state until the next heartbeat
+        self._catalog.report_job(self._lease, told)
         self._told = told
 
     def _lose(self, error: PenstockError) -> None:

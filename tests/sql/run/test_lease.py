@@ -122,6 +122,81 @@ def test_a_catalog_that_keeps_no_state_costs_no_lease():
     assert (lease.lost(), catalog.released) == (None, 1)
 
 
+@pytest.mark.parametrize("broken", ["renew", "is_asked_to_stop", "stop", "tell", "report_job"])
+def test_an_unforeseen_error_does_not_end_the_renewals(broken):
+    """Of the catalog's driver, of the job that is told to stop, or of what it says of itself."""
+
+    class Catalog(ScriptedCatalog):
+        renewals = 0
+
+        def renew(self, lease):
+            self.renewals += 1
+            if self.renewals == 3:
+                held_lease.release()
+            elif broken == "renew":
+                raise ZeroDivisionError
+
+        def is_asked_to_stop(self, lease):
+            return fails("is_asked_to_stop") or True
+
+        def report_job(self, lease, report):
+            fails("report_job")
+
+    def fails(name):
+        if name == broken:
+            raise ZeroDivisionError
+
+    def tell():
+        fails("tell")
+        return JobReport(status="running")
+
+    catalog = Catalog()
+    held_lease, _ = held(catalog)
+    held_lease.on_stop_request(lambda: fails("stop"))
+    held_lease.on_report(tell)
+
+    held_lease.keep_alive()
+
+    assert (catalog.renewals, catalog.released, held_lease.lost()) == (3, 1, None)
+
+
+def test_an_unforeseen_error_of_renewals_is_named_when_the_lease_runs_out():
+    """By its kind: its text may hold values."""
+    catalog = ScriptedCatalog()
+    lease, clock = held(catalog)
+    found = []
+
+    def answer():
+        if clock.now - 1_000_000 < HOLDER_TIMEOUT_MS:
+            return KeyError("secret")
+        found.append(lease.lost())
+        lease.release()
+        return None
+
+    catalog.then = answer
+    lease.keep_alive()
+
+    assert "KeyError" in found[0].message
+    assert "secret" not in found[0].message
+
+
+def test_a_renewal_comes_sooner_where_the_catalog_is_slow_beside_it():
+    """A claim is confirmed from when its renewal began."""
+    catalog = ScriptedCatalog(None, None)
+    lease, clock = held(catalog)
+
+    def asked(_lease):
+        clock.now += 3_000
+        return False
+
+    catalog.is_asked_to_stop = asked
+    catalog.then = lease.release
+
+    lease.keep_alive()
+
+    assert clock.waits == [HEARTBEAT_MS, HEARTBEAT_MS - 3_000, HEARTBEAT_MS - 3_000]
+
+
 def test_a_lease_that_another_took_is_lost():
     """The catalog's refusal is the reason."""
     taken = PipelineLockedError("run by process 7")
