@@ -60,6 +60,9 @@ INSERT = "insert-"
 SMALL_BYTES = 64 << 10
 """A lone file below this may be one without rows, which is looked into."""
 
+LOOKS = 10
+"""How often a manifest is looked for that others remove in the same moment."""
+
 _at_work: set[str] = set()
 """Tokens of this process's INSERT .. VALUES that are being written."""
 
@@ -211,11 +214,15 @@ class FilesystemSink:
     def _decide(self, spark: SparkSession, staged: Manifest, writer: str) -> Manifest:
         """Write the manifest of a batch, and give the one that is there then: of two attempts one counts.
 
-        Raises StateMismatchError where other runners are beyond this batch, and its manifest is gone already.
+        That of an INSERT .. VALUES may be gone at once: the next statement, or a start of a pipeline on this machine,
+        has moved the files then. Raises StateMismatchError where other runners are beyond this batch, and its manifest
+        is gone already.
         """
         path = self._ledger(writer, staged.name)
         written = hadoop_files.write_text(spark, path, staged.encode())
         found = self._newest(spark, writer)
+        if found is None and writer.startswith(INSERT):
+            return staged
         assert found is not None, "just written"
         if found.batch != staged.batch:
             if written:
@@ -269,12 +276,19 @@ class FilesystemSink:
         return reader.load(folder).isEmpty()
 
     def _newest(self, spark: SparkSession, writer: str) -> Manifest | None:
-        name = newest(hadoop_files.list_names(spark, self._ledger(writer)))
-        if name is None:
-            return None
-        path = self._ledger(writer, name)
-        text = hadoop_files.read_text(spark, path)
-        return Manifest.decode(text or "", path=path)
+        """Read the newest manifest of a writer; None where there is none, or no more: others remove what is done."""
+        for _ in range(LOOKS):
+            name = newest(hadoop_files.list_names(spark, self._ledger(writer)))
+            if name is None:
+                return None
+            path = self._ledger(writer, name)
+            text = hadoop_files.read_text(spark, path)
+            if text is not None:
+                return Manifest.decode(text, path=path)
+        raise SinkError(
+            f"{self._ledger(writer)} lists a manifest that cannot be found",
+            hint="who else removes files?",
+        )
 
     def _ledger(self, *names: str) -> str:
         return self._path("/".join([LEDGER_FOLDER, *(name for name in names if name)]))

@@ -36,7 +36,12 @@ def read_text(spark: SparkSession, path: str) -> str | None:
     system, file = _file(spark, path)
     if not system.exists(file):
         return None
-    stream = system.open(file)
+    try:
+        stream = system.open(file)
+    except Py4JJavaError as error:
+        if _is_missing(error):  # removed in between
+            return None
+        raise
     try:
         return bytes(stream.readAllBytes()).decode("utf-8")
     finally:
@@ -86,7 +91,13 @@ def list_names(spark: SparkSession, path: str) -> list[str]:
     system, directory = _file(spark, path)
     if not system.exists(directory):
         return []
-    return sorted(status.getPath().getName() for status in system.listStatus(directory))
+    try:
+        found = system.listStatus(directory)
+    except Py4JJavaError as error:
+        if _is_missing(error):  # removed in between
+            return []
+        raise
+    return sorted(status.getPath().getName() for status in found)
 
 
 def size_of(spark: SparkSession, path: str) -> int | None:
