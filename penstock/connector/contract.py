@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from penstock.connector.changelog import ChangelogMode
 
@@ -38,6 +38,7 @@ __all__ = [
     "FetcherModel",
     "Guarantee",
     "Guaranteed",
+    "HeldByLease",
     "LostLease",
     "OnceOnly",
     "OutputMode",
@@ -341,6 +342,17 @@ class Resumable(Protocol):
         `Sink.start` does so itself. `notes`: what the next check needs to know may be kept in the checkpoint; without
         it nothing is written anywhere. Raises StateMismatchError.
         """
+
+
+@runtime_checkable
+class HeldByLease(Protocol):
+    """A sink or editor whose target cannot fence off a batch statement that was paused: it asks for the lease itself.
+
+    Streaming queries have `SinkSettings.lost_lease` for that.
+    """
+
+    def under_lease(self, lost_lease: LostLease) -> Self:
+        """Give the same one, which asks `lost_lease` before it changes the target."""
 
 
 class Sink(Protocol):

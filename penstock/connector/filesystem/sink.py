@@ -18,7 +18,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -28,7 +28,7 @@ from penstock.catalog.errors import ConfigError, SinkError, StateMismatchError
 from penstock.catalog.identifier import quoted
 from penstock.catalog.lease import Owner, is_gone, this_process
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import Guarantee, SinkSettings
+from penstock.connector.contract import Guarantee, LostLease, SinkSettings
 from penstock.connector.filesystem.sink_ledger import (
     LEDGER_FOLDER,
     Manifest,
@@ -73,10 +73,16 @@ _JAVA_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+[A-Z][\w$]*:\s*")
 class FilesystemSink:
     """Adds files to a folder. Only one runner of a pipeline writes at a time, which its lease sees to.
 
-    One that does not know yet that it has lost the lease does no harm.
+    One that does not know yet that it has lost the lease does no harm. `lost_lease` is asked by batch statements;
+    micro-batches bring their own.
     """
 
     target: FileTarget
+    lost_lease: LostLease | None = field(default=None, repr=False, compare=False)
+
+    def under_lease(self, lost_lease: LostLease) -> FilesystemSink:
+        """Give a sink whose batch statements ask for their lease (`HeldByLease`)."""
+        return replace(self, lost_lease=lost_lease)
 
     @property
     def accepts(self) -> ChangelogMode:
@@ -156,11 +162,18 @@ class FilesystemSink:
                 staged = self._stage(frame, LastBatch(batch_id=0, digest=""), writer)
                 if replaced is not None:
                     staged = replace(staged, replaces=self._giving_way(spark, staged, replaced))
+                # what gives way was listed before: another statement may have replaced it since
+                self._check_lease()
                 manifest = self._decide(spark, replace(staged, owner=owner), writer)
-                self._publish(spark, manifest, writer)
+                self._publish(spark, manifest, writer, self._check_lease)
                 hadoop_files.delete(spark, self._ledger(writer))
             finally:
                 _at_work.discard(owner.token)
+
+    def _check_lease(self) -> None:
+        lost = None if self.lost_lease is None else self.lost_lease()
+        if lost is not None:
+            raise lost
 
     def _finish_inserts(self, spark: SparkSession, *, alone: bool) -> None:
         """Finish INSERT .. VALUES that were cut off behind their manifests.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.catalog.errors import InputError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import (
+    HeldByLease,
     LostLease,
     Resumable,
     Sink,
@@ -39,6 +40,8 @@ from penstock.sql.plan.sink_counts import SinkCounts
 from penstock.sql.plan.spark_errors import as_input_error
 
 __all__ = ["PlannedInsert"]
+
+T = TypeVar("T")
 
 ROWS_OUT = "penstock_rows_out"
 
@@ -172,13 +175,14 @@ class PlannedInsert:
         if self.bad_records is not None:
             self.bad_records.prepare(self.spark)
 
-    def write(self) -> None:
+    def write(self, lost_lease: LostLease | None = None) -> None:
         """Write the rows of INSERT .. VALUES or INSERT OVERWRITE, all or none."""
         rows = self._result_of(self._frame())
         if self.editor is not None:
-            self.editor.overwrite(rows, dict(self.partition), whole=self.whole)
+            editor = _under_lease(self.editor, lost_lease)
+            editor.overwrite(rows, dict(self.partition), whole=self.whole)
         else:
-            self.target.write(rows)
+            _under_lease(self.target, lost_lease).write(rows)
 
     def start(self, trigger: Trigger, lost_lease: LostLease | None = None) -> StreamingQuery:
         """Start the streaming query from its checkpoint."""
@@ -270,3 +274,10 @@ class PlannedInsert:
             return self.shaped(frame) if self.kept is None else self.kept.columns_of(frame)
         except AnalysisException as error:
             raise as_input_error(error) from error
+
+
+def _under_lease(target: T, lost_lease: LostLease | None) -> T:
+    """Give a sink or an editor the lease to ask for, where it does so."""
+    if lost_lease is None or not isinstance(target, HeldByLease):
+        return target
+    return target.under_lease(lost_lease)

@@ -28,6 +28,7 @@ from penstock.sql.run.progress import short_name
 from penstock.sql.script import split
 
 if TYPE_CHECKING:
+    from penstock.connector.contract import LostLease
     from penstock.sql.statements import InsertInto
 
 __all__ = ["FullRefresh"]
@@ -64,8 +65,8 @@ class FullRefresh:
             return None
         return kept.interval_ms
 
-    def write(self) -> None:
-        """Write the table anew, in one commit. Raises InputError, and what Spark raises."""
+    def write(self, lost_lease: LostLease | None = None) -> None:
+        """Write the table anew, in one commit. Raises InputError, the error of `lost_lease`, what Spark raises."""
         if not self._copies:
             self._copies.append(copy_of(self.spark))
         (spark,) = self._copies
@@ -78,7 +79,7 @@ class FullRefresh:
         try:
             planned = planner.plan_insert(planner.analyse_insert(insert), spark)
             planned.prepare()
-            planned.write()
+            planned.write(lost_lease)
         finally:
             planner.close()
             forget_views(spark)

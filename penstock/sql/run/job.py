@@ -123,8 +123,8 @@ def start_job(
     clock = clock or SystemClock()
     settings = SupervisorSettings(trigger=trigger, restarts=restarts)
     if not query.is_stream:
-        supervisor = Supervisor(query, settings=settings, clock=clock)
-        with table_lease(catalog, query.sink, clock):
+        with table_lease(catalog, query.sink, clock) as table:
+            supervisor = Supervisor(query, settings=settings, clock=clock, lost_lease=table.lost)
             query.prepare()
             supervisor.write()
         return Job(supervisor)

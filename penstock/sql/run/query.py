@@ -85,8 +85,8 @@ class PlannedQuery(Judged, Protocol):
     def prepare(self) -> None:
         """Create or check what it writes into. Raises InputError."""
 
-    def write(self) -> None:
-        """Write the rows of INSERT .. VALUES, all or none."""
+    def write(self, lost_lease: LostLease | None = None) -> None:
+        """Write the rows of INSERT .. VALUES, all or none; `lost_lease` is of the table (`HeldByLease`)."""
 
     def start(self, trigger: Trigger, lost_lease: LostLease | None = None) -> StreamingQuery:
         """Start it from its checkpoint. `lost_lease`: see SinkSettings."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.catalog.errors import PenstockError
+    from penstock.connector.contract import LostLease
     from penstock.sql.run.clock import Clock
 
 __all__ = ["Refresh", "Refresher", "next_time"]
@@ -41,8 +42,8 @@ class Refresh(Protocol):
     def interval_ms(self) -> int | None:
         """Give the table's freshness as it is now; None where it is no longer to be refreshed. Raises CatalogError."""
 
-    def write(self) -> None:
-        """Write the table anew, all or nothing. May raise whatever Spark does."""
+    def write(self, lost_lease: LostLease | None = None) -> None:
+        """Write the table anew, all or nothing; not once `lost_lease` says why. May raise whatever Spark does."""
 
     def cancel(self) -> None:
         """End a `write` that runs on another thread: it raises."""
@@ -163,7 +164,7 @@ class Refresher:
         self._state.set(JobStatus.RUNNING, "refreshing")
         self._writing.set()
         try:
-            self._refresh.write()
+            self._refresh.write(self._lost_lease)
         finally:
             self._writing.clear()
         self._note_refreshed()

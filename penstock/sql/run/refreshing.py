@@ -66,7 +66,7 @@ def keep_refreshed(
     held.on_report(lambda: report_of(refresher.progress()))
     try:
         first.prepare()
-        first.write()
+        first.write(held.lost)
         refresher.start(refresh.interval_ms())
     except BaseException:
         held.release()

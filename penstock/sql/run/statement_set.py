@@ -150,7 +150,7 @@ class SharedQuery:
         if self.bad_records is not None:
             self.bad_records.prepare(self.spark)
 
-    def write(self) -> None:
+    def write(self, lost_lease: LostLease | None = None) -> None:  # noqa: ARG002  as it is never called
         """Never called: a set that reads a table is a stream."""
         raise AssertionError("a shared query is a stream")
 

@@ -138,7 +138,7 @@ class Supervisor:
     def write(self) -> None:
         """Write the rows of INSERT .. VALUES, here; the job has ended when this returns."""
         try:
-            self._query.write()
+            self._query.write(self._lost_lease)
         except Exception as error:
             failure = self._failed(error)
             self._state.end(JobStatus.FAILED, failure)

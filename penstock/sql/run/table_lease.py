@@ -36,17 +36,17 @@ def write_once(query: PlannedQuery, catalog: Catalog, clock: Clock) -> None:
 
     Raises PipelineLockedError, and what the query raises.
     """
-    with table_lease(catalog, query.sink, clock):
+    with table_lease(catalog, query.sink, clock) as held:
         query.prepare()
-        query.write()
+        query.write(held.lost)
 
 
 @contextmanager
-def table_lease(catalog: Catalog, table: str, clock: Clock) -> Iterator[None]:
+def table_lease(catalog: Catalog, table: str, clock: Clock) -> Iterator[PipelineLease]:
     """Hold the lease of a table; waits a short time for another statement's end. Raises PipelineLockedError."""
     held = _acquired(catalog, table, clock)
     try:
-        yield
+        yield held
     finally:
         held.release()
 

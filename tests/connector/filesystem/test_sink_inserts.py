@@ -10,7 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from penstock.catalog.errors import PipelineLockedError
 from penstock.catalog.lease import this_process
+from penstock.connector.contract import HeldByLease
 from penstock.connector.filesystem import sink as sink_module
 from penstock.connector.filesystem.connector import FilesystemConnector
 from penstock.connector.filesystem.sink import FilesystemSink
@@ -141,3 +143,32 @@ def test_an_insert_whose_manifest_another_process_has_carried_out_is_done(
 
     assert len(written(tmp_path)) == 1
     assert ledger(tmp_path) == []
+
+
+def test_an_overwrite_that_lost_the_tables_lease_changes_nothing(tmp_path: Path) -> None:
+    """It was paused behind the list of files that give way: another statement has replaced them meanwhile."""
+    (tmp_path / "part-old.json").write_text("old")
+    lost = PipelineLockedError("run by process 7")
+    sink = sink_of(tmp_path)
+    assert isinstance(sink, HeldByLease)
+    with pytest.raises(PipelineLockedError):
+        sink.under_lease(lambda: lost).overwrite(FRAME, {})  # type: ignore[arg-type]
+    sink._finish_inserts(SPARK, alone=True)  # type: ignore[arg-type]
+
+    assert written(tmp_path) == ["old"]
+
+
+def test_an_overwrite_that_loses_the_lease_behind_its_manifest_leaves_the_rest_to_others(
+    tmp_path: Path,
+) -> None:
+    """Its rows are decided on: the next statement moves them."""
+    (tmp_path / "part-old.json").write_text("old")
+    answers = iter([None, PipelineLockedError("run by process 7")])
+    sink = sink_of(tmp_path).under_lease(lambda: next(answers))
+    with pytest.raises(PipelineLockedError):
+        sink.overwrite(FRAME, {})  # type: ignore[arg-type]
+    before = written(tmp_path)
+    sink_of(tmp_path)._finish_inserts(SPARK, alone=True)  # type: ignore[arg-type]
+
+    assert before == ["old"]
+    assert [text.startswith("insert-") for text in written(tmp_path)] == [True]

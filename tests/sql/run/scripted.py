@@ -186,7 +186,7 @@ class ScriptedInsert:
         assert isinstance(step, ScriptedQuery)
         return step
 
-    def write(self) -> None:
+    def write(self, lost_lease: Any = None) -> None:
         step = self.starts.pop(0)
         if isinstance(step, BaseException):
             raise step

@@ -43,7 +43,7 @@ class ScriptedRefresh:
             raise self.unread.pop()
         return self.interval if self.steps else None
 
-    def write(self) -> None:
+    def write(self, lost_lease: object = None) -> None:
         self.times.append(self.clock.now - NOON)
         step = self.steps.pop(0)
         if isinstance(step, BaseException):

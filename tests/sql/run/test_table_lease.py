@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from penstock.catalog.errors import PipelineLockedError, QueryFailedError
+from penstock.catalog.lease import HOLDER_TIMEOUT_MS
 from penstock.catalog.store import SqlCatalog
-from penstock.connector.contract import AvailableNow
+from penstock.connector.contract import AvailableNow, LostLease
+from penstock.sql.plan.planned_insert import PlannedInsert
 from penstock.sql.run.clock import SystemClock
 from penstock.sql.run.job import start_job
-from penstock.sql.run.table_lease import LONGEST_NAME, LOOK_MS, WAIT_MS, lease_name, table_lease
+from penstock.sql.run.table_lease import (
+    LONGEST_NAME,
+    LOOK_MS,
+    WAIT_MS,
+    lease_name,
+    table_lease,
+    write_once,
+)
 from tests.sql.run.scripted import MovedClock, ScriptedInsert
 
 TABLE = "default_catalog.default_database.totals"
@@ -35,7 +45,7 @@ def test_an_insert_of_values_holds_its_tables_lease_while_it_writes(catalog: Sql
         def prepare(self) -> None:
             held.append([claim.lease.pipeline for claim in catalog.claims()])
 
-        def write(self) -> None:
+        def write(self, lost_lease: LostLease | None = None) -> None:
             held.append([claim.lease.pipeline for claim in catalog.claims()])
             super().write()
 
@@ -46,6 +56,62 @@ def test_an_insert_of_values_holds_its_tables_lease_while_it_writes(catalog: Sql
 
     assert held == [[lease_name(TABLE)]] * 4
     assert catalog.claims() == []
+
+
+@pytest.mark.parametrize("of_a_file", [True, False])
+def test_what_an_insert_of_values_writes_with_can_ask_for_the_tables_lease(
+    catalog: SqlCatalog, of_a_file: bool
+) -> None:
+    """A process that was paused for longer than a lease lasts must not go on."""
+    clock, answers = MovedClock(), []
+
+    class Paused(ScriptedInsert):
+        def write(self, lost_lease: LostLease | None = None) -> None:
+            assert lost_lease is not None
+            answers.append(lost_lease())
+            clock.now += HOLDER_TIMEOUT_MS
+            answers.append(lost_lease())
+
+    query = Paused(starts=[], is_stream=False)
+    # the thread that renews waits by the clock of the test: it has no turn before the end
+    clock.wait = lambda event, _ms: event.wait(30)  # type: ignore[method-assign]
+    if of_a_file:
+        write_once(query, catalog, clock)  # type: ignore[arg-type]
+    else:
+        start_job(query, trigger=AvailableNow(), catalog=catalog, clock=clock)  # type: ignore[arg-type]
+
+    assert answers[0] is None
+    assert isinstance(answers[1], QueryFailedError)
+
+
+@pytest.mark.parametrize("replaces", [True, False])
+def test_a_planned_insert_gives_its_lease_to_what_it_writes_into(replaces: bool) -> None:
+    """To the editor of an INSERT OVERWRITE, to the sink of INSERT .. VALUES."""
+    asked: list[object] = []
+
+    class Target:
+        def under_lease(self, lost_lease: LostLease) -> Target:
+            asked.append(lost_lease)
+            return self
+
+        def write(self, _frame: object) -> None:
+            asked.append("written")
+
+        def overwrite(self, _frame: object, _partition: object, *, whole: bool) -> None:
+            asked.append(("overwritten", whole))
+
+    planned = SimpleNamespace(
+        _frame=lambda: None,
+        _result_of=lambda frame: frame,
+        editor=Target() if replaces else None,
+        target=Target(),
+        partition=(),
+        whole=True,
+    )
+    held: LostLease = lambda: None  # noqa: E731  one that can be told from others
+    PlannedInsert.write(planned, held)  # type: ignore[arg-type]
+
+    assert asked == [held, ("overwritten", True) if replaces else "written"]
 
 
 def test_a_second_insert_into_a_table_waits_for_the_first(catalog: SqlCatalog) -> None:
