@@ -19,12 +19,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from threading import Event
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
 
-from penstock.catalog.errors import ConfigError, SinkError, StateMismatchError
+from penstock.catalog.errors import ConfigError, PenstockError, SinkError, StateMismatchError
 from penstock.catalog.identifier import quoted
 from penstock.catalog.lease import Owner, is_gone, this_process
 from penstock.connector.changelog import ChangelogMode
@@ -59,6 +60,16 @@ INSERT = "insert-"
 
 SMALL_BYTES = 64 << 10
 """A lone file below this may be one without rows, which is looked into."""
+
+ATTEMPTS = 3
+"""How often the files of an INSERT .. VALUES are moved before it fails: its rows are decided on by then."""
+
+RETRY_S = 1.0
+
+DECIDED = (
+    "the rows are decided on, and come with the next statement that writes into the table: do not "
+    "repeat this one"
+)
 
 LOOKS = 10
 """How often a manifest is looked for that others remove in the same moment."""
@@ -165,10 +176,26 @@ class FilesystemSink:
                 # what gives way was listed before: another statement may have replaced it since
                 self._check_lease()
                 manifest = self._decide(spark, replace(staged, owner=owner), writer)
-                self._publish(spark, manifest, writer, self._check_lease)
-                hadoop_files.delete(spark, self._ledger(writer))
+                self._carry_out(spark, manifest, writer)
             finally:
                 _at_work.discard(owner.token)
+
+    def _carry_out(self, spark: SparkSession, manifest: Manifest, writer: str) -> None:
+        """Move the files of rows that are decided on; who does not get through says that they come all the same."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                with self._explained():
+                    self._publish(spark, manifest, writer, self._check_lease)
+                    hadoop_files.delete(spark, self._ledger(writer))
+                return
+            except PenstockError as error:
+                passes = isinstance(error, SinkError) and not error.permanent
+                if attempt < ATTEMPTS and passes:
+                    Event().wait(RETRY_S)
+                    continue
+                if DECIDED not in (error.hint or ""):
+                    error.hint = f"{DECIDED}; {error.hint}" if error.hint else DECIDED
+                raise
 
     def _check_lease(self) -> None:
         lost = None if self.lost_lease is None else self.lost_lease()

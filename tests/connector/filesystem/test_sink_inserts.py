@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.catalog.errors import PipelineLockedError
+from penstock.catalog.errors import PipelineLockedError, SinkError
 from penstock.catalog.lease import this_process
 from penstock.connector.contract import HeldByLease
 from penstock.connector.filesystem import sink as sink_module
@@ -165,10 +165,50 @@ def test_an_overwrite_that_loses_the_lease_behind_its_manifest_leaves_the_rest_t
     (tmp_path / "part-old.json").write_text("old")
     answers = iter([None, PipelineLockedError("run by process 7")])
     sink = sink_of(tmp_path).under_lease(lambda: next(answers))
-    with pytest.raises(PipelineLockedError):
+    with pytest.raises(PipelineLockedError) as caught:
         sink.overwrite(FRAME, {})  # type: ignore[arg-type]
     before = written(tmp_path)
     sink_of(tmp_path)._finish_inserts(SPARK, alone=True)  # type: ignore[arg-type]
 
+    assert "do not repeat" in (caught.value.hint or "")
     assert before == ["old"]
     assert [text.startswith("insert-") for text in written(tmp_path)] == [True]
+
+
+def failing_renames(monkeypatch: pytest.MonkeyPatch, files: LocalFiles, *, times: int) -> None:
+    """Let a number of renames fail, as those of a file system that is away."""
+    calls: list[str] = []
+
+    def rename(spark: object, path: str, target: str) -> bool:
+        calls.append(path)
+        if len(calls) <= times:
+            raise OSError("away")
+        return files.rename(spark, path, target)
+
+    monkeypatch.setattr(hadoop_files, "rename", rename)
+    monkeypatch.setattr(sink_module, "RETRY_S", 0)
+
+
+def test_an_insert_whose_files_cannot_be_moved_at_once_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: LocalFiles
+) -> None:
+    """Its rows are decided on: to fail would say that they are not there."""
+    failing_renames(monkeypatch, files, times=sink_module.ATTEMPTS - 1)
+    sink_of(tmp_path).write(FRAME)  # type: ignore[arg-type]
+
+    assert len(written(tmp_path)) == 1
+    assert ledger(tmp_path) == []
+
+
+def test_an_insert_that_fails_behind_its_manifest_says_not_to_repeat_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: LocalFiles
+) -> None:
+    """The next statement brings its rows, so that a repeated one would bring them twice."""
+    failing_renames(monkeypatch, files, times=sink_module.ATTEMPTS)
+    with pytest.raises(SinkError, match="away") as caught:
+        sink_of(tmp_path).write(FRAME)  # type: ignore[arg-type]
+    before = written(tmp_path)
+    sink_of(tmp_path).write(FRAME)  # type: ignore[arg-type]
+
+    assert "do not repeat" in (caught.value.hint or "")
+    assert (len(before), len(written(tmp_path))) == (0, 2)
