@@ -10,12 +10,17 @@ import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from threading import Event
 from uuid import uuid4
 
 __all__ = ["replace", "sync", "sync_below", "write_new"]
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
 """What file systems without hard links say."""
+
+LOCK_LOOKS = 100
+LOCK_POLL_S = 0.1
+"""How long a writer waits, on those, for another one that is between two steps."""
 
 
 def write_new(path: Path, content: bytes) -> bool:
@@ -36,9 +41,8 @@ def write_new(path: Path, content: bytes) -> bool:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            if path.exists():
+            if not _rename_alone(temporary, path):
                 return False
-            temporary.rename(path)
     finally:
         temporary.unlink(missing_ok=True)
     sync([path.parent])
@@ -90,6 +94,35 @@ def _temporary(path: Path, content: bytes) -> Path:
         temporary.unlink(missing_ok=True)
         raise
     return temporary
+
+
+def _rename_alone(temporary: Path, path: Path) -> bool:
+    """Rename where no file is there yet: a rename replaces what is there, so one writer at a time asks and renames.
+
+    A lock that a killed process left behind is not broken: one that is merely paused would decide a second time.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    for _ in range(LOCK_LOOKS):
+        try:
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            break
+        except FileExistsError:
+            if path.exists():
+                return False
+            Event().wait(LOCK_POLL_S)
+    else:
+        raise OSError(
+            errno.EAGAIN,
+            "another process is writing here; where none is left, one was killed: remove this lock",
+            str(lock),
+        )
+    try:
+        if path.exists():
+            return False
+        temporary.rename(path)
+        return True
+    finally:
+        lock.unlink(missing_ok=True)
 
 
 def _make_folder(folder: Path) -> None:

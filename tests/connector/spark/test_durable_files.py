@@ -92,15 +92,11 @@ def test_a_file_that_is_there_is_not_written_again(tmp_path: Path) -> None:
 def test_of_two_that_write_one_file_at_once_one_succeeds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
-    """By a hard link; a file system without them is asked before the rename."""
+    """By a hard link; on a file system without them by a lock."""
     if not links:
-
-        def refuse(*_: object) -> None:
-            raise OSError(errno.EPERM, "no links here")
-
-        monkeypatch.setattr(os, "link", refuse)
+        refuse_links(monkeypatch)
     path, results = tmp_path / "manifest.json", []
-    number = 8 if links else 1
+    number = 8
     barrier = Barrier(number)
 
     def write(content: bytes) -> None:
@@ -116,6 +112,40 @@ def test_of_two_that_write_one_file_at_once_one_succeeds(
 
     assert [content for written, content in results if written] == [path.read_bytes()]
     assert not write_again
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def refuse_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As exFAT and some network drives do."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+
+
+def test_a_writer_that_is_paused_before_its_rename_keeps_others_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without hard links: a rename would replace what another wrote meanwhile, and both would have decided."""
+    refuse_links(monkeypatch)
+    monkeypatch.setattr(durable_files, "LOCK_POLL_S", 0)
+    path, rename, others = tmp_path / "manifest.json", Path.rename, []
+
+    def paused(temporary: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "rename", rename)
+        with pytest.raises(OSError, match="another process is writing here") as caught:
+            durable_files.write_new(path, b"other")
+        others.append(caught.value.filename)
+        return rename(temporary, target)
+
+    monkeypatch.setattr(Path, "rename", paused)
+    written = durable_files.write_new(path, b"first")
+
+    assert written
+    assert path.read_bytes() == b"first"
+    assert others == [str(tmp_path / ".manifest.json.lock")]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path: Path, steps: list[str]) -> None:
