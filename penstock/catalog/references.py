@@ -18,8 +18,8 @@ from urllib.parse import quote, unquote
 
 from penstock.catalog.errors import ConfigError, OptionError, UnknownObjectError, did_you_mean
 from penstock.catalog.properties_file import read_properties
-from penstock.catalog.reference_rules import check_variable, rules_in_force
-from penstock.catalog.referred_file import check_no_key, read_referred_file
+from penstock.catalog.reference_rules import check_variable
+from penstock.catalog.referred_file import check_no_key, read_allowed_file
 from penstock.catalog.secret import KEY_VARIABLES, SealedSecret, decrypt
 from penstock.catalog.secret_mask import keep_secret
 
@@ -273,9 +273,7 @@ def _from_file(reference: FileReference) -> str:
 def _text_of(reference: FileReference) -> str:
     file = Path(reference.path)
     try:
-        for rules in rules_in_force():
-            read_referred_file(file, what=str(reference), roots=rules.file_roots)
-        return read_referred_file(file, what=str(reference))
+        return read_allowed_file(file, what=str(reference))
     except FileNotFoundError:
         siblings = _siblings(file)
         near = did_you_mean(file.name, siblings)

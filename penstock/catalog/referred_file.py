@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.catalog.errors import ConfigError, OptionError
+from penstock.catalog.reference_rules import ReferenceRules, rules_in_force
 from penstock.catalog.secret import KEY_VARIABLES, is_key_file, keys_in_use
 
-__all__ = ["LARGEST_FILE", "check_no_key", "read_referred_file"]
+__all__ = ["LARGEST_FILE", "check_no_key", "read_allowed_file", "read_referred_file"]
 
 LARGEST_FILE = 1 << 20
 """Bytes of a file that a reference may name."""
@@ -34,24 +36,25 @@ class _Opened:
         os.close(self.handle)
 
 
-def read_referred_file(path: Path, *, what: str, roots: tuple[Path, ...] | None = None) -> str:
-    """Give the text of a file; `what` names who asks, `roots` the folders it must lie in, where there are such.
+def read_allowed_file(path: Path, *, what: str, rules: ReferenceRules | None = None) -> str:
+    """Give the text of a file that all rules in force, and `rules`, allow. Raises as `read_referred_file`."""
+    among = rules_in_force() if rules is None else (*rules_in_force(), rules)
+    groups = [each.file_roots for each in among if each.file_roots is not None]
+    return read_referred_file(path, what=what, roots=groups)
 
-    Raises OSError as it comes, OptionError for a key's file and one outside of `roots`, ConfigError for one that is
-    no regular file, too large or no text.
+
+def read_referred_file(path: Path, *, what: str, roots: Sequence[tuple[Path, ...]] = ()) -> str:
+    """Give the text of a file; `what` names who asks. The file must lie in a folder of each group of `roots`.
+
+    It is opened once, so that what is looked at is what is read. Raises OSError as it comes, OptionError for a key's
+    file and one outside of `roots`, ConfigError for one that is no regular file, too large or no text.
     """
     # a pipe without a writer would block the process that opens it
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     with closing(_Opened(handle=handle, path=_true_path(handle, path), what=what)) as opened:
         _check_kind(opened)
-        if roots is not None and not any(
-            opened.path.is_relative_to(root.resolve()) for root in roots
-        ):
-            allowed = ", ".join(map(str, roots)) or "none"
-            raise OptionError(
-                f"{what}: the file lies in none of the folders that references may read",
-                hint=f"they are: {allowed} ([secrets] file-roots, PENSTOCK_SECRET_FILE_ROOTS)",
-            )
+        for group in roots:
+            _check_roots(opened, group)
         return _text(_content(opened), what)
 
 
@@ -73,6 +76,16 @@ def _check_kind(opened: _Opened) -> None:
         raise _is_the_key(opened.what)
     if found.st_size > LARGEST_FILE:
         raise _too_large(opened.what)
+
+
+def _check_roots(opened: _Opened, roots: tuple[Path, ...]) -> None:
+    if any(opened.path.is_relative_to(root.resolve()) for root in roots):
+        return
+    allowed = ", ".join(map(str, roots)) or "none"
+    raise OptionError(
+        f"{opened.what}: the file lies in none of the folders that references may read",
+        hint=f"they are: {allowed} ([secrets] file-roots, PENSTOCK_SECRET_FILE_ROOTS)",
+    )
 
 
 def _content(opened: _Opened) -> bytes:

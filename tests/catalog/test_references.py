@@ -322,3 +322,29 @@ def test_files_and_variables_stay_within_the_rules_of_the_project(
     monkeypatch.setenv(FILE_ROOTS_VARIABLE, str(tmp_path / "nowhere"))
     with pytest.raises(OptionError, match="none of the folders"):
         reveal(f"${{file:{tmp_path}/in/password}}", secret=True)
+
+
+def test_a_link_that_moves_leads_out_of_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that the rules are held against is the one that is read, however many rules there are."""
+    monkeypatch.setattr(reference_rules, "_of_projects", {})
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "password").write_text("inside", encoding="utf-8")
+    (tmp_path / "outside").write_text("outside", encoding="utf-8")
+    link = tmp_path / "link"
+    opened = os.open
+
+    def open_and_move(path: Path, flags: int) -> int:
+        handle = opened(path, flags)
+        link.unlink()
+        link.symlink_to(tmp_path / "outside")
+        return handle
+
+    link.symlink_to(tmp_path / "in" / "password")
+    add_rules(ReferenceRules(file_roots=(tmp_path / "in",)))
+    with monkeypatch.context() as moving:
+        moving.setattr(os, "open", open_and_move)
+        assert reveal(f"${{file:{link}}}", secret=True) == "inside"
+    with pytest.raises(OptionError, match="none of the folders"):
+        reveal(f"${{file:{link}}}", secret=True)
