@@ -10,6 +10,7 @@ import base64
 import binascii
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +23,7 @@ from penstock.catalog.private_folder import make_private_folder
 from penstock.catalog.secret_mask import SHORTEST, keep_secret
 
 __all__ = [
+    "KEY_FILE",
     "KEY_FILE_VARIABLE",
     "KEY_VARIABLE",
     "KEY_VARIABLES",
@@ -32,6 +34,7 @@ __all__ = [
     "decrypt",
     "find_keys",
     "is_key_file",
+    "keep_catalog_key",
     "keep_key_file",
     "key_id",
     "key_place",
@@ -40,6 +43,9 @@ __all__ = [
     "new_key",
     "put_key_first",
 ]
+
+KEY_FILE = "secret.key"
+"""The key file beside a catalog that is a file."""
 
 KEY_VARIABLE = "PENSTOCK_SECRET_KEY"
 KEY_FILE_VARIABLE = "PENSTOCK_SECRET_KEY_FILE"
@@ -50,6 +56,7 @@ LARGEST_VALUE = 1 << 16
 """Bytes of a secret: a chain of certificates has some thousand."""
 
 _KEY_BYTES = 32
+_SQLITE_FILE = re.compile(r"sqlite(?:\+\w+)?:///([^?]+)")
 _BOUND = "v2."
 """Tokens with the secret's name in them begin so; older ones have the value alone."""
 
@@ -207,6 +214,12 @@ def keep_key_file(file: Path) -> None:
     _key_files.add(file.absolute())
 
 
+def keep_catalog_key(url: str) -> None:
+    """Remember the key file of a catalog that is a SQLite file, without opening it; others have none of their own."""
+    if found := _SQLITE_FILE.match(url):
+        keep_key_file(Path(found[1]).parent / KEY_FILE)
+
+
 def is_key_file(found: os.stat_result) -> bool:
     """Tell whether an open file is one of the keys' files, under whatever name."""
     for file in _known_key_files():
@@ -221,7 +234,10 @@ def keys_in_use() -> frozenset[str]:
     found = os.environ.get(KEY_VARIABLE, "").replace(",", " ").split()
     for file in _known_key_files():
         with suppress(OSError, UnicodeDecodeError):
-            found += file.read_text(encoding="ascii").split()
+            state = file.stat()
+            # a project's file may name a pipe or a device, whose reading does not end
+            if stat.S_ISREG(state.st_mode) and state.st_size <= LARGEST_VALUE:
+                found += file.read_text(encoding="ascii").split()
     return frozenset(key for key in found if _is_key(key))
 
 

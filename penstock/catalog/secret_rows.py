@@ -11,6 +11,7 @@ from penstock.catalog.database import Database, now_ms
 from penstock.catalog.errors import ConfigError
 from penstock.catalog.migrations import SECRETS, SECRETS_SINCE
 from penstock.catalog.secret import (
+    KEY_FILE,
     KEY_FILE_VARIABLE,
     KEY_VARIABLE,
     KeyPlace,
@@ -26,10 +27,7 @@ from penstock.catalog.secret import (
 )
 from penstock.catalog.secret_store import Rotation, SecretInfo, check_name, taken, unknown
 
-__all__ = ["KEY_FILE", "SqlSecrets"]
-
-KEY_FILE = "secret.key"
-"""The key file beside a catalog that is a file."""
+__all__ = ["SqlSecrets"]
 
 
 class SqlSecrets:

@@ -15,10 +15,11 @@ from typing import Any
 
 from penstock.catalog.errors import ConfigError, did_you_mean
 from penstock.catalog.reference_rules import ReferenceRules, visible_variables
+from penstock.catalog.secret import KEY_FILE, keep_catalog_key, keep_key_file
 from penstock.sql.dotenv import ENV_FILE, read_dotenv
 from penstock.sql.own_files import check_own
 from penstock.sql.project_file import Section, read_document
-from penstock.sql.template_folders import TemplateFolders
+from penstock.sql.template_folders import TemplateFolders, lies_open_in
 
 __all__ = [
     "PROJECT_FILE",
@@ -107,7 +108,12 @@ class Project:
     @property
     def folders(self) -> TemplateFolders:
         """The folders that templates read."""
-        return TemplateFolders(root=self.root, macros=self.macro_path, secrets=self.secret_path)
+        return TemplateFolders(
+            root=self.root,
+            macros=self.macro_path,
+            secrets=self.secret_path,
+            rules=self.reference_rules,
+        )
 
     @property
     def environment(self) -> dict[str, str]:
@@ -132,7 +138,9 @@ def find_project(start: Path, *, target: str | None = None) -> Project:
             f"there is no target {target!r}: no {PROJECT_FILE} was found in {folder} or above it",
             hint=f"write {PROJECT_FILE} with a section [targets.{target}]",
         )
-    return Project(root=folder, dotenv=read_dotenv(folder / ENV_FILE))
+    project = Project(root=folder, dotenv=read_dotenv(folder / ENV_FILE))
+    _keep_key_files(project)
+    return project
 
 
 def load_dotenv(start: Path) -> None:
@@ -163,7 +171,7 @@ def read_project(file: Path, *, target: str | None = None) -> Project:
         dotenv=dotenv,
         targets=tuple(targets.values),
         data_path=paths.path("data", root),
-        macro_path=paths.path("macros", root),
+        macro_path=_macro_path(paths, root),
         secret_path=paths.path("secrets", root),
         secret_key_file=secrets.path("key-file", root),
         reference_rules=ReferenceRules(
@@ -177,6 +185,8 @@ def read_project(file: Path, *, target: str | None = None) -> Project:
     variants = {name: _with(project, targets.section(name)) for name in project.targets}
     for name in project.targets:
         targets.section(name).only(*SECTIONS)
+    for one in (project, *variants.values()):
+        _keep_key_files(one)
     named = target or {**dotenv, **os.environ}.get(TARGET_VARIABLE)
     chosen = named or document.text("target")
     if not chosen:
@@ -190,6 +200,30 @@ def read_project(file: Path, *, target: str | None = None) -> Project:
     url = placed[chosen].default_catalog_url
     sharing = (n for n, one in placed.items() if n != chosen and one.default_catalog_url == url)
     return replace(placed[chosen], sharing=tuple(sharing))
+
+
+def _macro_path(paths: Section, root: Path) -> Path | None:
+    """Give the folder of macros, which templates include files from. Raises ConfigError for one outside the project."""
+    folder = paths.path("macros", root)
+    if folder is not None and not lies_open_in(folder, root):
+        raise paths.error(
+            "`macros` in [paths] must be a folder of the project, and no hidden one",
+            "macros",
+            hint="templates read no file outside the project: put the macros into a folder of it",
+        )
+    return folder
+
+
+def _keep_key_files(project: Project) -> None:
+    """Remember where keys of the secrets may lie, before anything is rendered or looked up.
+
+    All places, also those that the file says nothing of any more: it may be an author's whom the key is kept from.
+    """
+    keep_key_file(project.root / DATA_DIRECTORY / KEY_FILE)
+    keep_key_file(project.data_directory / KEY_FILE)
+    keep_catalog_key(project.default_catalog_url)
+    if project.secret_key_file is not None:
+        keep_key_file(project.secret_key_file)
 
 
 def _with(project: Project, document: Section) -> Project:

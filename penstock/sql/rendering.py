@@ -34,7 +34,7 @@ from penstock.catalog.errors import (
     TemplateError,
     did_you_mean,
 )
-from penstock.catalog.referred_file import check_no_key, read_referred_file
+from penstock.catalog.referred_file import check_no_key, read_allowed_file
 from penstock.catalog.secret import KEY_VARIABLES
 from penstock.catalog.secret_mask import keep_secret
 from penstock.sql.line_marks import MarkedText, mark_outputs, origins_of
@@ -112,7 +112,7 @@ def _render(
     environment.globals = {
         "var": _lookup("var", dict(variables), "pass it with --var or --vars-file"),
         "env_var": _lookup("env_var", dict(env), "set it in the environment or in .env"),
-        "secret": _secret(dict(env), folders.secrets),
+        "secret": _secret(dict(env), folders),
         **{name: environment.globals[name] for name in ("range", "dict", "namespace")},
     }
     try:
@@ -184,8 +184,9 @@ def _lookup(function: str, known: dict[str, Any], remedy: str) -> Callable[..., 
     return look_up
 
 
-def _secret(env: dict[str, str], folder: Path | None) -> Callable[[str], str]:
+def _secret(env: dict[str, str], folders: TemplateFolders) -> Callable[[str], str]:
     """Look a secret up: an environment variable, else a file of that name, without the newline at its end."""
+    folder = folders.secrets
 
     def secret(name: str) -> str:
         what = f"secret('{name}')"
@@ -195,16 +196,23 @@ def _secret(env: dict[str, str], folder: Path | None) -> Callable[[str], str]:
         if value is None and folder is not None and re.fullmatch(r"[\w.-]+", name):
             file = folder / name
             if file.is_file():
-                value = read_referred_file(file, what=what).rstrip("\r\n")
-                check_no_key(value, what=what)
+                value = _text_of(file, what, folders).rstrip("\r\n")
         if value is None:
             place = f", or put it into a file {folder / name}" if folder is not None else ""
             hint = f"set {name} in the environment or in .env{place}; a secret has no default"
             raise _UnknownName(f"secret('{name}') is not defined", hint)
+        check_no_key(value, what=what)
         keep_secret(value)
         return value
 
     return secret
+
+
+def _text_of(file: Path, what: str, folders: TemplateFolders) -> str:
+    try:
+        return read_allowed_file(file, what=what, rules=folders.rules)
+    except OSError as error:
+        raise ConfigError(f"{what}: the file {file} cannot be read: {error.strerror}") from error
 
 
 def _macros(

@@ -11,7 +11,7 @@ from jinja2 import BaseLoader, Environment, TemplateNotFound, nodes
 from penstock.catalog.errors import Span, TemplateError
 from penstock.catalog.referred_file import check_no_key
 from penstock.sql.own_files import check_own
-from penstock.sql.template_folders import TemplateFolders
+from penstock.sql.template_folders import TemplateFolders, lies_open_in
 
 __all__ = ["MAIN", "ProjectLoader", "macro_names"]
 
@@ -26,7 +26,8 @@ class ProjectLoader(BaseLoader):
 
     def __init__(self, folder: Path, folders: TemplateFolders) -> None:
         self._folder = folder
-        self._roots = [folder, folders.root, folders.macro_folder]
+        macros = [folders.macro_folder] if _is_of_the_project(folders) else []
+        self._roots = [folder, folders.root, *macros]
 
     def get_source(
         self,
@@ -37,10 +38,9 @@ class ProjectLoader(BaseLoader):
         parts = template.split("/")
         if ".." in parts or not parts[0] or "\\" in template:
             raise TemplateNotFound(template)
-        inside = [root.resolve() for root in self._roots]
         for root in self._roots:
             file = root.joinpath(*parts)
-            if file.is_file() and any(_may_read(file.resolve(), each) for each in inside):
+            if file.is_file() and any(lies_open_in(file, each) for each in self._roots):
                 check_own(file)
                 text = file.read_text(encoding="utf-8")
                 check_no_key(text, what=f"the file '{template}'")
@@ -48,20 +48,18 @@ class ProjectLoader(BaseLoader):
         raise TemplateNotFound(template)
 
 
-def _may_read(file: Path, root: Path) -> bool:
-    """Tell whether a file, links followed, lies in a folder and below no hidden one in it."""
-    if not file.is_relative_to(root):
-        return False
-    return not any(part.startswith(".") for part in file.relative_to(root).parts)
+def _is_of_the_project(folders: TemplateFolders) -> bool:
+    """Tell whether the macros lie in the project: `macros` may be a link to any folder of the machine."""
+    return lies_open_in(folders.macro_folder, folders.root)
 
 
 def macro_names(environment: Environment, folders: TemplateFolders) -> dict[str, str]:
     """List the macros of the project's macro folder, with their files. Raises TemplateError for one given twice."""
     folder = folders.macro_folder
     found: dict[str, str] = {}
-    inside = folder.resolve()
-    for file in sorted(folder.rglob("*.sql")) if folder.is_dir() else ():
-        if not _may_read(file.resolve(), inside):
+    there = folder.is_dir() and _is_of_the_project(folders)
+    for file in sorted(folder.rglob("*.sql")) if there else ():
+        if not lies_open_in(file, folder):
             continue
         check_own(file)
         name = file.relative_to(folder).as_posix()

@@ -105,6 +105,66 @@ def test_a_template_shows_neither_the_key_nor_a_file_outside(
 
 
 @pytest.mark.parametrize(
+    ("paths", "template"),
+    [
+        ('macros = "{private}"', "{% include 'password' %}"),
+        ('macros = "../{private.name}"', "{% include 'password' %}"),
+        ('macros = ".penstock"', "{% include 'secret.key' %}"),
+        ('macros = "linked"', "{% include 'password' %}"),
+        ('macros = "hidden"', "{% include 'secret.key' %}"),
+        ('secrets = ".penstock"', "{{ secret('secret.key')|list|join('-') }}"),
+        ('secrets = ".penstock"\ndata = "other"', "{{ secret('secret.key')|lower }}"),
+        ('secrets = "copies"', "{{ secret('copy')|reverse }}"),
+        ("", "{% include 'copies/copy' %}"),
+    ],
+)
+def test_the_paths_of_a_project_file_do_not_lead_out_of_the_project(
+    project: Path, private: Path, monkeypatch: pytest.MonkeyPatch, paths: str, template: str
+) -> None:
+    """Nor to the key, which lies in its file alone, as it does by default."""
+    monkeypatch.delenv(KEY_VARIABLE)
+    (project / "linked").symlink_to(private)
+    (project / "hidden").symlink_to(project / ".penstock")
+    (project / "copies").mkdir()
+    (project / "copies" / "copy").write_text(KEY)
+    text = f"[paths]\n{paths.format(private=private)}\n[settings]\n"
+    (project / "penstock.toml").write_text(text)
+
+    shown = validated(project, f"SELECT x '{template}';")
+    for leaked in (KEY, "-".join(KEY), KEY.lower(), KEY[::-1], PASSWORD):
+        assert leaked not in shown
+    assert "the key of the secrets" in shown or "must be a folder of the project" in shown
+
+
+def test_a_folder_of_macros_that_is_a_link_leads_nowhere(project: Path, private: Path) -> None:
+    """A link can be committed: `macros` is read where the project file says nothing."""
+    (private / "m.sql").write_text(f"{{% macro m() %}}{PASSWORD}{{% endmacro %}}")
+    (project / "macros").symlink_to(private)
+
+    for template in ("{% include 'password' %}", "{{ m() }}"):
+        shown = validated(project, f"SELECT x '{template}';")
+        assert PASSWORD not in shown
+        assert "there is no file 'password'" in shown or "'m' is undefined" in shown
+
+
+def test_a_template_reads_secrets_in_the_folders_that_rules_allow(
+    project: Path, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator's rules and the project's, as references do."""
+    toml = f'[paths]\nsecrets = "{private}"\n'
+    (project / "penstock.toml").write_text(f'{toml}[secrets]\nfile-roots = ["keys"]\n')
+    shown = validated(project, "SELECT x '{{ secret('password')|upper }}';")
+    assert PASSWORD.upper() not in shown
+    assert "in none of the folders" in shown
+
+    (project / "penstock.toml").write_text(f'{toml}[secrets]\nfile-roots = ["/"]\n')
+    monkeypatch.setenv("PENSTOCK_SECRET_FILE_ROOTS", "/run/secrets")
+    shown = validated(project, "SELECT x '{{ secret('password')|upper }}';")
+    assert PASSWORD.upper() not in shown
+    assert "in none of the folders" in shown
+
+
+@pytest.mark.parametrize(
     "template",
     [
         "{{ ''.__class__.__mro__[1].__subclasses__() }}",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.catalog.secret import keep_catalog_key
 from penstock.sql.cli.catalog import open_catalog
 from penstock.sql.cli.pairs import read_pairs, read_variables
 from penstock.sql.config import Project, find_project, read_project
@@ -140,6 +141,7 @@ def read_input(
     project = find_project(Path.cwd(), target=target)
     given_variables = {**read_variables(vars_file), **read_pairs("--var", var)}
     given_settings = read_pairs("--set", settings)
+    keep_catalog_key(catalog or project.default_catalog_url)
     return ScriptInput(
         project=project,
         variables={**project.variables, **given_variables},
