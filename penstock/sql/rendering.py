@@ -116,7 +116,7 @@ def _render(
         **{name: environment.globals[name] for name in ("range", "dict", "namespace")},
     }
     try:
-        environment.globals |= _macros(environment, folders)
+        environment.globals = _macros(environment, folders) | environment.globals
         return _collect(environment.from_string(text).generate(), environment)
     except (
         JinjaError,

@@ -54,7 +54,9 @@ def _is_of_the_project(folders: TemplateFolders) -> bool:
 
 
 def macro_names(environment: Environment, folders: TemplateFolders) -> dict[str, str]:
-    """List the macros of the project's macro folder, with their files. Raises TemplateError for one given twice."""
+    """List the macros of the project's macro folder, with their files. Raises TemplateError for one given twice,
+    and for one that has the name of a function that every template has: bounds rest on what those do.
+    """
     folder = folders.macro_folder
     found: dict[str, str] = {}
     there = folder.is_dir() and _is_of_the_project(folders)
@@ -66,6 +68,12 @@ def macro_names(environment: Environment, folders: TemplateFolders) -> dict[str,
         text = file.read_text(encoding="utf-8")
         tree = environment.parse(text, name, _shown(file))
         for macro in tree.find_all(nodes.Macro):
+            if macro.name in environment.globals:
+                raise TemplateError(
+                    f"the macro '{macro.name}' has the name of a function that every template has",
+                    hint="give it another name",
+                    span=_span(file, text, macro),
+                )
             if macro.name in found:
                 raise TemplateError(
                     f"the macro '{macro.name}' is defined twice",

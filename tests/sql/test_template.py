@@ -136,6 +136,20 @@ def test_a_macro_that_is_defined_twice_is_an_error(tmp_path: Path) -> None:
     assert (Path(caught.value.span.file).name, caught.value.span.column) == ("b.sql", 10)
 
 
+@pytest.mark.parametrize("name", ["var", "env_var", "secret", "range"])
+def test_a_macro_does_not_take_the_name_of_a_function(tmp_path: Path, name: str) -> None:
+    """A template that calls functions alone has no bounds, as those do not loop."""
+    (tmp_path / "macros").mkdir()
+    (tmp_path / "macros" / "m.sql").write_text(
+        f"{{% macro {name}(a) %}}{{{{ 'of the macro' }}}}{{% endmacro %}}"
+    )
+
+    with pytest.raises(TemplateError, match="has the name of a function") as caught:
+        in_project(tmp_path, f"{{{{ {name}('x') }}}}", x="of the environment")
+    assert caught.value.span is not None
+    assert caught.value.span.line_text.startswith(f"{{% macro {name}")
+
+
 def test_no_file_outside_the_project_is_read(tmp_path: Path) -> None:
     """Neither by a path nor by a link."""
     project = tmp_path / "project"
