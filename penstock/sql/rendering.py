@@ -170,6 +170,8 @@ def _lookup(function: str, known: dict[str, Any], remedy: str) -> Callable[..., 
         if function == "env_var" and name in KEY_VARIABLES:
             raise _key_of_the_secrets(f"env_var('{name}')")
         if name in known:
+            if function == "env_var":
+                check_no_key(known[name], what=f"env_var('{name}')")
             return known[name]
         if default is not _MISSING:
             return default

@@ -211,6 +211,22 @@ def test_the_key_of_the_secrets_is_in_no_template(
         assert "hunter2" not in render(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text", ["env_var('BACKUP')", "env_var('BACKUP', 'x')", "secret('BACKUP')"]
+)
+def test_a_copy_of_the_key_in_another_variable_is_in_no_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """A filter would turn it into something that is not masked."""
+    key = new_key()
+    monkeypatch.setenv(KEY_VARIABLE, key)
+
+    with pytest.raises(TemplateError, match="gives the key of the secrets itself") as caught:
+        in_project(tmp_path, f"{{{{ {text}|list|join('-') }}}}", BACKUP=f"{key},old")
+    assert "-".join(key) not in render(caught.value)
+    assert key not in render(caught.value)
+
+
 def test_a_missing_secret_says_where_it_is_looked_for(tmp_path: Path) -> None:
     """There is no default: it would stand in the file."""
     with pytest.raises(TemplateError, match="secret\\('PIN'\\) is not defined") as caught:
