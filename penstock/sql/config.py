@@ -16,7 +16,7 @@ from typing import Any
 from penstock.catalog.errors import ConfigError, did_you_mean
 from penstock.catalog.reference_rules import ReferenceRules, visible_variables
 from penstock.catalog.secret import KEY_FILE, keep_catalog_key, keep_key_file
-from penstock.sql.dotenv import ENV_FILE, read_dotenv
+from penstock.sql.dotenv import ENV_FILE, read_dotenv, sets_options
 from penstock.sql.own_files import check_own
 from penstock.sql.project_file import Section, read_document
 from penstock.sql.template_folders import TemplateFolders, lies_open_in
@@ -143,15 +143,19 @@ def find_project(start: Path, *, target: str | None = None) -> Project:
     return project
 
 
-def load_dotenv(start: Path) -> None:
+def load_dotenv(start: Path) -> tuple[str, ...]:
     """Put what `.env` of the project has into the process's environment, where that has not. Raises ConfigError.
 
-    For commands, whose options have variables of their own, and whose children (Spark) look at the environment too.
+    Gives the names that it leaves out: options that the author of a project does not set for those who check it. For
+    commands, whose options have variables of their own, and whose children (Spark) look at the environment too.
     """
     folder = start.resolve()
     roots = (each for each in (folder, *folder.parents) if (each / PROJECT_FILE).is_file())
-    for key, value in read_dotenv(next(roots, folder) / ENV_FILE).items():
-        os.environ.setdefault(key, value)
+    values = read_dotenv(next(roots, folder) / ENV_FILE)
+    for key, value in values.items():
+        if not sets_options(key):
+            os.environ.setdefault(key, value)
+    return tuple(key for key in values if sets_options(key) and key not in os.environ)
 
 
 def read_project(file: Path, *, target: str | None = None) -> Project:

@@ -8,7 +8,7 @@ from pathlib import Path
 from penstock.catalog.errors import ConfigError, Span
 from penstock.sql.own_files import check_own
 
-__all__ = ["ENV_FILE", "read_dotenv"]
+__all__ = ["ENV_FILE", "read_dotenv", "sets_options"]
 
 ENV_FILE = ".env"
 
@@ -23,6 +23,27 @@ _STARTS_PROGRAMS = re.compile(
     r"|(?:SPARK|HADOOP)_(?:HOME|CONF_DIR|\w*OPTS|\w*CLASSPATH)|(?:LD|DYLD|BASH)_\w*|SHELLOPTS|IFS|PATH|HOME"
     r"|GCONV_PATH|OPENSSL_(?:CONF|MODULES|ENGINES)|PENSTOCK_(?:FAILURE_MARK|SAFE_FOLDERS|CACHE|IVY_SETTINGS)"
 )
+_OWN = "PENSTOCK_"
+_SETTABLE = frozenset(
+    _OWN + name
+    for name in (
+        "BOOTSTRAP",
+        "BOOTSTRAP_SERVERS",
+        "CATALOG",
+        "FORMAT",
+        "MASTER",
+        "OUTPUT_FORMAT",
+        "SECRET_ENV_PREFIX",
+        "SECRET_FILE_ROOTS",
+        "SECRET_KEY",
+        "SECRET_KEY_FILE",
+        "STRICT",
+        "TARGET",
+    )
+)
+"""Variables of Penstock that a file of a project may set: what `penstock.toml` may say, shapes of output, and what
+only limits. None decides how deeply a command looks, which file it reads or what it lets pass."""
+
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\", r"\$": "$"}
 
 
@@ -50,6 +71,11 @@ def read_dotenv(file: Path) -> dict[str, str]:
             raise _starts_programs(file, number, found["key"])
         values[found["key"]] = _value(found)
     return values
+
+
+def sets_options(key: str) -> bool:
+    """Tell whether a variable is one of Penstock's own that is set where a command is typed, and by no file."""
+    return key.upper().startswith(_OWN) and key not in _SETTABLE
 
 
 def _value(found: re.Match[str]) -> str:

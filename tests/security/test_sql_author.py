@@ -276,6 +276,32 @@ def test_validate_runs_no_code_of_the_project(project: Path) -> None:
     assert not (project / "pwned").exists()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "PENSTOCK_LEVEL=connect",
+        "PENSTOCK_VARS_FILE={private}/password",
+        "PENSTOCK_UNTESTED_VERSIONS=1",
+        "PENSTOCK_FAILPOINTS=planned=kill@1",
+        "penstock_level=connect",
+    ],
+)
+def test_the_env_file_of_a_project_sets_no_option_of_a_check(
+    project: Path, private: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """Neither how deeply it looks nor which file it reads; what the project's own file may say is taken."""
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    text = f"{line.format(private=private)}\nPENSTOCK_OUTPUT_FORMAT=json\nTOPIC=orders\n"
+    (project / ".env").write_text(text)
+
+    shown = validated(project, "SELECT '{{ env_var('TOPIC') }}';")
+    name = line.partition("=")[0]
+    assert f"note: {name} of .env is ignored" in shown
+    assert name not in os.environ
+    assert '"errors"' in shown
+    assert PASSWORD not in shown
+
+
 @pytest.mark.parametrize("shape", ["github", "concise", "full", "json"])
 def test_a_name_does_not_write_lines_of_its_own_into_a_report(project: Path, shape: str) -> None:
     """GitHub takes a line that begins with :: for a command, a terminal takes escapes."""

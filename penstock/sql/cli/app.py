@@ -37,7 +37,7 @@ from penstock.sql.cli import (
     validate,
     version,
 )
-from penstock.sql.cli.report import Context, reporting
+from penstock.sql.cli.report import Context, reporting, say
 from penstock.sql.config import load_dotenv
 
 __all__ = ["app", "main"]
@@ -76,7 +76,8 @@ def root(
     """Take the options that hold for every command, and the project's `.env`, which may hold those of the others."""
     context.obj = Context(verbose=verbose)
     with reporting(context):
-        load_dotenv(Path.cwd())
+        for name in load_dotenv(Path.cwd()):
+            say(f"note: {name} of .env is ignored: it is set where the command is typed")
 
 
 app.command("init")(init.init)
