@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -300,6 +301,27 @@ def test_the_env_file_of_a_project_sets_no_option_of_a_check(
     assert name not in os.environ
     assert '"errors"' in shown
     assert PASSWORD not in shown
+
+
+def test_a_catalog_that_the_operator_names_is_the_only_one_that_is_opened(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever server the project's file and `.env` name: it would be sent the machine's password."""
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        url = f"postgresql://u@127.0.0.1:{server.getsockname()[1]}/p?connect_timeout=2"
+        (project / "penstock.toml").write_text(f'[catalog]\nurl = "{url}"\n')
+        (project / ".env").write_text(f"PENSTOCK_CATALOG={url}\n")
+
+        monkeypatch.setenv("PENSTOCK_CATALOG", f"sqlite:///{project}/operator.db")
+        assert "PEN-2001" in validated(project, "SELECT * FROM nowhere;")
+        monkeypatch.delenv("PENSTOCK_CATALOG")
+        named = f"sqlite:///{project}/operator.db"
+        assert "PEN-2001" in validated(project, "SELECT * FROM nowhere;", "--catalog", named)
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 @pytest.mark.parametrize("shape", ["github", "concise", "full", "json"])

@@ -46,7 +46,7 @@ def explain(  # noqa: PLR0917  typer passes options by name
     errors: ErrorFormatOption = ErrorFormat.FULL,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show how each INSERT, query and statement set of SQL files would run. Needs neither Spark nor a network.
+    """Show how each INSERT, query and statement set of SQL files would run. Starts no Spark, asks the catalog alone.
 
     What a checkpoint holds, and where a run would go on, is told by `penstock plan`.
 

@@ -1,4 +1,4 @@
-"""`penstock catalog lineage`: where tables and their columns come from, and where they go. No Spark, no network."""
+"""`penstock catalog lineage`: where tables and their columns come from, and where they go. No Spark, no rows."""
 
 from __future__ import annotations
 
