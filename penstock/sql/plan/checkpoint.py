@@ -15,6 +15,7 @@ from penstock.connector.spark.hadoop_files import list_names, read_text, rename,
 from penstock.sql.maintain.watermarks import Watermarks
 from penstock.sql.plan.checkpoint_identity import (
     check_identity,
+    check_untaken,
     identity_path,
     next_entry,
     read_identity,
@@ -108,7 +109,9 @@ def record_query(spark: SparkSession, place: QueryPlace, shape: QueryShape) -> N
     """
     location, files = place.location, _HadoopFiles(spark=spark, location=place.location)
     check_identity(files, place.identity)
-    if read_identity(files) != place.identity:
+    found = read_identity(files)
+    check_untaken(found, place.identity, place.before, location)
+    if found != place.identity:
         entry = identity_path(next_entry(files))
         write_text(spark, f"{location}/{entry}", place.identity.to_text())
     if read_text(spark, f"{location}/{SHAPE_FILE}") is None:

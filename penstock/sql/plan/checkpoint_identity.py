@@ -28,6 +28,7 @@ __all__ = [
     "IDENTITY",
     "CheckpointIdentity",
     "check_identity",
+    "check_untaken",
     "identity_path",
     "joined_text",
     "next_entry",
@@ -125,6 +126,22 @@ def check_identity(files: CheckpointFiles, wanted: CheckpointIdentity) -> None:
         f"the checkpoint {files.location} is of the query {found.query!r} of the pipeline {found.pipeline!r}, not of "
         f"{wanted.query!r} of {wanted.pipeline!r}",
         hint="SET 'pipeline.name' = '...' to the name that it has, or to one that no other pipeline has",
+    )
+
+
+def check_untaken(
+    found: CheckpointIdentity | None, wanted: CheckpointIdentity, before: str | None, location: str
+) -> None:
+    """Check that a checkpoint holds what it held when it was chosen; `before` is a text that it had then.
+
+    It is chosen before its lease is held: another INSERT may have begun it, and ended, in between. Raises
+    StateMismatchError.
+    """
+    if found is None or found.text in {wanted.text, before}:
+        return
+    raise StateMismatchError(
+        f"another INSERT has taken the checkpoint {location} of {wanted.query!r} meanwhile",
+        hint="run it again",
     )
 
 
