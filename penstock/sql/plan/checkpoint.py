@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,6 +40,8 @@ __all__ = [
     "saved_checkpoint",
     "set_aside",
 ]
+
+log = logging.getLogger(__name__)
 
 _CHECKSUM = "ChecksumException"  # Hadoop's, where a file is not what its .crc says
 
@@ -111,6 +114,13 @@ def record_query(spark: SparkSession, place: QueryPlace, shape: QueryShape) -> N
     check_identity(files, place.identity)
     found = read_identity(files)
     check_untaken(found, place.identity, place.before, location)
+    if found is not None and found.text == place.before:
+        log.warning(
+            "%s: the INSERT was changed and goes on from its checkpoint %s; before it was: %s",
+            place.job,
+            location,
+            place.before,
+        )
     if found != place.identity:
         entry = identity_path(next_entry(files))
         write_text(spark, f"{location}/{entry}", place.identity.to_text())

@@ -23,7 +23,9 @@ class KnownCheckpoint:
     """A checkpoint of the pipeline. `name` and `text` are what it says of itself; None for one of an earlier version.
 
     `table` is what it writes into; None where its shape cannot be read. `elsewhere`: another file that is there has
-    the statement. `old_folder`: it lies where earlier versions put several pipelines.
+    the statement, or a session had it and files run. `gone`: a file had it that is not there. `by_text`: only the same
+    statement goes on from it, as statements of sessions come one by one. `old_folder`: it lies where earlier versions
+    put several pipelines.
     """
 
     location: str
@@ -33,6 +35,8 @@ class KnownCheckpoint:
     text: str | None = None
     shape: QueryShape | None = None
     elsewhere: bool = False
+    gone: bool = False
+    by_text: bool = False
     old_folder: bool = False
 
 
@@ -168,9 +172,10 @@ def _of(
 
 def _match(state: _Table, places: Sequence[str], *, in_order: bool, several: bool) -> None:
     _by_text(state)
-    state.known = [one for one in state.known if not one.elsewhere]
+    state.known = [one for one in state.known if not (one.elsewhere or one.by_text)]
     _by_place(state, places)
-    if not several:
+    # the statement of a file that is gone may be one of these, or none
+    if not several and not any(one.gone for one in state.known):
         if len(state.wanted) == len(state.known) == 1:
             state.pair(next(iter(state.wanted)), state.known[0])  # it was changed
         _by_shape(state)

@@ -105,7 +105,10 @@ class CheckpointSearch:
                 shape=shape,
                 old_folder=is_old,
             )
-        other = identity.file if identity.file not in ran else None
+        file = identity.file
+        is_other = bool(ran) and file not in ran
+        is_there = file is None or (self.project / file).is_file()
+        alone = not any(one is not None for one in ran)
         return KnownCheckpoint(
             location=files.location,
             folder=folder,
@@ -113,7 +116,9 @@ class CheckpointSearch:
             name=identity.query,
             text=identity.text,
             shape=shape,
-            elsewhere=other is not None and (self.project / other).is_file(),
+            elsewhere=is_other and is_there,
+            gone=is_other and not is_there,
+            by_text=alone,
             old_folder=is_old,
         )
 

@@ -201,6 +201,8 @@ def _is_rival(known: KnownCheckpoint, entry: _Entry, pipeline: _Pipeline) -> boo
     others = {one.place.location for one in pipeline.entries if one.wanted.keeps and one.place}
     if known.table != entry.wanted.table or known.location in others or known.elsewhere:
         return False
+    if known.by_text:
+        return known.text == entry.wanted.text
     return (
         known.text == entry.wanted.text
         or place.location == known.location

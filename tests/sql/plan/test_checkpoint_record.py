@@ -60,16 +60,22 @@ def test_a_checkpoint_that_another_insert_took_meanwhile_is_refused(job: Job) ->
     record(again)
 
 
-def test_an_insert_that_was_changed_goes_on_and_starts_again(job: Job) -> None:
-    """A restart finds its own text; one that was changed by yet another run in between is refused."""
+def test_an_insert_that_was_changed_goes_on_and_starts_again(
+    job: Job, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That is told, once. A restart finds its own text; one that was changed by yet another run in between is refused."""
     (place,) = job.named(LOW)
     record(place)
     (changed,) = job.named(MINE)
     (other,) = job.named(HIGH)
 
+    assert not caplog.records
     record(changed)
     record(changed)
 
+    (told,) = caplog.messages
+    assert told.startswith("all/o: the INSERT was changed and goes on from its checkpoint")
+    assert "a < 10" in told
     assert read_identity(LocalFiles(location=place.location)) == changed.identity
     with pytest.raises(StateMismatchError, match="meanwhile"):
         record(other)

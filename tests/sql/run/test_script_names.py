@@ -135,7 +135,17 @@ def test_a_file_of_the_same_pipeline_does_not_take_the_checkpoint_of_another(job
     assert shared.run(HIGH, file="second.sql") == ["o-2"]
     assert shared.run(LOW.replace("10", "5"), file="first.sql") == ["o"]
     (job.project / "first.sql").rename(job.project / "renamed.sql")
-    assert shared.run(MINE, file="renamed.sql") == ["o"]
+    assert shared.run(LOW.replace("10", "5"), file="renamed.sql") == ["o"]
+
+
+def test_a_changed_insert_does_not_take_the_checkpoint_of_a_file_that_is_gone(job: Job) -> None:
+    """That file may have been renamed, or removed: the run is refused until it is said."""
+    shared = Job(project=job.project, settings={"pipeline.name": "all"})
+    shared.run(LOW, file="first.sql")
+    (job.project / "first.sql").unlink()
+
+    with pytest.raises(StateMismatchError, match="is not clear"):
+        shared.named(MINE, file="second.sql")
 
 
 def test_tables_whose_names_end_like_a_number_have_names_of_their_own(job: Job) -> None:

@@ -1,0 +1,78 @@
+"""Names and checkpoints of INSERTs that come one by one, as in notebooks: no engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from penstock.sql.plan import planner as planner_module
+from penstock.sql.plan.local_files import LocalFiles
+from penstock.sql.plan.place import QueryPlace
+from penstock.sql.plan.planner import Planner
+from penstock.sql.plan.query_place import PlacedStatement, Unit
+from penstock.sql.run.script_file import ScriptFile
+from tests.sql.checkpointed import HIGH, LOW, MINE, TABLES, Job
+from tests.sql.sql_objects import new_namespace
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    def files(_: object) -> Any:
+        return lambda location: LocalFiles(location=location)
+
+    monkeypatch.setattr(planner_module, "checkpoint_files", files)
+    return Job(project=tmp_path, settings={"pipeline.name": "session"})
+
+
+def session(job: Job) -> Planner:
+    """The planner of a session."""
+    return Planner(
+        namespace=new_namespace(TABLES), project=job.project, settings=dict(job.settings)
+    )
+
+
+def placed(planner: Planner, job: Job, text: str) -> PlacedStatement:
+    """What a session chooses for a statement."""
+    (script,) = job.scripts(ScriptFile(name="x.sql", text=TABLES + text))
+    one = script.statements[-1]
+    return planner.place(Unit(inserts=one.inserts, is_set=bool(one.members)), cast("Any", None))
+
+
+def begun(planner: Planner, job: Job, text: str) -> QueryPlace:
+    """The place of an INSERT that a session starts."""
+    (place,) = placed(planner, job, text).places
+    job.start(place, text)
+    return place
+
+
+def test_an_insert_of_a_session_does_not_take_the_checkpoint_of_another_session(job: Job) -> None:
+    """Both are called `session`: only the same statement goes on."""
+    first = begun(session(job), job, LOW)
+
+    other = begun(session(job), job, HIGH)
+    again = begun(session(job), job, LOW)
+
+    assert first.identity.query == again.identity.query == "o"
+    assert (other.identity.query, other.before) == ("o-2", None)
+
+
+def test_files_and_sessions_of_one_pipeline_have_checkpoints_of_their_own(job: Job) -> None:
+    """`pipeline.name` of penstock.toml is that of both."""
+    first = begun(session(job), job, LOW)
+    assert first.identity.query == "o"
+
+    assert job.run(HIGH, file="job.sql") == ["o-2"]
+    assert begun(session(job), job, MINE).identity.query == "o-3"
+    assert job.run(LOW.replace("10", "5"), HIGH, file="job.sql") == ["o-4", "o-2"]
+
+
+def test_a_set_of_a_session_is_no_rival_of_what_ran_before(job: Job) -> None:
+    """Another statement of this or another session wrote the table: the set begins, and is not refused."""
+    begun(session(job), job, LOW)
+    both = f"EXECUTE STATEMENT SET BEGIN {HIGH} {HIGH.replace('INTO o', 'INTO p')} END;"
+    same = f"EXECUTE STATEMENT SET BEGIN {LOW} {HIGH.replace('INTO o', 'INTO p')} END;"
+
+    assert placed(session(job), job, both).rivals == ()
+    assert len(placed(session(job), job, same).rivals) == 1
