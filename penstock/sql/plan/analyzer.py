@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -34,12 +35,17 @@ __all__ = ["Analyzer", "filled_columns"]
 
 @dataclass(slots=True, kw_only=True)
 class Analyzer:
-    """Checks statements against a namespace, with the settings of SET. The settings may change in between."""
+    """Checks statements against a namespace, with the settings of SET. The settings may change in between.
+
+    `running` gives the jobs of a session, whose statements start as soon as they are planned; where it is None, all
+    are planned first, and names that were chosen are taken.
+    """
 
     namespace: Namespace
     project: Path
     settings: dict[str, str] = field(default_factory=dict)
     default_pipeline: str = "session"
+    running: Callable[[], Collection[str]] | None = None
     _taken: set[str] = field(default_factory=set)
 
     def analyse_insert(self, statement: InsertInto) -> AnalysedInsert:

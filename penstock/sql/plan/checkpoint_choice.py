@@ -101,16 +101,22 @@ def choose(
     *,
     pipeline: str,
     taken: Collection[str] = (),
+    running: Collection[str] = (),
     in_order: bool = False,
 ) -> list[Chosen]:
     """Choose for the queries of a pipeline, in the order of their file. Raises StateMismatchError.
 
-    `taken` are names of queries that are not asked for. `in_order`: what is not clear is decided by the order, as the
-    checkpoints are not gone on from.
+    `taken` are names of queries that are not asked for. `running` are such too, except for the same statement: that is
+    refused by the lease, and does not begin anew beside itself. `in_order`: what is not clear is decided by the order,
+    as the checkpoints are not gone on from.
     """
+    texts = {one.text for one in wanted}
+    others, taken = taken, {*taken, *running}
     places = _in_places(wanted, taken)
     found = _fixed(wanted, known)
-    known = [one for one in known if one.name not in taken]
+    known = [
+        k for k in known if k.name not in others and (k.name not in running or k.text in texts)
+    ]
     for table in dict.fromkeys(one.table for one in wanted if one.keeps and not one.fixed):
         mine = {
             index: one

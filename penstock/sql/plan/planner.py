@@ -79,11 +79,14 @@ class Planner(Analyzer):
 
         Raises StateMismatchError.
         """
-        (placed,) = place_statements(
-            (unit,), self.project, checkpoint_files(spark), taken=self._taken
-        )
+        files = checkpoint_files(spark)
+        if self.running is not None:
+            running = self.running()
+            (placed,) = place_statements((unit,), self.project, files, running=running)
+            return placed
+        (placed,) = place_statements((unit,), self.project, files, taken=self._taken)
         all_places = (*placed.places, *([placed.set_place] if placed.set_place else ()))
-        self._taken |= {place.identity.query for place in all_places}
+        self._taken |= {place.job for place in all_places}
         return placed
 
     def select(self, statement: Select, spark: SparkSession) -> DataFrame:

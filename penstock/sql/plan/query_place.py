@@ -75,11 +75,12 @@ def place_statements(
     open_files: OpenFiles,
     *,
     taken: Collection[str] = (),
+    running: Collection[str] = (),
     in_order: bool = False,
 ) -> list[PlacedStatement]:
     """Choose names and checkpoints of queries. Raises StateMismatchError where it is not clear which goes on.
 
-    `taken` are names that others of the pipeline have; `in_order` as `choose` has it.
+    `taken` are jobs that others have, `running` those that run; `in_order` as `choose` has it.
     """
     pipelines: dict[tuple[str, str], _Pipeline] = {}
     for entry in _entries(units, project):
@@ -92,13 +93,26 @@ def place_statements(
         wanted = [entry.wanted for entry in one.entries]
         if any(entry.wanted.keeps or entry.is_set for entry in one.entries):
             one.known = search.of_pipeline(name, files={entry.file for entry in one.entries})
-        chosen = choose(wanted, one.known, pipeline=name, taken=taken, in_order=in_order)
+        chosen = choose(
+            wanted,
+            one.known,
+            pipeline=name,
+            taken=_names_in(name, taken),
+            running=_names_in(name, running),
+            in_order=in_order,
+        )
         for entry, choice in zip(one.entries, chosen, strict=True):
             if choice.known is not None and not in_order:
                 search.check_undisputed(name, choice.known)
             entry.place = _place(entry, choice, project)
     found = list(pipelines.values())
     return [_placed(index, found) for index in range(len(units))]
+
+
+def _names_in(pipeline: str, jobs: Collection[str]) -> set[str]:
+    """Give the names that the jobs of a pipeline have in it."""
+    start = f"{pipeline}/"
+    return {job.removeprefix(start) for job in jobs if job.startswith(start)}
 
 
 def base_name(target: Table) -> str:

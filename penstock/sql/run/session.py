@@ -146,7 +146,10 @@ class Session:
         self.namespace = open_names(catalog, project.root, spark=lambda: spark)
         self.namespace.functions.has_engine = spark.catalog.functionExists
         self._planner = Planner(
-            namespace=self.namespace, project=project.root, settings=self.settings
+            namespace=self.namespace,
+            project=project.root,
+            settings=self.settings,
+            running=lambda: {job.name for job in self._jobs if not job.status.final},
         )
         self._jobs: list[Job] = []
         self._spark_conf = {key: spark.conf.get(key) or "" for key in CARRIED}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,10 +27,13 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     return Job(project=tmp_path, settings={"pipeline.name": "session"})
 
 
-def session(job: Job) -> Planner:
-    """The planner of a session."""
+def session(job: Job, *, running: Collection[str] = ()) -> Planner:
+    """The planner of a session whose jobs of these names run."""
     return Planner(
-        namespace=new_namespace(TABLES), project=job.project, settings=dict(job.settings)
+        namespace=new_namespace(TABLES),
+        project=job.project,
+        settings=dict(job.settings),
+        running=lambda: running,
     )
 
 
@@ -66,6 +70,32 @@ def test_files_and_sessions_of_one_pipeline_have_checkpoints_of_their_own(job: J
     assert job.run(HIGH, file="job.sql") == ["o-2"]
     assert begun(session(job), job, MINE).identity.query == "o-3"
     assert job.run(LOW.replace("10", "5"), HIGH, file="job.sql") == ["o-4", "o-2"]
+
+
+def test_an_insert_that_is_run_again_in_a_session_goes_on(job: Job) -> None:
+    """Its job was stopped, or failed; one that failed before it began has nothing."""
+    running: set[str] = set()
+    planner = session(job, running=running)
+    (lost,) = placed(planner, job, LOW).places
+
+    first = begun(planner, job, LOW)
+    running.add(first.job)
+    other = begun(planner, job, HIGH)
+    running.clear()
+    again, more = begun(planner, job, LOW), begun(planner, job, HIGH)
+
+    assert lost.job == first.job == again.job == "session/o"
+    assert other.job == more.job == "session/o-2"
+
+
+def test_an_insert_that_runs_does_not_begin_a_second_time_beside_itself(job: Job) -> None:
+    """It is given the name that is held, so that its lease refuses it."""
+    begun(session(job), job, LOW)
+
+    again = begun(session(job, running={"session/o"}), job, LOW)
+    other = begun(session(job, running={"elsewhere/o"}), job, LOW)
+
+    assert again.job == other.job == "session/o"
 
 
 def test_a_set_of_a_session_is_no_rival_of_what_ran_before(job: Job) -> None:
