@@ -38,7 +38,7 @@ class Analyzer:
     """Checks statements against a namespace, with the settings of SET. The settings may change in between.
 
     `running` gives the jobs of a session, whose statements start as soon as they are planned; where it is None, all
-    are planned first, and names that were chosen are taken.
+    are planned first, and the names that were chosen are `taken`.
     """
 
     namespace: Namespace
@@ -46,7 +46,7 @@ class Analyzer:
     settings: dict[str, str] = field(default_factory=dict)
     default_pipeline: str = "session"
     running: Callable[[], Collection[str]] | None = None
-    _taken: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
 
     def analyse_insert(self, statement: InsertInto) -> AnalysedInsert:
         """Check an INSERT as far as that needs no JVM. Raises InputError."""

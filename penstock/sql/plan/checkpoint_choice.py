@@ -67,11 +67,15 @@ class Chosen:
 
 @dataclass(slots=True)
 class _Table:
-    """The queries into one table, and its checkpoints, while they are brought together."""
+    """The queries into one table, and its checkpoints, while they are brought together.
+
+    `of_sets` are statements that have none as things are, and may turn out to have: those of sets that read once.
+    """
 
     wanted: dict[int, WantedQuery]
     places: Sequence[str]
     known: list[KnownCheckpoint]
+    of_sets: Collection[str] = ()
     found: dict[int, KnownCheckpoint] = field(default_factory=dict)
 
     def pair(self, index: int, known: KnownCheckpoint) -> None:
@@ -124,7 +128,10 @@ def choose(
             if one.keeps and not one.fixed and one.table == table
         }
         state = _Table(
-            wanted=mine, places=[places[i] for i in mine], known=_of(mine, places, known)
+            wanted=mine,
+            places=[places[i] for i in mine],
+            known=_of(mine, places, known),
+            of_sets={one.text for one in wanted if not one.keeps},
         )
         # what else is in the pipeline is not asked for: a statement that is not known may be any of that
         several = bool(taken) and any(places[i] != one.base for i, one in mine.items())
@@ -178,7 +185,11 @@ def _of(
 
 def _match(state: _Table, places: Sequence[str], *, in_order: bool, several: bool) -> None:
     _by_text(state)
-    state.known = [one for one in state.known if not (one.elsewhere or one.by_text)]
+    state.known = [
+        one
+        for one in state.known
+        if not (one.elsewhere or one.by_text or one.text in state.of_sets)
+    ]
     _by_place(state, places)
     # the statement of a file that is gone may be one of these, or none
     if not several and not any(one.gone for one in state.known):

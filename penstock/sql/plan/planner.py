@@ -74,19 +74,21 @@ class Planner(Analyzer):
         planned.check()
         return planned
 
-    def place(self, unit: Unit, spark: SparkSession) -> PlacedStatement:
+    def place(
+        self, unit: Unit, spark: SparkSession, *, instead: PlacedStatement | None = None
+    ) -> PlacedStatement:
         """Choose names and checkpoints for a statement that comes alone, behind those before it.
 
-        Raises StateMismatchError.
+        `instead` are those that were chosen for it and are not used. Raises StateMismatchError.
         """
         files = checkpoint_files(spark)
         if self.running is not None:
             running = self.running()
             (placed,) = place_statements((unit,), self.project, files, running=running)
             return placed
-        (placed,) = place_statements((unit,), self.project, files, taken=self._taken)
-        all_places = (*placed.places, *([placed.set_place] if placed.set_place else ()))
-        self._taken |= {place.job for place in all_places}
+        self.taken -= instead.jobs if instead is not None else frozenset()
+        (placed,) = place_statements((unit,), self.project, files, taken=self.taken)
+        self.taken |= placed.jobs
         return placed
 
     def select(self, statement: Select, spark: SparkSession) -> DataFrame:

@@ -50,6 +50,13 @@ class PlacedStatement:
     rivals: tuple[str, ...] = ()
     file: str | None = None
 
+    @property
+    def jobs(self) -> frozenset[str]:
+        """The names of what runs, among all pipelines."""
+        if self.set_place is not None:
+            return frozenset({self.set_place.job})
+        return frozenset(place.job for place in self.places)
+
 
 @dataclass(slots=True, kw_only=True)
 class _Entry:

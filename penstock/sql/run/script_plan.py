@@ -43,6 +43,7 @@ def plan_scripts(
     """
     draft, faults = Draft(namespace, project, settings), Faults()
     scripts = name_scripts(scripts, project, checkpoint_files(spark), from_scratch=from_scratch)
+    taken = {job for s in scripts for one in s.statements if one.placed for job in one.placed.jobs}
     planned: list[CheckedScript] = []
     for script in scripts:
         planner = Planner(
@@ -50,6 +51,7 @@ def plan_scripts(
             project=project,
             settings=draft.settings,
             default_pipeline=script.file.pipeline,
+            taken=taken,
         )
         statements = tuple(
             faults.gather(partial(_plan, one, draft, planner, spark, judges=judges), default=one)

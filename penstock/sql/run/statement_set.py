@@ -262,7 +262,7 @@ def plan_set(
     if isinstance(way, SharedRead) and (chancy := _chancy_functions(inserts)):
         reason = f"{', '.join(chancy)} is declared not deterministic: a replayed batch would not give the same rows"
         unit = Unit(inserts=tuple(analysed), is_set=True, apart=True, file=placed.file)
-        placed = planner.place(unit, spark)
+        placed = planner.place(unit, spark, instead=placed)
         pairs = zip(inserts, placed.places, strict=True)
         inserts = tuple(_at(place, insert) for insert, place in pairs)
         way = SideBySide(reason=reason)

@@ -13,7 +13,9 @@ from penstock.sql.plan.local_files import LocalFiles
 from penstock.sql.plan.place import QueryPlace
 from penstock.sql.plan.planner import Planner
 from penstock.sql.plan.query_place import PlacedStatement, Unit
+from penstock.sql.run import script_plan
 from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.run.script_names import name_scripts_here
 from tests.sql.checkpointed import HIGH, LOW, MINE, TABLES, Job
 from tests.sql.sql_objects import new_namespace
 
@@ -106,3 +108,75 @@ def test_a_set_of_a_session_is_no_rival_of_what_ran_before(job: Job) -> None:
 
     assert placed(session(job), job, both).rivals == ()
     assert len(placed(session(job), job, same).rivals) == 1
+
+
+def again(job: Job, *texts: str) -> tuple[list[QueryPlace], PlacedStatement]:
+    """Name the statements of a file, the first of which is a set, and then that set again, with queries of its own."""
+    file = job.project / "job.sql"
+    file.write_text(TABLES + "\n".join(texts))
+    scripts = job.scripts(ScriptFile(name="job.sql", text=file.read_text(), path=file))
+    (script,) = name_scripts_here(scripts, job.project)
+    first, *others = [one for one in script.statements if one.placed]
+    unit = Unit(inserts=first.members, is_set=True, apart=True, file="job.sql")
+    all_placed = [one.placed for one in (first, *others) if one.placed]
+    planner = session(job)
+    planner.running = None
+    planner.taken = {name for one in all_placed for name in one.jobs}
+    placed_again = planner.place(unit, cast("Any", None), instead=first.placed)
+    return [one.places[0] for one in all_placed[1:]], placed_again
+
+
+SET = f"EXECUTE STATEMENT SET BEGIN {HIGH} {HIGH.replace('INTO o', 'INTO p')} END;"
+
+
+def test_a_set_that_is_placed_again_takes_no_checkpoint_of_a_sibling(job: Job) -> None:
+    """Its INSERTs run side by side after all, as Spark knows: their names are chosen beside those of the run."""
+    assert job.run(LOW) == ["o"]
+
+    (low,), placed_again = again(job, SET, LOW)
+
+    assert [one.identity.query for one in placed_again.places] == ["o-2", "p"]
+    assert low.identity.query == "o"
+
+
+def test_an_insert_takes_no_checkpoint_of_a_set_that_is_placed_again(job: Job) -> None:
+    """A new one beside the set is not the changed form of what the set has."""
+    _, high = again(job, SET)
+    job.start(high.places[0], HIGH)
+    assert high.places[0].identity.query == "o"
+
+    (mine,), placed_again = again(job, SET, MINE)
+
+    assert mine.identity.query == "o-2"
+    assert placed_again.places[0].location == high.places[0].location
+
+
+def test_a_file_is_planned_beside_the_names_of_its_run(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all files; those of a set are the set's one query."""
+    planners = set[frozenset[str]]()
+
+    def plan(one: object, _: object, planner: Planner, *__: object, judges: bool) -> object:
+        assert not judges
+        planners.add(frozenset(planner.taken))
+        return one
+
+    def files(_: object) -> Any:
+        return lambda location: LocalFiles(location=location)
+
+    monkeypatch.setattr(script_plan, "_plan", plan)
+    monkeypatch.setattr(script_plan, "checkpoint_files", files)
+    scripts = job.scripts(
+        ScriptFile(name="a.sql", text=TABLES + LOW), ScriptFile(name="b.sql", text=SET)
+    )
+
+    script_plan.plan_scripts(
+        scripts,
+        cast("Any", None),
+        namespace=new_namespace(TABLES),
+        project=job.project,
+        settings=job.settings,
+    )
+
+    assert planners == {frozenset({"session/o", "session/statement-set"})}
