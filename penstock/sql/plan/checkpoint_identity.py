@@ -7,14 +7,16 @@ is written over, the last entry counts. Checkpoints of earlier versions have non
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
-from penstock.catalog.errors import StateMismatchError
+from penstock.catalog.errors import PenstockError, StateMismatchError
 from penstock.catalog.redaction import redact
-from penstock.sql.dialect import table_options, to_text
+from penstock.sql.dialect import parse_query, table_options, to_text
 from penstock.sql.plan.saved import damaged
 from penstock.sql.plan.shape import ANEW
 
@@ -33,6 +35,7 @@ __all__ = [
     "joined_text",
     "next_entry",
     "read_identity",
+    "same_text",
     "statement_text",
 ]
 
@@ -41,6 +44,11 @@ IDENTITY = "penstock-identity"
 
 VERSION = 1
 _ENDING = ".json"
+_BETWEEN = ";\n"
+_PARTS = re.compile(
+    r"(?P<into>INSERT INTO .+?) (?P<query>\(*(?:SELECT|WITH|VALUES)\b.*?)(?P<hints>(?:\n\S+ \{.*\})*)",
+    re.DOTALL | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +77,30 @@ class CheckpointIdentity:
 
 def joined_text(texts: Sequence[str]) -> str:
     """Write statements as one text that does not depend on their order."""
-    return ";\n".join(sorted(texts))
+    return _BETWEEN.join(sorted(texts))
+
+
+def same_text(one: str | None, other: str | None) -> bool:
+    """Tell whether texts are of the same statements, also where another version wrote one of them in other words."""
+    if one is None or other is None or one == other:
+        return one == other
+    return _rewritten(one) == _rewritten(other)
+
+
+def _rewritten(text: str) -> str:
+    return joined_text([_rewritten_insert(each) for each in text.split(_BETWEEN)])
+
+
+def _rewritten_insert(text: str) -> str:
+    """Read an INSERT and write it as this version does; what cannot be read stays as it is."""
+    found = _PARTS.fullmatch(text)
+    if found is None:
+        return text
+    try:
+        query = to_text(parse_query(found["query"]))
+    except (SqlglotError, PenstockError, AssertionError, LookupError, RecursionError, ValueError):
+        return text
+    return f"{found['into']} {query}{found['hints']}"
 
 
 def statement_text(statement: InsertInto) -> str:
@@ -137,7 +168,7 @@ def check_untaken(
     It is chosen before its lease is held: another INSERT may have begun it, and ended, in between. Raises
     StateMismatchError.
     """
-    if found is None or found.text in {wanted.text, before}:
+    if found is None or same_text(found.text, before) or same_text(found.text, wanted.text):
         return
     raise StateMismatchError(
         f"another INSERT has taken the checkpoint {location} of {wanted.query!r} meanwhile",

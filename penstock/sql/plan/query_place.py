@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from penstock.catalog.table import Table
@@ -13,6 +13,7 @@ from penstock.sql.plan.checkpoint_choice import Chosen, KnownCheckpoint, WantedQ
 from penstock.sql.plan.checkpoint_identity import (
     CheckpointIdentity,
     joined_text,
+    same_text,
     statement_text,
 )
 from penstock.sql.plan.checkpoint_place import checkpoint_location, checkpoint_root
@@ -99,7 +100,8 @@ def place_statements(
         )
         wanted = [entry.wanted for entry in one.entries]
         if any(entry.wanted.keeps or entry.is_set for entry in one.entries):
-            one.known = search.of_pipeline(name, files={entry.file for entry in one.entries})
+            there = search.of_pipeline(name, files={entry.file for entry in one.entries})
+            one.known = [_in_our_words(known, wanted) for known in there]
         chosen = choose(
             wanted,
             one.known,
@@ -114,6 +116,15 @@ def place_statements(
             entry.place = _place(entry, choice, project)
     found = list(pipelines.values())
     return [_placed(index, found) for index in range(len(units))]
+
+
+def _in_our_words(known: KnownCheckpoint, wanted: Sequence[WantedQuery]) -> KnownCheckpoint:
+    """Give the text of a checkpoint as this version writes it, where another one wrote the same statement."""
+    texts = [one.text for one in wanted if one.table == known.table]
+    if known.text is None or known.text in texts:
+        return known
+    text = next((text for text in texts if same_text(known.text, text)), known.text)
+    return replace(known, text=text)
 
 
 def _names_in(pipeline: str, jobs: Collection[str]) -> set[str]:

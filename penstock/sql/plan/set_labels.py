@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.sql.plan.analysed_insert import AnalysedInsert
-from penstock.sql.plan.checkpoint_identity import CheckpointIdentity, statement_text
+from penstock.sql.plan.checkpoint_identity import CheckpointIdentity, same_text, statement_text
 from penstock.sql.plan.checkpoint_place import old_folder_name
 from penstock.sql.plan.place import QueryPlace
 from penstock.sql.plan.shape import ANEW
@@ -59,7 +59,7 @@ def _known_names(
     free = dict(found.statements)
     given: dict[int, str] = {}
     for index, text in enumerate(texts):
-        name = next((name for name, known in free.items() if known == text), None)
+        name = next((name for name, known in free.items() if same_text(known, text)), None)
         if name is not None:
             given[index] = name
             del free[name]

@@ -48,6 +48,31 @@ def test_inserts_that_change_places_keep_their_checkpoints(job: Job) -> None:
     assert [place.identity.query for place in places[1:]] == ["o-3", "o-2", "o"]
 
 
+def test_a_statement_that_another_version_wrote_in_other_words_is_the_same(job: Job) -> None:
+    """Texts are compared as this version reads and writes them; letter case of a string is none of that."""
+    columns = HIGH.replace("INTO o", "INTO o (a, b)").replace(
+        "src", "src /*+ OPTIONS('topic' = 'u') */"
+    )
+    assert job.run(LOW, columns, MINE) == ["o", "o-2", "o-3"]
+    for entry in job.project.glob(".penstock/checkpoints/job/*/penstock-identity/0.json"):
+        text = entry.read_text()
+        assert "SELECT" in text
+        for ours, other in (
+            (" SELECT ", " select  "),
+            ("WHERE a", "where  a"),
+            ("'mine'", "'Mine'"),
+        ):
+            text = text.replace(ours, other)
+        entry.write_text(text)
+
+    high, low = job.named(columns, LOW)
+
+    assert [one.identity.query for one in (high, low)] == ["o-2", "o"]
+    assert (high.before, low.before) == (None, None)
+    with pytest.raises(StateMismatchError, match="is not clear"):
+        job.named(MINE)
+
+
 def test_one_insert_of_several_may_be_changed(job: Job) -> None:
     """It is the only one that is in no checkpoint, and there is one checkpoint that none is in: which is told."""
     job.run(LOW, HIGH)
