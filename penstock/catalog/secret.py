@@ -121,6 +121,12 @@ class KeyRing:
                     f"the secret '{sealed.name}' has the value of another one: somebody wrote to the catalog's tables",
                     hint=f"set it again: ALTER SECRET {sealed.name} AS '...'",
                 )
+        elif "\0" in value:
+            # no value has it (`check_value`): it stands between a name and its value
+            raise ConfigError(
+                f"the mark of the secret '{sealed.name}' was taken off: somebody wrote to the catalog's tables",
+                hint=f"set it again: ALTER SECRET {sealed.name} AS '...'",
+            )
         keep_secret(value)
         return value
 
@@ -196,6 +202,11 @@ def check_value(name: str, value: str) -> None:
         raise DefinitionError(
             f"the secret '{name}' has fewer than {SHORTEST} characters, too few to be kept out of messages",
             hint="choose a longer one",
+        )
+    if "\0" in value:
+        raise DefinitionError(
+            f"the secret '{name}' has a NUL in it",
+            hint="keep bytes in a file, or in base64: ${file:/path}",
         )
     if len(value.encode()) > LARGEST_VALUE:
         raise DefinitionError(

@@ -9,12 +9,13 @@ import pytest
 from cryptography.fernet import Fernet
 
 from penstock.catalog import secret_mask
-from penstock.catalog.errors import ConfigError
+from penstock.catalog.errors import ConfigError, DefinitionError
 from penstock.catalog.secret import (
     KEY_FILE_VARIABLE,
     KEY_VARIABLE,
     KeyRing,
     SealedSecret,
+    check_value,
     decrypt,
     find_keys,
     key_id,
@@ -155,6 +156,24 @@ def test_a_value_is_of_the_secret_that_it_was_given_to() -> None:
     )
     with pytest.raises(ConfigError, match="has the value of another one"):
         keys.decrypt(SealedSecret(name="harmless", token=token, key_id=keys.current_id))
+
+
+def test_a_token_without_its_mark_does_not_open() -> None:
+    """It would pass for one of an older Penstock, which opens under every name."""
+    keys = KeyRing(keys=(new_key(),))
+    bare = keys.encrypt("pa55word", name="production").removeprefix("v2.")
+
+    for name in ("production", "mine"):
+        with pytest.raises(ConfigError, match=r"the mark of the secret .* was taken off") as caught:
+            keys.decrypt(SealedSecret(name=name, token=bare, key_id=keys.current_id))
+        assert f"ALTER SECRET {name}" in str(caught.value.hint)
+        assert "pa55word" not in str(caught.value)
+
+
+def test_a_value_with_a_nul_is_refused() -> None:
+    """That character stands between a name and its value."""
+    with pytest.raises(DefinitionError, match="has a NUL"):
+        check_value("mine", "pa55\0word")
 
 
 def test_a_value_that_an_older_penstock_encrypted_is_read() -> None:
