@@ -30,16 +30,22 @@ _NAME = (
     r"|(?:secret|access|api|private|account|shared|client|sas)[_.-]?(?:access[_.-]?)?key(?:[_.-]?id)?))"
 )
 _VALUE = re.compile(
-    # user:password@ of URLs, the password with any character; AWS keys have slashes in them
-    r"(?<=s3://)[^/@\s:]*:[^\s'\"]+(?=@)|(?<=s3[an]://)[^/@\s:]*:[^\s'\"]+(?=@)"
-    r"|(?<=://)[^/@\s:]*:(?!\d{1,5}(?:/|$))[^\s'\"]+(?=@)"
-    rf"|(?<=[?&;#])(?:{_NAME}|sig|key|auth)=[^&;\s]+"
+    rf"(?<=[?&;#])(?:{_NAME}|sig|key|auth|pass)=[^&;\s]+"
     rf"|(?<![\w.-])[\"']?{_NAME}[\"']?\s*[=:]\s*(?:\"(?:[^\"\\]|\\.)*\"?|'[^']*'?|[^\s;,&{{}}]+)"
     r"|(?:\bBearer|\bBasic)\s+[\w.~+/=-]{6,}"
-    r"|\beyJ[\w-]+\.[\w-]+\.[\w-]*"
+    # from the begin of the word on, so that it is read once
+    r"|(?<![\w-])(?>[\w-]*?\beyJ)[\w-]++\.[\w-]++\.[\w-]*"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
+# user: of user:password@ in URLs. A number is a port where a path and a query come behind it; not behind s3://, whose
+# keys have slashes in them
+_LOGIN = re.compile(
+    r"(?:(?<=s3)|(?<=s3[an]))://[^/@\s:]*+:|://[^/@\s:]*+:(?!\d{1,5}/[^@\s?:]*+\?)", re.IGNORECASE
+)
+_REFERENCE = re.compile(r"[=:]?(?<!\s)\s*+[\"']?\$\{[^}]*\}[\"']?")
+_SCHEME_END = len("://")
+_PASSWORD_END = re.compile(r"[\s'\"]|\Z")
 
 
 @lru_cache(maxsize=4096)
@@ -69,17 +75,47 @@ def literal_secrets(options: Mapping[str, str]) -> tuple[str, ...]:
         and not holds_only_references(value)
         and (
             (is_secret(key) and not holds_reference(value) and not key.endswith(_PLACES))
-            or _VALUE.search(_without_references(value)) is not None
+            or _holds_secret(_without_references(value))
         )
     )
 
 
 def _without_references(value: str) -> str:
     """Leave the references out, and what a reference stands behind as its value."""
-    return re.sub(r"[=:]?\s*[\"']?\$\{[^}]*\}[\"']?", "", value)
+    end = value.rfind("}") + 1
+    return _REFERENCE.sub("", value[:end]) + value[end:]
+
+
+def _holds_secret(value: str) -> bool:
+    return _VALUE.search(value) is not None or _without_logins(value) != value
 
 
 def _redacted(key: str, value: str) -> str:
     if holds_only_references(value):
         return value
-    return REDACTED if is_secret(key) else _VALUE.sub(REDACTED, value)
+    return REDACTED if is_secret(key) else _VALUE.sub(REDACTED, _without_logins(value))
+
+
+def _without_logins(value: str) -> str:
+    """Mask user:password@ of URLs, the password with any character in it, up to the last @ of its word.
+
+    No expression does that in one pass: it would read the rest of a word again from each :// on.
+    """
+    parts: list[str] = []
+    at = read_to = 0
+    for login in _LOGIN.finditer(value):
+        begin = login.end()
+        if begin < read_to:
+            continue
+        read_to = _end_of_word(value, begin)
+        last = value.rfind("@", begin + 1, read_to)
+        if last >= 0:
+            parts += value[at : login.start() + _SCHEME_END], REDACTED
+            at = last
+    return "".join((*parts, value[at:]))
+
+
+def _end_of_word(value: str, begin: int) -> int:
+    found = _PASSWORD_END.search(value, begin)
+    assert found is not None, "every text ends"
+    return found.start()
