@@ -265,7 +265,6 @@ class Front:
                 continue
             _send(backend, write_message(call))
             self._answer(client, calls, answered)
-            calls.closed(call)
 
     @staticmethod
     def _answer(

@@ -18,6 +18,7 @@ __all__ = ["FETCH", "ConnectionCalls", "RefusedCallError", "refusal"]
 FETCH = "FetchResults"
 OPEN = "OpenSession"
 CLOSE = "CloseSession"
+CLOSE_OPERATION = "CloseOperation"
 MAX_STATEMENT_BYTES = 1 << 20
 """Generated SQL of BI tools has some ten thousand."""
 
@@ -37,7 +38,8 @@ REQUEST, HANDLE = 1, 1
 RESULT, STATUS, SESSION, OPERATION = 0, 1, 3, 2
 USER, PASSWORD, CONFIGURATION = 2, 3, 4
 STATEMENT = 2
-INFO_MESSAGES, ERROR_MESSAGE = 2, 5
+STATUS_CODE, INFO_MESSAGES, ERROR_MESSAGE = 1, 2, 5
+GOOD = frozenset({0, 1})  # SUCCESS_STATUS, SUCCESS_WITH_INFO_STATUS
 ROWS, COLUMNS, SCHEMA, POSITION = 3, 3, 2, 3
 
 _TEXT, _FLAG, _INT, _LONG, _SHORT = Kind.STRING, Kind.BOOL, Kind.I32, Kind.I64, Kind.I16
@@ -61,7 +63,7 @@ _OF_SESSION: Mapping[str, Mapping[int, Kind]] = {
 _OF_OPERATION: Mapping[str, Mapping[int, Kind]] = {
     "GetOperationStatus": {2: _FLAG},
     "CancelOperation": {},
-    "CloseOperation": {},
+    CLOSE_OPERATION: {},
     "GetResultSetMetadata": {},
     FETCH: {2: _INT, 3: _LONG, 4: _SHORT},
 }
@@ -88,7 +90,8 @@ class ConnectionCalls:
     def __init__(self, user: str) -> None:
         self._user = user
         self._session: _Handle | None = None
-        self._operations: set[_Handle] = set()
+        # as Spark gave them: the two texts of a handle are not all that it goes by
+        self._operations: dict[_Handle, Value] = {}
         self._asks_as_hive = False
         self._listings: set[_Handle] = set()
         self._called: tuple[str, Mapping[int, Value]] = ("", {})
@@ -108,8 +111,10 @@ class ConnectionCalls:
                 raise RefusedCallError("this is no session of this connection")
         elif message.name in _OF_OPERATION:
             fields = _kept(asked, _OF_OPERATION[message.name])
-            if _handle(asked.get(HANDLE)) not in self._operations:
+            operation = _handle(asked.get(HANDLE))
+            if operation is None or operation not in self._operations:
                 raise RefusedCallError("this is no operation of this connection")
+            fields[HANDLE] = self._operations[operation]
         else:
             name = message.name if message.name.isidentifier() else "this call"
             raise RefusedCallError(f"this server does not take {name}")
@@ -129,19 +134,18 @@ class ConnectionCalls:
         return name in _OF_OPERATION and _handle(fields.get(HANDLE)) in self._listings
 
     def response(self, message: Message) -> Message:
-        """Give the answer that goes to the client, and remember the handles in it."""
+        """Give the answer that goes to the client; remember the handles in it, and forget what Spark has closed."""
         answer = message.fields.get(RESULT)
         if message.type is not MessageType.REPLY or answer is None:
             return message
         fields = dict(_struct(answer))
         if message.name == OPEN:
             self._session = _handle(fields.get(SESSION))
-        elif message.name == CLOSE:
-            self._session = None
-            self._operations.clear()
-            self._listings.clear()
+        elif message.name in {CLOSE, CLOSE_OPERATION}:
+            if _is_good(fields.get(STATUS)):
+                self._forget(message.name)
         elif message.name in _OF_SESSION and (started := _handle(fields.get(OPERATION))):
-            self._operations.add(started)
+            self._operations[started] = fields[OPERATION]
             if self._starts_listing():
                 self._listings.add(started)
         elif self.lists_tables:
@@ -152,13 +156,15 @@ class ConnectionCalls:
             fields[ERROR_MESSAGE] = _plain(fields[ERROR_MESSAGE])
         return replace(message, fields={RESULT: Value(kind=Kind.STRUCT, value=fields)})
 
-    def closed(self, message: Message) -> None:
-        """Forget the operation that a call has closed."""
-        if message.name == "CloseOperation":
-            handle = _handle(_struct(message.fields.get(REQUEST)).get(HANDLE))
-            if handle is not None:
-                self._operations.discard(handle)
-                self._listings.discard(handle)
+    def _forget(self, name: str) -> None:
+        """Forget what the last call has closed: the session with all in it, or one operation."""
+        if name == CLOSE:
+            self._session = None
+            self._operations.clear()
+            self._listings.clear()
+        elif closed := _handle(self._called[1].get(HANDLE)):
+            self._operations.pop(closed, None)
+            self._listings.discard(closed)
 
     def _starts_listing(self) -> bool:
         name, fields = self._called
@@ -257,6 +263,13 @@ def _handle(value: Value | None) -> _Handle | None:
     if guid is None or secret is None or guid.kind is not _TEXT or secret.kind is not _TEXT:
         return None
     return _Handle(guid=guid.value, secret=secret.value)
+
+
+def _is_good(status: Value | None) -> bool:
+    if status is None or status.kind is not Kind.STRUCT:
+        return False
+    code = status.value.get(STATUS_CODE)
+    return code is not None and code.value in GOOD
 
 
 def _plain_status(status: Value) -> Value:

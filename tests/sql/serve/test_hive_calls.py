@@ -162,12 +162,37 @@ def test_an_operation_is_its_connection_s_until_it_is_closed(calls: ConnectionCa
     sent(calls, "GetTables", rpc.TGetTablesReq(OURS, None, "%", "%", ["TABLE"]))
     answered(calls, "GetTables", rpc.TGetTablesResp(GOOD, operation(b"t")))
     fetched = sent(calls, "FetchResults", rpc.TFetchResultsReq(operation(b"t"), 4, 10))
-    closing = call("CloseOperation", rpc.TCloseOperationReq(operation(b"t")))
-    calls.closed(calls.request(closing))
+    sent(calls, "CloseOperation", rpc.TCloseOperationReq(operation(b"t")))
+    answered(calls, "CloseOperation", rpc.TCloseOperationResp(GOOD))
 
     assert fetched.operationHandle == operation(b"t")
     with pytest.raises(RefusedCallError):
         sent(calls, "FetchResults", rpc.TFetchResultsReq(operation(b"t"), 0, 10))
+
+
+def test_a_handle_goes_to_spark_as_spark_gave_it(calls: ConnectionCalls) -> None:
+    """It knows operations by their type too: with another one, a close would find nothing."""
+    sent(calls, "GetCatalogs", rpc.TGetCatalogsReq(OURS))
+    answered(calls, "GetCatalogs", rpc.TGetCatalogsResp(GOOD, operation(b"t")))
+    other = rpc.TOperationHandle(operation(b"t").operationId, 5, False, 2.0)
+    closed = sent(calls, "CloseOperation", rpc.TCloseOperationReq(other))
+
+    assert closed.operationHandle == operation(b"t")
+
+
+def test_what_spark_did_not_close_is_counted_on(calls: ConnectionCalls) -> None:
+    """An operation, and a session with its operations: Spark has them still."""
+    bad = rpc.TStatus(3, errorMessage="no")
+    sent(calls, "GetCatalogs", rpc.TGetCatalogsReq(OURS))
+    answered(calls, "GetCatalogs", rpc.TGetCatalogsResp(GOOD, operation(b"t")))
+    sent(calls, "CloseOperation", rpc.TCloseOperationReq(operation(b"t")))
+    answered(calls, "CloseOperation", rpc.TCloseOperationResp(bad))
+    sent(calls, "CloseSession", rpc.TCloseSessionReq(OURS))
+    answered(calls, "CloseSession", rpc.TCloseSessionResp(bad))
+
+    with pytest.raises(RefusedCallError, match="has a session"):
+        sent(calls, "OpenSession", rpc.TOpenSessionReq(9))
+    assert sent(calls, "FetchResults", rpc.TFetchResultsReq(operation(b"t"), 0, 10))
 
 
 @pytest.mark.parametrize(
