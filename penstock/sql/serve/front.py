@@ -10,7 +10,8 @@ import logging
 import socket
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from threading import Event, Semaphore, Thread
@@ -208,7 +209,6 @@ class Front:
         """Give the name of the user who has logged in; None: refused, and told so."""
         try:
             credentials = negotiate(_reader(guest.connection))
-            guest.checked = True
             self._check(guest, credentials)
             if not self._guests.let_in(guest):
                 raise SaslError("there are too many connections")
@@ -223,15 +223,28 @@ class Front:
         wait_s = self._limits.wait_s(name, address, self._now_s())
         if wait_s is None:
             raise SaslError("too many log-ins have failed; try again later")
-        if self._stopped.wait(wait_s):
-            raise SaslError("the server stops")
-        with self._checks:
-            granted = self._lets_in(name, credentials.password)
+        guest.waits_until_s = self._now_s() + wait_s + self._bounds.turn_s
+        guest.pause(wait_s)
+        with self._turn(guest):
+            granted = guest.checked = self._lets_in(name, credentials.password)
         if not granted:
             self._limits.failed(name, address, self._now_s())
             log.warning("a log-in as %r from %s was refused", name, address)
             raise SaslError(WRONG)
         self._limits.succeeded(name, address)
+
+    @contextmanager
+    def _turn(self, guest: Guest) -> Iterator[None]:
+        """Wait for a place among the checks, where a connection keeps its own. Raises _ClosedError."""
+        while not self._checks.acquire(timeout=LOOK_INTERVAL_S):
+            if guest.ended:
+                raise _ClosedError("it has made way, or its time is over")
+        try:
+            if not self._guests.begin_check(guest):
+                raise _ClosedError("it has made way, or its time is over")
+            yield
+        finally:
+            self._checks.release()
 
     def _open(self, guest: Guest, user: str) -> socket.socket:
         """Connect to Spark's server for a user, and tell the client that it is in."""
@@ -288,8 +301,10 @@ class Front:
 
 
 def _origin(address: str) -> str:
-    """Say whom an address belongs to: of IPv6, everybody has the 2^64 of a network."""
+    """Say whom an address belongs to: of IPv6, everybody has the 2^64 of a network, and all of loopback is one."""
     ip = ip_address(address.partition("%")[0])
+    if ip.is_loopback:
+        return "127.0.0.1"
     return address if ip.version == 4 else str(ip_network((int(ip), 64), strict=False))
 
 

@@ -1,7 +1,7 @@
 """Who is connected: so many at a time, in all and from one address, before the log-in and after it.
 
-Where too many wait to log in, the one that has said nothing for the longest makes way: idle connections keep nobody
-out. Times come from the caller.
+Where too many wait to log in, the one that came first makes way, unless its password is being checked: neither idle
+connections nor guesses that wait for their turn keep anybody out. Times come from the caller.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import socket
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Event, Lock
 
 __all__ = ["Bounds", "Guest", "Guests"]
 
@@ -28,23 +28,39 @@ class Bounds:
     login_s: float = 15.0
     """Time for TLS and for name and password, all in all; the check of the password does not count."""
 
+    turn_s: float = 30.0
+    """Time in the line for the check of a password, after what failures before it cost."""
+
     idle_s: float = 3600.0
     """Time without a call, after which a connection and its session end."""
 
 
 @dataclass(slots=True, eq=False)
 class Guest:
-    """A connection. `checked`: its password is being checked, so it is not made to make way."""
+    """A connection. `checked`: its password is being checked, so it is not made to make way.
+
+    `waits_until_s`: it has said its password and waits for its turn, so long at most.
+    """
 
     connection: socket.socket
     address: str
     since_s: float
     checked: bool = False
-    ended: bool = field(default=False)
+    waits_until_s: float | None = None
+    _over: Event = field(default_factory=Event)
+
+    @property
+    def ended(self) -> bool:
+        """Whether somebody has ended it."""
+        return self._over.is_set()
+
+    def pause(self, wait_s: float) -> None:
+        """Let its own thread wait, until the connection is ended at most."""
+        self._over.wait(wait_s)
 
     def end(self) -> None:
         """End the connection; its own thread notices."""
-        self.ended = True
+        self._over.set()
         with suppress(OSError):
             # not by TLS, which another thread may be in the middle of
             socket.socket.shutdown(self.connection, socket.SHUT_RDWR)
@@ -65,10 +81,16 @@ class Guests:
             ours = [other for other in self._waiting if other.address == guest.address]
             if len(ours) >= self._bounds.waiting_per_address and not self._make_way(ours):
                 return False
-            if len(self._waiting) >= self._bounds.waiting and not self._make_way(self._crowd()):
+            if len(self._waiting) >= self._bounds.waiting and not self._make_way(self._waiting):
                 return False
             self._waiting.append(guest)
             return True
+
+    def begin_check(self, guest: Guest) -> bool:
+        """Let no connection take the place of one whose password is being checked; False: one has done so before."""
+        with self._lock:
+            guest.checked = not guest.ended
+            return guest.checked
 
     def let_in(self, guest: Guest) -> bool:
         """Count a connection among those that have logged in; False: there are too many."""
@@ -95,7 +117,10 @@ class Guests:
         """End the connections whose time for the log-in is over."""
         with self._lock:
             for guest in self._waiting:
-                if not guest.checked and now_s - guest.since_s > self._bounds.login_s:
+                until_s = guest.waits_until_s
+                if until_s is None:
+                    until_s = guest.since_s + self._bounds.login_s
+                if not guest.checked and now_s > until_s:
                     guest.end()
 
     def end_all(self) -> None:
@@ -104,16 +129,13 @@ class Guests:
             for guest in (*self._waiting, *self._inside):
                 guest.end()
 
-    def _crowd(self) -> list[Guest]:
-        """The connections that wait, of the address that has most of them."""
-        ((address, _),) = Counter(guest.address for guest in self._waiting).most_common(1)
-        return [guest for guest in self._waiting if guest.address == address]
-
     def _make_way(self, guests: list[Guest]) -> bool:
-        """End the first connection that still can be."""
-        for guest in guests:
-            if not guest.checked:
-                guest.end()
-                self._waiting.remove(guest)
-                return True
-        return False
+        """End the first connection that can be, of the address that has most of them among those."""
+        free = [guest for guest in guests if not guest.checked]
+        if not free:
+            return False
+        counts = Counter(guest.address for guest in guests)
+        first = max(free, key=lambda guest: counts[guest.address])
+        first.end()
+        self._waiting.remove(first)
+        return True

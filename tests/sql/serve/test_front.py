@@ -20,8 +20,9 @@ from thrift.Thrift import TApplicationException
 from thrift.transport.TTransport import TMemoryBuffer, TTransportException
 
 from penstock.catalog.errors import ConfigError
-from penstock.sql.serve.front import MAX_REQUEST_BYTES, Backend, Front
+from penstock.sql.serve.front import MAX_REQUEST_BYTES, Backend, Front, _origin
 from penstock.sql.serve.guests import Bounds
+from penstock.sql.serve.login_limits import LONGEST_WAIT_S, LoginLimits
 from penstock.sql.serve.sasl import Status, negotiate, negotiation_frame
 from penstock.sql.serve.tls import server_context
 from tests.sql.serve.test_tls import write_pem
@@ -268,6 +269,54 @@ def test_a_log_in_that_is_checked_slowly_holds_up_nobody_else(start: Start) -> N
         connection.cursor().execute("SELECT 1")
     done.set()
     guessing.join()
+
+
+class _LongTurns(LoginLimits):
+    """Mallory's log-ins have to wait for their turns; `asked` counts them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Semaphore(0)
+
+    def wait_s(self, name: str, address: str, now_s: float) -> float | None:
+        """Give the longest wait to mallory."""
+        if name != "mallory":
+            return super().wait_s(name, address, now_s)
+        self.asked.release()
+        return LONGEST_WAIT_S
+
+
+def test_guesses_that_wait_for_their_turn_keep_nobody_out(start: Start) -> None:
+    """They make way, as connections that say nothing do, also where alice has their address."""
+    front = start(waiting=8, waiting_per_address=4)
+    front._limits = limits = _LongTurns()
+    guess = negotiation_frame(Status.START, b"PLAIN") + negotiation_frame(
+        Status.OK, b"\0mallory\0wrong"
+    )
+    with ExitStack() as stack:
+        for number in range(4):
+            guessing = socket.create_connection(("127.0.0.1", front.port), WAIT_S)
+            stack.callback(guessing.close)
+            guessing.sendall(guess)
+            assert limits.asked.acquire(timeout=WAIT_S), number
+        with connected(front) as connection:
+            connection.cursor().execute("SELECT 1")
+
+
+@pytest.mark.parametrize(
+    ("address", "owner"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("127.8.9.10", "127.0.0.1"),
+        ("::1", "127.0.0.1"),
+        ("10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::2", "2001:db8::/64"),
+    ],
+)
+def test_addresses_of_one_owner_are_one(address: str, owner: str) -> None:
+    """A machine has sixteen million of its own, and a network of IPv6 more."""
+    assert _origin(address) == owner
 
 
 def test_connections_after_the_log_in_are_bounded(start: Start) -> None:

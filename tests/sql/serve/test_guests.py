@@ -74,6 +74,49 @@ def test_a_connection_whose_password_is_checked_does_not_make_way(
     assert not any(guest.ended for guest in guests_there)
 
 
+def test_a_connection_that_waits_for_its_turn_makes_way(
+    guests: Guests, connection: socket.socket
+) -> None:
+    """One whose check began before does not, and one that has made way is not checked."""
+    checked, waits = (coming(connection, HERE) for _ in range(2))
+    for guest in (checked, waits):
+        guests.admit(guest)
+        guest.waits_until_s = 100.0
+    begun = guests.begin_check(checked)
+    admitted = guests.admit(coming(connection, HERE))
+
+    assert begun
+    assert admitted
+    assert (checked.ended, waits.ended) == (False, True)
+    assert not guests.begin_check(waits)
+
+
+def test_another_makes_way_where_the_crowd_is_being_checked(
+    guests: Guests, connection: socket.socket
+) -> None:
+    """The next fullest address has one that can."""
+    crowd = [coming(connection, HERE) for _ in range(2)]
+    for guest in crowd:
+        guests.admit(guest)
+        guests.begin_check(guest)
+    others = [coming(connection, f"10.0.1.{number}") for number in range(3)]
+    admitted = [guests.admit(guest) for guest in others]
+
+    assert admitted == [True] * 3
+    assert [guest.ended for guest in (*crowd, *others)] == [False, False, True, False, False]
+
+
+def test_the_time_in_the_line_for_a_check_ends(guests: Guests, connection: socket.socket) -> None:
+    """It has a limit of its own, from the password on."""
+    first, second = (coming(connection, HERE) for _ in range(2))
+    for guest, until_s in ((first, 30.0), (second, 60.0)):
+        guests.admit(guest)
+        guest.waits_until_s = until_s
+    guests.end_late(40.0)
+
+    assert (first.ended, second.ended) == (True, False)
+
+
 def test_the_time_for_a_log_in_ends(guests: Guests, connection: socket.socket) -> None:
     """Counted from the connection on."""
     early, late = coming(connection, HERE, 0.0), coming(connection, HERE, 5.0)
