@@ -63,7 +63,8 @@ class LoginLimits:
         with self._lock:
             turns = []
             for key, rule in self._rules(name, address):
-                tries = self._of(key, now_s)
+                # only failures are remembered: names that are asked for cost the others none of theirs
+                tries = self._known(key, now_s) or _Tries()
                 pause_s = rule.pause_s(tries.failures) if rule.in_turn else 0.0
                 turns.append((tries, max(tries.next_s, now_s), pause_s))
             begin_s = max(at_s for _, at_s, _ in turns)
@@ -77,33 +78,46 @@ class LoginLimits:
     def failed(self, name: str, address: str, now_s: float) -> None:
         """Count a wrong password."""
         with self._lock:
-            self._trusted.pop((name, address), None)
             for key, rule in self._rules(name, address):
-                tries = self._of(key, now_s)
+                tries = self._known(key, now_s) or self._new(key, now_s)
                 tries.failures += 1
                 tries.next_s = max(tries.next_s, now_s + rule.pause_s(tries.failures))
 
     def succeeded(self, name: str, address: str) -> None:
-        """Forget the failures of a user at an address, which is theirs from now on."""
+        """Forget the failures of a user at an address, which is theirs from now on, whoever guesses there."""
+        own = (_folded(name), address)
         with self._lock:
-            self._tries.pop(("both", name, address), None)
-            self._trusted[name, address] = None
-            self._trusted.move_to_end((name, address))
+            self._tries.pop(("both", *own), None)
+            self._trusted[own] = None
+            self._trusted.move_to_end(own)
             if len(self._trusted) > MAX_KEYS:
                 self._trusted.popitem(last=False)
 
     def _rules(self, name: str, address: str) -> tuple[tuple[tuple[str, ...], _Rule], ...]:
+        name = _folded(name)
         own = (("both", name, address), _OF_BOTH)
         if (name, address) in self._trusted:
             return (own,)
         return own, (("address", address), _OF_ADDRESS), (("name", name), _OF_NAME)
 
-    def _of(self, key: tuple[str, ...], now_s: float) -> _Tries:
+    def _known(self, key: tuple[str, ...], now_s: float) -> _Tries | None:
         tries = self._tries.get(key)
-        if tries is None or now_s - tries.used_s > FORGOTTEN_AFTER_S:
-            tries = self._tries[key] = _Tries()
+        if tries is None:
+            return None
+        if now_s - tries.used_s > FORGOTTEN_AFTER_S:
+            del self._tries[key]
+            return None
         tries.used_s = now_s
         self._tries.move_to_end(key)
+        return tries
+
+    def _new(self, key: tuple[str, ...], now_s: float) -> _Tries:
+        tries = self._tries[key] = _Tries(used_s=now_s)
         if len(self._tries) > MAX_KEYS:
             self._tries.popitem(last=False)
         return tries
+
+
+def _folded(name: str) -> str:
+    """A directory takes a name in any case, with spaces around it: it is one name to guess at."""
+    return name.strip().casefold()

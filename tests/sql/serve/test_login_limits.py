@@ -61,6 +61,43 @@ def test_who_has_logged_in_from_an_address_does_not_wait_for_others_there() -> N
     assert limits.wait_s("alice", "10.0.0.1", 1.0) == 0.0
 
 
+def test_a_wrong_guess_does_not_take_an_address_from_its_user() -> None:
+    """Somebody who shares it may make one."""
+    limits = LoginLimits()
+    limits.wait_s("alice", "10.0.0.1", 0.0)
+    limits.succeeded("alice", "10.0.0.1")
+    guess(limits, "alice", "10.0.0.1", 1.0)
+    for number in range(100):
+        guess(limits, f"user{number}", "10.0.0.1", 1.0)
+
+    assert limits.wait_s("alice", "10.0.0.1", 1.0) == 0.0
+
+
+def test_a_name_is_one_in_every_case() -> None:
+    """A directory takes it so, and would be asked for each."""
+    limits = LoginLimits()
+    for name in ("alice", "ALICE", "Alice", " alice ", "aLICE", "alIce"):
+        limits.failed(name, "10.0.0.1", 0.0)
+    limits.succeeded("BOB", "10.0.0.1")
+    one_failure = LoginLimits()
+    one_failure.failed("alice", "10.0.0.1", 0.0)
+
+    assert limits.wait_s("alice", "10.0.0.1", 0.0) == 4.0
+    assert one_failure.wait_s("alice", "10.0.0.1", 0.0) == 0.0
+    assert limits.wait_s("bob", "10.0.0.1", 0.0) == 0.0
+
+
+def test_attempts_that_are_not_checked_cost_nobody_s_failures() -> None:
+    """A crowd of names, all refused, would flush what is known of guesses."""
+    limits = LoginLimits()
+    for _ in range(12):
+        limits.failed("alice", "10.0.0.1", 0.0)
+    for number in range(MAX_KEYS):
+        limits.wait_s(f"user{number}", "10.0.0.2", 1.0)
+
+    assert limits.wait_s("alice", "10.0.0.1", 1.0) is None
+
+
 def test_guesses_at_once_are_refused_when_the_queue_is_long() -> None:
     """Each takes its turn before it is known to be wrong."""
     limits = LoginLimits()
