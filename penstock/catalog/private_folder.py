@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["make_private_folder"]
+
+OWN_FOLDER = ".penstock"
 
 
 def make_private_folder(folder: Path) -> None:
     """Make a folder and those above it that are missing, each for its owner alone. Raises OSError.
 
-    `mkdir(parents=True, mode=0o700)` sets the last one only. A folder that is there keeps its rights.
+    `mkdir(parents=True, mode=0o700)` sets the last one only. A folder that is there keeps its rights, but for a
+    `.penstock` of this user, which an older Penstock made for everybody to read.
     """
-    missing = [folder, *folder.parents]
-    for each in reversed([path for path in missing if not path.exists()]):
+    way = [folder, *folder.parents]
+    for each in reversed([path for path in way if not path.exists()]):
         each.mkdir(mode=0o700, exist_ok=True)
+    for each in way:
+        if each.name == OWN_FOLDER:
+            _close_to_others(each)
+
+
+def _close_to_others(folder: Path) -> None:
+    """Take the rights of others from a folder of this user; those of a group that writes in it were meant."""
+    with suppress(OSError):
+        found = folder.lstat()
+        if (
+            not stat.S_ISDIR(found.st_mode)
+            or not hasattr(os, "geteuid")
+            or found.st_uid != os.geteuid()
+        ):
+            return
+        others = stat.S_IRWXO if found.st_mode & stat.S_IWGRP else stat.S_IRWXG | stat.S_IRWXO
+        if found.st_mode & others:
+            folder.chmod(stat.S_IMODE(found.st_mode) & ~others)

@@ -40,6 +40,22 @@ def test_every_folder_on_the_way_is_private(tmp_path: Path) -> None:
     assert rights(tmp_path / "shared" / ".penstock" / "logs") == 0o700
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [(0o755, 0o700), (0o775, 0o770), (0o700, 0o700), (0o2770, 0o2770)], ids=oct
+)
+def test_a_folder_of_an_older_penstock_is_closed_to_others(
+    before: int, after: int, tmp_path: Path
+) -> None:
+    """A group that may write in it keeps its rights."""
+    own = tmp_path / "project" / ".penstock"
+    own.mkdir(parents=True)
+    own.chmod(before)
+    make_private_folder(own / "logs")
+
+    assert rights(own) == after
+    assert rights(tmp_path / "project") == 0o755
+
+
 def test_the_folder_of_a_new_catalog_is_private(tmp_path: Path) -> None:
     """With the key of its secrets in it."""
     catalog = SqlCatalog(f"sqlite:///{tmp_path}/project/.penstock/catalog.db")

@@ -79,14 +79,19 @@ def check_users(path: Path) -> None:
 def read_users(path: Path) -> dict[str, PasswordHash]:
     """Read a password file. Raises ConfigError when it is missing, malformed, or open to others."""
     try:
-        mode = path.stat().st_mode
+        found = path.stat()
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"the password file {path} cannot be read: {error}",
             hint=f"make it with its first user: penstock serve users add NAME --file {path}",
         ) from error
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if hasattr(os, "geteuid") and found.st_uid not in {0, os.geteuid()}:
+        raise ConfigError(
+            f"the password file {path} belongs to another user (uid {found.st_uid})",
+            hint="copy it to a file of your own: whoever owns it can let himself in",
+        )
+    if os.name == "posix" and found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigError(
             f"the password file {path} is open to other users of this machine",
             hint=f"chmod 600 {path}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,20 @@ def test_a_file_that_others_may_open_is_refused(file: Path, mode: int) -> None:
         read_users(file)
 
     assert caught.value.hint == f"chmod 600 {file}"
+
+
+def test_a_file_of_another_user_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """He can let himself in; a file of root's is as good as one's own."""
+    owner = file.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    if owner:
+        with pytest.raises(ConfigError, match=f"belongs to another user .uid {owner}."):
+            read_users(file)
+        return
+    assert read_users(file)
+    os.chown(file, 65534, -1)
+    with pytest.raises(ConfigError, match=r"belongs to another user .uid 65534."):
+        read_users(file)
 
 
 @pytest.mark.parametrize(
