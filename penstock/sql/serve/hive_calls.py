@@ -25,6 +25,9 @@ MAX_STATEMENT_BYTES = 1 << 20
 MAX_OPERATIONS = 200
 """Statements and metadata calls of a connection that are not closed; Spark keeps the rows of each."""
 
+GLOBAL_VIEWS = "global_temp"
+"""The schema of Spark's global temporary views: Penstock's own are among them."""
+
 DATABASE = b"use:database"
 PYHIVE_PROTOCOL = 5
 """HIVE_CLI_SERVICE_PROTOCOL_V6: PyHive asks for it, the drivers of JDBC and ODBC for newer ones."""
@@ -38,6 +41,7 @@ REQUEST, HANDLE = 1, 1
 RESULT, STATUS, SESSION, OPERATION = 0, 1, 3, 2
 USER, PASSWORD, CONFIGURATION = 2, 3, 4
 STATEMENT = 2
+SCHEMA_PATTERN = 3
 STATUS_CODE, INFO_MESSAGES, ERROR_MESSAGE = 1, 2, 5
 GOOD = frozenset({0, 1})  # SUCCESS_STATUS, SUCCESS_WITH_INFO_STATUS
 ROWS, COLUMNS, SCHEMA, POSITION = 3, 3, 2, 3
@@ -121,6 +125,8 @@ class ConnectionCalls:
         starts = message.name in _OF_SESSION and message.name != CLOSE
         if starts and len(self._operations) >= MAX_OPERATIONS:
             raise RefusedCallError(f"this connection has {MAX_OPERATIONS} open statements")
+        if message.name in {"GetTables", "GetColumns"} and _is_of_views(fields.get(SCHEMA_PATTERN)):
+            raise RefusedCallError(f"{GLOBAL_VIEWS}: nothing in it is published")
         statement = fields.get(STATEMENT) if message.name == "ExecuteStatement" else None
         if statement is not None and len(statement.value) > MAX_STATEMENT_BYTES:
             raise RefusedCallError(f"a statement has at most {MAX_STATEMENT_BYTES} bytes")
@@ -263,6 +269,14 @@ def _handle(value: Value | None) -> _Handle | None:
     if guid is None or secret is None or guid.kind is not _TEXT or secret.kind is not _TEXT:
         return None
     return _Handle(guid=guid.value, secret=secret.value)
+
+
+def _is_of_views(pattern: Value | None) -> bool:
+    """Tell whether a pattern of schemas is for that of global temporary views alone; `_` may be escaped."""
+    return (
+        pattern is not None
+        and pattern.value.replace(b"\\", b"").strip().lower() == GLOBAL_VIEWS.encode()
+    )
 
 
 def _is_good(status: Value | None) -> bool:

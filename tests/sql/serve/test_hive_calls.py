@@ -170,6 +170,17 @@ def test_an_operation_is_its_connection_s_until_it_is_closed(calls: ConnectionCa
         sent(calls, "FetchResults", rpc.TFetchResultsReq(operation(b"t"), 0, 10))
 
 
+@pytest.mark.parametrize("schema", ["global_temp", "GLOBAL_TEMP", "global\\_temp"])
+def test_the_schema_of_temporary_views_is_not_listed(calls: ConnectionCalls, schema: str) -> None:
+    """Names of the process itself are in it."""
+    with pytest.raises(RefusedCallError, match="nothing in it is published"):
+        sent(calls, "GetTables", rpc.TGetTablesReq(OURS, None, schema, "%", ["VIEW"]))
+    with pytest.raises(RefusedCallError, match="nothing in it is published"):
+        sent(calls, "GetColumns", rpc.TGetColumnsReq(OURS, None, schema, "%", "%"))
+
+    assert sent(calls, "GetTables", rpc.TGetTablesReq(OURS, None, "star", "%", ["TABLE"]))
+
+
 def test_a_handle_goes_to_spark_as_spark_gave_it(calls: ConnectionCalls) -> None:
     """It knows operations by their type too: with another one, a close would find nothing."""
     sent(calls, "GetCatalogs", rpc.TGetCatalogsReq(OURS))
