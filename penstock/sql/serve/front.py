@@ -67,6 +67,10 @@ class _ClosedError(Exception):
     """The other side has ended the connection."""
 
 
+class _BackendClosedError(_ClosedError):
+    """Spark's Thrift server has ended the connection."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
     """Spark's Thrift server, and the password that it takes from this process."""
@@ -197,6 +201,8 @@ class Front:
             if user is not None:
                 with self._open(guest, user) as backend:
                     self._relay(guest, user, backend)
+        except _BackendClosedError as error:
+            log.warning("the connection from %s was ended: %s", guest.address, error)
         except (_ClosedError, TimeoutError) as error:
             log.debug("the connection from %s has ended: %s", guest.address, error)
         except (MalformedThriftError, RefusedCallError, SaslError, OSError) as error:
@@ -262,7 +268,11 @@ class Front:
     def _relay(self, guest: Guest, user: str, backend: socket.socket) -> None:
         """Take call after call, until the client leaves or is idle for too long."""
         calls = ConnectionCalls(user)
-        client, read, answered = guest.connection, _reader(guest.connection), _reader(backend)
+        client, read, answered = (
+            guest.connection,
+            _reader(guest.connection),
+            _backend_reader(backend),
+        )
         while not guest.ended:
             client.settimeout(self._bounds.idle_s)
             (size,) = _LENGTH.unpack(read(_LENGTH.size))
@@ -335,5 +345,18 @@ def _reader(connection: socket.socket) -> Callable[[int], bytes]:
                 raise _ClosedError("the other side has left")
             found += piece
         return bytes(found)
+
+    return read
+
+
+def _backend_reader(backend: socket.socket) -> Callable[[int], bytes]:
+    """Read exactly so many bytes of Spark's server. Raises _BackendClosedError, OSError."""
+    exactly = _reader(backend)
+
+    def read(count: int) -> bytes:
+        try:
+            return exactly(count)
+        except (_ClosedError, ConnectionError) as error:
+            raise _BackendClosedError("Spark's Thrift server has left") from error
 
     return read

@@ -41,6 +41,7 @@ class Remembering:
         self.statements: list[rpc.TExecuteStatementReq] = []
         self.rows = b"r" * 300_000
         self.fetched = False
+        self.leaves = False
 
     def OpenSession(self, request: Any) -> Any:  # noqa: N802  Thrift's name
         """Open the session."""
@@ -49,6 +50,8 @@ class Remembering:
 
     def ExecuteStatement(self, request: Any) -> Any:  # noqa: N802
         """Start a statement."""
+        if self.leaves:
+            raise TTransportException
         self.statements.append(request)
         return rpc.TExecuteStatementResp(GOOD, rpc.TOperationHandle(HANDLE, 0, True))
 
@@ -117,7 +120,7 @@ def answer(connection: socket.socket, handler: Remembering) -> None:
                     TBinaryProtocol(TMemoryBuffer(exactly(connection, size))), TBinaryProtocol(out)
                 )
                 connection.sendall(struct.pack(">I", len(out.getvalue())) + out.getvalue())
-        except OSError:
+        except (OSError, TTransportException):
             return
 
 
@@ -425,6 +428,18 @@ def test_connections_speak_tls(start: Start, tmp_path: Path) -> None:
     assert not refused.startswith(bytes([Status.COMPLETE]))
     assert ended == b""
     assert granted == negotiation_frame(Status.COMPLETE)
+
+
+def test_a_connection_that_spark_ends_is_in_the_log_by_name(
+    start: Start, handler: Remembering, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is no client that has left."""
+    with connected(start()) as connection:
+        handler.leaves = True
+        with pytest.raises((TTransportException, OSError)):
+            connection.cursor().execute("SELECT 1")
+
+    assert "Spark's Thrift server has left" in caplog.text
 
 
 def test_an_address_in_use_is_refused() -> None:
