@@ -10,14 +10,15 @@ import atexit
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 
 from penstock.catalog.secret import KEY_FILE_VARIABLE, KEY_VARIABLE
 
 __all__ = ["java_environment"]
 
+FOLDER = "penstock-key-of-"
 HIDDEN = (KEY_VARIABLE, "PENSTOCK_TLS_KEYSTORE_PASSWORD")
 """Variables that this process alone reads."""
 
@@ -49,9 +50,41 @@ def java_environment() -> Iterator[None]:
 
 def _key_file(keys: str) -> Path:
     """Write keys to a file in a folder of this user only, which goes when the process ends."""
-    folder = mkdtemp(prefix="penstock-keys-")  # mode 0700
+    _remove_stale_folders()
+    folder = mkdtemp(prefix=f"{FOLDER}{os.getpid()}-")  # mode 0700
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _hold(Path(folder))
     file = Path(folder) / "secret.key"
     file.touch(mode=0o600)
     file.write_text("\n".join(keys.replace(",", " ").split()) + "\n", encoding="utf-8")
     return file
+
+
+def _hold(folder: Path) -> None:
+    """Lock a folder until this process ends, however it ends."""
+    with suppress(
+        ImportError, OSError
+    ):  # Windows has no such locks: there nothing is removed by another process
+        import fcntl
+
+        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)
+
+
+def _remove_stale_folders() -> None:
+    """Remove the keys that processes of this user left which were killed.
+
+    A lock tells it: numbers of processes are others in another container, which may share the folder.
+    """
+    with suppress(ImportError):
+        import fcntl
+
+        for folder in Path(gettempdir()).glob(f"{FOLDER}*"):
+            with suppress(OSError):
+                opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                try:
+                    if os.fstat(opened).st_uid == os.geteuid() and any(folder.iterdir()):
+                        # one without a file is being made
+                        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        shutil.rmtree(folder, ignore_errors=True)
+                finally:
+                    os.close(opened)

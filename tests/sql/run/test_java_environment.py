@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,32 @@ def test_an_environment_without_keys_stays_as_it_is(monkeypatch: pytest.MonkeyPa
         inside = os.environ[FILE]
 
     assert inside == "/run/secrets/key"
+
+
+KILLED = """
+import os, signal
+from penstock.sql.run.java_environment import java_environment
+with java_environment():
+    print(os.environ["PENSTOCK_SECRET_KEY_FILE"], flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_key_of_a_killed_process_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that runs keeps its own."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv(KEY, new_key())
+    with java_environment():
+        running = Path(os.environ[FILE])
+    died = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, check=False)
+    left = Path(died.stdout.decode().strip())
+    there = left.exists()
+    with java_environment():
+        pass
+
+    assert there
+    assert not left.parent.exists()
+    assert running.exists()
