@@ -151,7 +151,7 @@ def test_a_thousand_idle_polls(
 
     assert polled == {json.dumps(end)}
     assert took_s >= 1000 * IDLE_WAIT_S
-    assert len(requests) <= 2 * 1000
+    assert len(requests) <= 2 * 1000 + took_s + 1  # partitions are listed once a second
     assert busy_s < took_s / 4
 
 

@@ -70,7 +70,7 @@ def test_each_bid_comes_once_with_the_total_of_ten_seconds(
     run("ends")
 
     assert first == [(2, 3), (4, 8)]
-    assert second == [*first, (5, 24), (8, 152)]  # the watermark is the last record's time
+    assert second == [*first, (5, 24), (7, 64), (8, 152)]  # the watermark is the largest time read
     assert dropped == [1, 2, 0]
     assert rows_of(project / "whole") == [
         (1, 1), (2, 7), (3, 5), (4, 47), (5, 63), (6, 39), (7, 255), (8, 191),

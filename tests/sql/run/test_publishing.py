@@ -175,9 +175,9 @@ def test_durable_names_stay_and_are_those_that_others_can_read(
         spark.sql("DROP TABLE sales")
 
 
-def test_publish_says_one_of_three_things(spark: SparkSession) -> None:
+def test_publish_says_one_of_four_things(spark: SparkSession) -> None:
     """Anything else is refused before the catalog is opened."""
-    with pytest.raises(ConfigError, match="'session', 'durable', 'off'"):
+    with pytest.raises(ConfigError, match="'session', 'tables', 'durable', 'off'"):
         penstock.connect(spark, publish="sesion")
 
 
