@@ -52,7 +52,7 @@ def test_metadata_of_the_format_is_declared_by_value_and_its_name() -> None:
     assert str(source.metadata_types["value.source.timestamp"]) == "TIMESTAMP_LTZ(3)"
     for options, metadata, message in (
         ({}, column, "metadata 'value.source.timestamp', which 'kafka' does not have"),
-        (DEBEZIUM, {"at": ("value.source.timestamp", "INT")}, "does not convert"),
+        (DEBEZIUM, {"at": ("value.source.timestamp", "INT")}, "is not cast to it"),
         (DEBEZIUM, {"at": ("value.offset", "BIGINT")}, "'value.offset'"),
     ):
         with pytest.raises(DefinitionError, match=message):
