@@ -1,4 +1,4 @@
-"""Launches and ends Spark's Java process for the command line: away from the terminal's signals and screen.
+"""Launches and ends the Java process of Spark for commands and `penstock.connect`, away from terminal and signals.
 
 Spark's settings are `spark_session.py`'s part. Uses the hook that PySpark leaves for this (`launch_gateway`'s
 `popen_kwargs`).
@@ -87,8 +87,8 @@ def launch_jvm(settings: Mapping[str, str], files: LogFiles | None) -> None:
         # PySpark logs every exception that it raises, with Java's stack, as a line of JSON on stderr
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
-    streams: dict[str, Any] = {"stdout": sys.stderr.fileno(), "stderr": sys.stderr.fileno()}
     if files is None:
+        streams: dict[str, Any] = {"stdout": sys.stderr.fileno(), "stderr": sys.stderr.fileno()}
         _launch(conf, streams, "its own words are above")
         return
     _make_room(files.directory)
