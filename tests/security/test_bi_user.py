@@ -6,7 +6,6 @@ broker. What needs no Spark is in tests/sql/serve.
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import threading
@@ -171,8 +170,7 @@ def test_a_variable_in_a_query_is_text(served: Served, provider: str) -> None:
 def test_no_process_of_spark_s_has_the_key_in_its_environment(served: Served) -> None:
     """Java's and Python's workers: what reads /proc, or the environment, finds nothing."""
     assert served.ask("SELECT id FROM notes") == [(1,)]
-    started = descendants(server_process(served))
-    texts = {pid: Path(f"/proc/{pid}/environ").read_bytes() for pid in started if alive(pid)}
+    texts = environments(descendants(server_process(served)))
 
     assert len(texts) > 1, "Java and a Python worker"
     assert [pid for pid, text in texts.items() if KEY.encode() in text] == []
@@ -475,9 +473,13 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def alive(pid: int) -> bool:
-    """Whether a process is there, and its environment can be read."""
-    return os.access(f"/proc/{pid}/environ", os.R_OK)
+def environments(pids: list[int]) -> dict[int, bytes]:
+    """The environment of each process that is still there when it is read."""
+    found = {}
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found[pid] = Path(f"/proc/{pid}/environ").read_bytes()
+    return found
 
 
 def program(pid: int) -> str:

@@ -2,6 +2,9 @@
 
 Hadoop's local file system neither syncs what it writes nor refuses to rename over a file, so `hadoop_files` comes here
 for local paths. Its checksum files (`.name.crc`) are removed where they would be of another content.
+
+`umask` is Hadoop's `fs.permissions.umask-mode`: files and folders get the rights that Hadoop would give them, of
+which the umask of this process may only take.
 """
 
 from __future__ import annotations
@@ -18,20 +21,23 @@ __all__ = ["replace", "sync", "sync_below", "write_new"]
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
 """What file systems without hard links say."""
 
+DEFAULT_UMASK = 0o022
+"""Hadoop's own default."""
+
 LOCK_LOOKS = 100
 LOCK_POLL_S = 0.1
 """How long a writer waits, on those, for another one that is between two steps."""
 
 
-def write_new(path: Path, content: bytes) -> bool:
+def write_new(path: Path, content: bytes, umask: int = DEFAULT_UMASK) -> bool:
     """Write a file that is there whole or not at all. False where one is there already, which stays.
 
     Of two processes that do so at once, one succeeds.
     """
-    _make_folder(path.parent)
+    _make_folder(path.parent, umask)
     if path.exists():
         return False
-    temporary = _temporary(path, content)
+    temporary = _temporary(path, content, umask)
     try:
         _forget_checksum(path)
         try:
@@ -49,10 +55,10 @@ def write_new(path: Path, content: bytes) -> bool:
     return True
 
 
-def replace(path: Path, content: bytes) -> None:
+def replace(path: Path, content: bytes, umask: int = DEFAULT_UMASK) -> None:
     """Put a file in the place of what is there, if anything: readers find the one or the other."""
-    _make_folder(path.parent)
-    temporary = _temporary(path, content)
+    _make_folder(path.parent, umask)
+    temporary = _temporary(path, content, umask)
     try:
         _forget_checksum(path)
         temporary.replace(path)
@@ -83,10 +89,11 @@ def sync_below(root: Path, names: Iterable[str]) -> None:
     sync([*files, *sorted(folders, reverse=True)])
 
 
-def _temporary(path: Path, content: bytes) -> Path:
+def _temporary(path: Path, content: bytes, umask: int) -> Path:
     temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
     try:
-        with temporary.open("xb") as stream:
+        opened = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 & ~umask)
+        with os.fdopen(opened, "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
@@ -125,11 +132,11 @@ def _rename_alone(temporary: Path, path: Path) -> bool:
         lock.unlink(missing_ok=True)
 
 
-def _make_folder(folder: Path) -> None:
+def _make_folder(folder: Path, umask: int) -> None:
     if folder.is_dir():
         return
-    _make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
+    _make_folder(folder.parent, umask)
+    folder.mkdir(mode=0o777 & ~umask, exist_ok=True)
     sync([folder.parent])
 
 

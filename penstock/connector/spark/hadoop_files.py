@@ -56,7 +56,7 @@ def write_text(spark: SparkSession, path: str, text: str) -> bool:
     system, file = _file(spark, path)
     local = _local(system, file)
     if local is not None:
-        return durable_files.write_new(local, text.encode("utf-8"))
+        return durable_files.write_new(local, text.encode("utf-8"), _umask(spark, system))
     temporary = file.suffix(f".{uuid4().hex[:8]}.tmp")
     _write(system, temporary, text)
     written = not system.exists(file) and bool(system.rename(temporary, file))
@@ -70,7 +70,7 @@ def replace_text(spark: SparkSession, path: str, text: str) -> None:
     system, file = _file(spark, path)
     local = _local(system, file)
     if local is not None:
-        durable_files.replace(local, text.encode("utf-8"))
+        durable_files.replace(local, text.encode("utf-8"), _umask(spark, system))
         return
     jvm = spark._jvm  # noqa: SLF001  as in _file
     assert jvm is not None, "checkpoints need a classic Spark session"
@@ -180,6 +180,14 @@ def _local(system: Any, file: Any) -> Path | None:
     if system.getUri().getScheme() != "file":
         return None
     return Path(str(system.makeQualified(file).toUri().getPath()))
+
+
+def _umask(spark: SparkSession, system: Any) -> int:
+    jvm = spark._jvm  # noqa: SLF001  as in _file
+    assert jvm is not None, "checkpoints need a classic Spark session"
+    return int(
+        jvm.org.apache.hadoop.fs.permission.FsPermission.getUMask(system.getConf()).toShort()
+    )
 
 
 def _write(system: Any, file: Any, text: str) -> None:

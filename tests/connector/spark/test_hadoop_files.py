@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +43,34 @@ def test_small_files_are_written_once_and_replaced_whole(
     assert hadoop_files.list_names(spark, f"{folder}/notes") == ["one", "two"]
     assert hadoop_files.size_of(spark, path) == len("third, ü".encode())
     assert sorted(p.name for p in (tmp_path / "notes").glob("[!.]*")) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("umask", "folder_mode", "file_mode"), [("077", 0o700, 0o600), ("027", 0o750, 0o640)]
+)
+def test_files_and_folders_have_the_rights_of_hadoops_umask(
+    spark: SparkSession, tmp_path: Path, umask: str, folder_mode: int, file_mode: int
+) -> None:
+    """New and replaced files, and each folder that is made for them, however open the umask of this process is."""
+    before = os.umask(0o022)
+    settings = {
+        "fs.permissions.umask-mode": umask,
+        "fs.file.impl.disable.cache": "true",  # a file system keeps the settings that it was made with
+    }
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        hadoop_files.write_text(spark, f"{tmp_path}/a/b/new", "text")
+        hadoop_files.replace_text(spark, f"{tmp_path}/a/c/replaced", "text")
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
+        os.umask(before)
+
+    made = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "a").rglob("*")}
+    assert len(made) == 4
+    assert made == {path: folder_mode if path.is_dir() else file_mode for path in made}
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == folder_mode
 
 
 def test_a_file_is_renamed_only_to_a_name_that_is_free(spark: SparkSession, folder: str) -> None:
