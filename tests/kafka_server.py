@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 if TYPE_CHECKING:
@@ -61,8 +61,15 @@ class KafkaServer:
             pass
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Give the topic more partitions, `total` in all."""
+        """Give the topic more partitions, `total` in all, and wait until the broker lists them.
+
+        Its controller answers earlier, and a producer takes a partition that is not listed for one that is not there.
+        """
         self._wait(self.admin.create_partitions([NewPartitions(topic, total)]))
+        while (
+            len(self.admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions) < total
+        ):
+            pass
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
         """Delete what lies before an offset (exclusive), by partition: what retention does."""
@@ -85,7 +92,6 @@ class KafkaServer:
         ordered = {"enable_idempotence": True, "linger_ms": 1, **settings}
         producer = Producer(self.client_settings(**ordered))
         self._produce(producer, topic, values, partition, keys, timestamps_ms, headers)
-        assert producer.flush(TIMEOUT_S) == 0, "the broker did not take every record"
 
     def produce_json(
         self, topic: str, rows: Iterable[Any], *, partition: int = 0, **more: Any
@@ -107,7 +113,6 @@ class KafkaServer:
         producer.init_transactions(TIMEOUT_S)
         producer.begin_transaction()
         self._produce(producer, topic, values, partition, None, None, None)
-        assert producer.flush(TIMEOUT_S) == 0, "the broker did not take every record"
         if commit:
             producer.commit_transaction(TIMEOUT_S)
         else:
@@ -144,7 +149,16 @@ class KafkaServer:
         timestamps_ms: Sequence[int] | None,
         headers: Mapping[str, bytes] | None,
     ) -> None:
-        """Queue the records, making room in the client's queue where it is full."""
+        """Queue the records, making room in the client's queue where it is full; wait until the broker has them all.
+
+        A record that it does not take counts as delivered to `flush`: only its report tells.
+        """
+        refused: list[KafkaError] = []
+
+        def note(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                refused.append(error)
+
         for index, value in enumerate(values):
             extra: dict[str, Any] = {}
             if timestamps_ms is not None:
@@ -154,10 +168,14 @@ class KafkaServer:
             key = keys[index] if keys is not None else None
             while True:
                 try:
-                    producer.produce(topic, value, key, partition=partition, **extra)
+                    producer.produce(
+                        topic, value, key, partition=partition, on_delivery=note, **extra
+                    )
                     break
                 except BufferError:
                     producer.poll(0.1)
+        assert producer.flush(TIMEOUT_S) == 0, "the broker did not take every record"
+        assert not refused, f"the broker did not take every record: {refused[0]}"
 
     @staticmethod
     def _wait(futures: Mapping[Any, Any]) -> None:

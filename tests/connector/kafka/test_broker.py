@@ -61,6 +61,16 @@ def test_a_taken_port_is_refused_before_anything_starts(
     assert not (tmp_path / "kafka").exists()
 
 
+def test_a_record_of_a_test_that_the_broker_does_not_take_fails_the_test(
+    kafka: KafkaServer,
+) -> None:
+    """The client counts it as delivered; a test that went on would wait for the row in vain."""
+    topic = kafka.create_topic()
+
+    with pytest.raises(AssertionError, match="did not take every record"):
+        kafka.produce(topic, ["a"], partition=1)
+
+
 @pytest.mark.broker
 @pytest.mark.slow
 def test_records_survive_a_kill(tmp_path: Path) -> None:
