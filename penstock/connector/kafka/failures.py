@@ -18,6 +18,7 @@ __all__ = [
     "broker_unavailable",
     "deleted_records",
     "missing_topics",
+    "partition_unknown",
     "stalled_read",
     "topic_changed",
     "truncated_log",
@@ -35,6 +36,17 @@ def broker_unavailable(
         f"Kafka at {address} did not answer within {seconds:.0f} s ({asked}){reason}",
         hint="does the broker run, and can its advertised.listeners be reached from this machine? "
         "Check 'properties.bootstrap.servers' and 'properties.security.protocol'",
+    )
+
+
+def partition_unknown(
+    address: str, partition: TopicPartition, seconds: float
+) -> BrokerUnavailableError:
+    """The topic is there, and no broker knows a partition that was listed: it is new, or its leader is far behind."""
+    return BrokerUnavailableError(
+        f"Kafka at {address} knows no offsets of topic '{partition.topic}', partition {partition.partition}, "
+        f"for {seconds:.0f} s, although the topic is there",
+        hint="is the partition's leader up, and has it heard of the partition? kafka-topics.sh --describe tells",
     )
 
 

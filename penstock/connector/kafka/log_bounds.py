@@ -1,4 +1,7 @@
-"""First and end offsets of partitions that exist, with patience for a broker that knows less for a moment."""
+"""First and end offsets of partitions that exist, with patience for a broker that knows less for a moment.
+
+Kafka takes no partition away from a topic: one that is not answered for is gone with its topic, or not there yet.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 
+from penstock.catalog.errors import PenstockError
 from penstock.connector.kafka.admin import KafkaAdmin
 from penstock.connector.kafka.connection import LogBounds
-from penstock.connector.kafka.failures import topic_changed
+from penstock.connector.kafka.failures import partition_unknown, topic_changed
 from penstock.connector.kafka.split import TopicPartition
 
 __all__ = ["PATIENCE_S", "existing_bounds"]
@@ -26,9 +30,10 @@ def existing_bounds(
     committed: bool,
     topic_ids: Mapping[str, str] | None = None,
 ) -> dict[TopicPartition, LogBounds]:
-    """Look up bounds; `committed` ends at the last stable offset. Raises TopicChangedError for what stays missing.
+    """Look up bounds; `committed` ends at the last stable offset. `topic_ids` are those known, by topic.
 
-    `topic_ids` are those known, for the error.
+    Raises for what stays missing: TopicChangedError where its topic is gone or another one, BrokerUnavailableError
+    where the topic is there, as a broker may come to know of new partitions late.
     """
     give_up_s = time.monotonic() + PATIENCE_S
     while True:
@@ -37,6 +42,14 @@ def existing_bounds(
         if not missing:
             return found
         if time.monotonic() >= give_up_s:
-            topic = missing[0].topic
-            raise topic_changed(topic, (topic_ids or {}).get(topic), None)
+            raise _why_missing(admin, missing[0], (topic_ids or {}).get(missing[0].topic))
         threading.Event().wait(PAUSE_S)
+
+
+def _why_missing(admin: KafkaAdmin, partition: TopicPartition, known: str | None) -> PenstockError:
+    topic = admin.topics([partition.topic]).get(partition.topic)
+    if topic is None:
+        return topic_changed(partition.topic, known, None)
+    if known is not None and known != topic.topic_id:
+        return topic_changed(partition.topic, known, topic.topic_id)
+    return partition_unknown(admin.connection.address, partition, PATIENCE_S)

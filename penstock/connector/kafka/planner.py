@@ -39,6 +39,7 @@ class _BrokerOffsets:
     admin: KafkaAdmin
     group: str | None
     committed_only: bool
+    topic_ids: Mapping[str, str]
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         return {p: b.first for p, b in self._bounds(partitions, self.committed_only).items()}
@@ -63,7 +64,9 @@ class _BrokerOffsets:
     def _bounds(
         self, partitions: Collection[TopicPartition], committed: bool
     ) -> Mapping[TopicPartition, LogBounds]:
-        return existing_bounds(self.admin, partitions, committed=committed)
+        return existing_bounds(
+            self.admin, partitions, committed=committed, topic_ids=self.topic_ids
+        )
 
 
 class KafkaSplitPlanner:
@@ -99,7 +102,9 @@ class KafkaSplitPlanner:
     def _topics(self) -> dict[str, TopicInfo]:
         match self._settings.subscription:
             case TopicPattern() as pattern:
-                return self._admin.topics(pattern.select(self._admin.topic_names()))
+                # one that was there before is asked for by its name: a list may come from a broker that is behind
+                names = {*pattern.select(self._admin.topic_names()), *self._topic_ids}
+                return self._admin.topics(sorted(names), patience_s=PATIENCE_S)
             case TopicList(topics=names):
                 found = self._admin.topics(names, patience_s=PATIENCE_S)
                 # one that was there before is left out: the coordinator knows what its end means
@@ -189,6 +194,7 @@ class KafkaSplitPlanner:
             admin=self._admin,
             group=self._settings.group,
             committed_only=self._settings.reads_committed,
+            topic_ids=self._topic_ids,
         )
 
     def _check_topics(self, topics: set[str]) -> None:

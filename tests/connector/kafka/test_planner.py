@@ -16,6 +16,7 @@ from penstock.catalog.errors import (
     UnknownObjectError,
 )
 from penstock.connector.kafka import admin
+from penstock.connector.kafka.connection import TopicInfo
 from penstock.connector.source.split import Extent
 from tests.connector.kafka.reading import open_transaction, planned, planning, topic_source
 from tests.connector.kafka.tables import kafka_source
@@ -62,6 +63,23 @@ def test_a_pattern_finds_topics_made_later(kafka: KafkaServer) -> None:
         assert planner.list_splits().owners == {"shop-eu-0": first}
         kafka.create_topic("shop-us")
         assert sorted(planner.list_splits().owners) == ["shop-eu-0", "shop-us-0"]
+
+
+def test_a_list_of_topics_from_a_broker_that_is_behind_deletes_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pattern's topic that was listed before is asked for by its name."""
+    described = {"shop-eu": TopicInfo(topic_id="id-1", partitions=(0,))}
+    lists = iter([("shop-eu",), ()])
+    with planning(kafka_source({"topic": None, "topic-pattern": "shop-.*"})) as planner:
+        monkeypatch.setattr(planner._admin, "topic_names", lambda: next(lists))
+        monkeypatch.setattr(
+            planner._admin,
+            "topics",
+            lambda names, **_: {name: described[name] for name in names},
+        )
+
+        assert planner.list_splits() == planner.list_splits()
 
 
 def test_a_topic_that_does_not_exist_is_the_users_mistake(kafka: KafkaServer) -> None:
