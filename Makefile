@@ -27,7 +27,7 @@ or name one: make PYTHON=/path/to/python3 ...
 endef
 export NO_PYTHON
 
-.PHONY: help check-machine setup docs lint format test test-fast faults sim demo bench wheel clean lock
+.PHONY: help check-machine setup docs lint format test test-fast test-all faults sim demo bench wheel clean lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,11 +67,15 @@ docs: setup ## write the pages that are made from tables: docs/flink-compatibili
 
 # Each worker has a broker and a Spark of its own, 3 GB in all; more workers want more memory.
 WORKERS ?= 2
-test-fast: setup ## tests that need neither a broker nor a JVM, nor seconds each
-	$(BIN)/pytest -n $(WORKERS) -m "not broker and not spark and not simulation and not faults and not slow"
+SUITE = $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=10
+test-fast: setup ## tests that need neither a broker nor a JVM, nor seconds each: under a minute
+	$(BIN)/pytest -n $(WORKERS) -m "not broker and not spark and not simulation and not faults and not nightly and not slow"
 
-test: setup ## all tests, on a real broker, Spark and Delta
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not faults" --durations=40 --durations-min=10
+test: setup ## every subject on a real broker, Spark and Delta: at most 20 minutes on two cores
+	$(SUITE) -m "not faults and not nightly"
+
+test-all: setup ## all tests but those of make faults: seeds and process-level runs too, about an hour
+	$(SUITE) -m "not faults"
 
 faults: setup ## the long fault tests: kill -9, SIGSTOP, full disks; PENSTOCK_FAULT_SEED=n replays one
 	$(BIN)/pytest -v -m faults

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.spark_cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[1]
+LATER = ("nightly", "slow", "spark", "broker")
 
 # Spark's JVM and the Python workers it forks inherit these; they must be set before the JVM starts.
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -53,9 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.broker)
         if "spark" in names:
             item.add_marker(pytest.mark.spark)
-    items.sort(
-        key=lambda item: [bool(item.get_closest_marker(m)) for m in ("slow", "spark", "broker")]
-    )
+    items.sort(key=lambda item: [bool(item.get_closest_marker(m)) for m in LATER])
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,7 @@ def start_demo(folder: Path) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.nightly
 def test_the_demo_keeps_every_row_and_spark_alone_does_not(tmp_path: Path) -> None:
     """Exit status 0 is the demo's own check that nothing was lost; Spark's line shows what skew costs."""
     with start_demo(tmp_path / "demo") as demo:
@@ -46,6 +47,7 @@ def test_the_demo_keeps_every_row_and_spark_alone_does_not(tmp_path: Path) -> No
     assert not (tmp_path / "demo" / "kafka").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM], ids=lambda way: way.name)
 def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path, way: signal.Signals) -> None:
     """Stopped while the pipeline runs: broker, pipeline and Spark end before the demo's output does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -10,25 +11,28 @@ DOCUMENT = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
 ROWS = [line.split("|") for line in DOCUMENT.splitlines() if re.match(r"\| (\d+ )?\|", line)]
 
 
-def marks_below(folder: Path) -> dict[str, bool]:
-    """Name every test below a folder, and tell whether it is one of `make faults` alone."""
-    found: dict[str, bool] = {}
-    for file in folder.rglob("test_*.py"):
-        text = file.read_text(encoding="utf-8")
-        for marks, name in re.findall(r"((?:^@.*\n)*)^def test_(\w+)", text, re.MULTILINE):
-            found[name] = "pytest.mark.faults" in marks
-    return found
+def marks_below(folder: Path) -> dict[str, str]:
+    """Name every test below a folder with its letter: F of `make faults` alone, N of `make test-all`."""
+    letters = {"pytest.mark.faults": "F", "pytest.mark.nightly": "N"}
+    return {
+        node.name.removeprefix("test_"): "".join(
+            letters.get(ast.unparse(mark), "") for mark in node.decorator_list
+        )
+        for file in folder.rglob("test_*.py")
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
 
 
 def test_every_case_names_a_test_that_is_there() -> None:
-    """A renamed test is renamed there too, and the mark says whether `make test` runs it."""
+    """A renamed test is renamed there too, and its letter says which command runs it."""
     known = marks_below(ROOT / "tests")
     named = {
-        name: marked == " F" for row in ROWS for name, marked in re.findall(r"`(\w+)`( F)?", row[3])
+        name: mark for row in ROWS for name, mark in re.findall(r"`(\w+)`(?: ([FN])\b)?", row[3])
     }
 
     assert len(named) > 20
-    assert {name: mark for name, mark in named.items() if known.get(name) is not mark} == {}
+    assert {name: mark for name, mark in named.items() if known.get(name) != mark} == {}
 
 
 def test_every_case_has_a_test() -> None:

@@ -77,6 +77,7 @@ def is_right(workload: Workload, target: str) -> None:
     assert check(rows, workload.expected, ordered=True).findings == {}
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_killed_after_one_slot_of_two_is_committed(pipeline: Make, workload: Workload) -> None:
     """Case 5: the replay passes over the slot that has its transaction and writes the other."""

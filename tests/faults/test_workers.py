@@ -22,6 +22,7 @@ Make = Callable[..., FaultyPipeline]
 pytestmark = pytest.mark.timeout(900)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_processes_of_python_die_at_every_failpoint(pipeline: Make, workload: Workload) -> None:
     """Case 8: a worker's task is tried again, a planner's query is started again, and the run ends well."""

@@ -148,6 +148,7 @@ def test_a_fast_partition_is_held_at_every_batch_end(
     assert sum(row.n for row in rows) == 2 * SECONDS
 
 
+@pytest.mark.nightly
 def test_a_run_goes_on_from_the_offsets_of_another_and_reads_the_same(
     session: Session, kafka: KafkaServer, project: Path
 ) -> None:

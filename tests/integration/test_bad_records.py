@@ -145,7 +145,7 @@ def test_a_crash_behind_the_letters_doubles_none(
     assert sorted(values) == sorted(line(number) for number in range(RECORDS) if is_bad(number))
 
 
-@pytest.mark.parametrize("policy", ["skip", pytest.param("dead-letter", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("policy", ["skip", pytest.param("dead-letter", marks=pytest.mark.nightly)])
 def test_nothing_but_bad_records_stops_the_query_before_its_second_batch(
     session: Session, policy: str
 ) -> None:

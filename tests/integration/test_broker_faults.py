@@ -34,6 +34,7 @@ def rows(start: int, stop: int) -> list[dict[str, object]]:
     ]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_a_broker_that_is_killed_and_restarted_costs_nothing(
@@ -77,8 +78,9 @@ def test_a_broker_that_is_killed_and_restarted_costs_nothing(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_planning_rides_out_a_broker_that_is_away_for_a_minute(
-    spark: SparkSession, kafka: KafkaServer, project: Path
+@pytest.mark.parametrize("seconds", [8, pytest.param(60, marks=pytest.mark.nightly)])
+def test_planning_rides_out_a_broker_that_is_away(
+    spark: SparkSession, kafka: KafkaServer, project: Path, seconds: int
 ) -> None:
     """The query neither fails nor starts again: it waits, says for what, and goes on with what comes afterwards."""
     topic = kafka.create_topic()
@@ -92,7 +94,7 @@ def test_planning_rides_out_a_broker_that_is_away_for_a_minute(
         assert isinstance(job, Job)
         wait_until(lambda: job.progress.rows_in == 10, seconds=120, what="the first rows")
         kafka.broker.kill()
-        time.sleep(60)  # the fault itself
+        time.sleep(seconds)  # the fault itself
         away, listed = job.progress, session.sql("SHOW JOBS")
         (told,) = session.namespace.catalog.job_reports().values()
         kafka.broker.start()

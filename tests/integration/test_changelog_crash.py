@@ -53,6 +53,7 @@ def applied(changelog: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted(table.values())
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(

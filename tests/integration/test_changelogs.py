@@ -109,11 +109,11 @@ def test_tables_equal_what_is_left_of_the_changes(
         for statement in DEFINITIONS.format(**topics, bootstrap=kafka.bootstrap).split(";"):
             session.sql(statement)
         session.sql("INSERT INTO names VALUES ('r0', 'north'), ('r1', 'south')")
-        produce(kafka, topics, [orders.change() for _ in range(250)])
+        produce(kafka, topics, [orders.change() for _ in range(120)])
         run(session, script)
         for sink in ("named", "totals", "large"):
             forget_last_batch(project / ".penstock" / "checkpoints" / "changes" / sink)
-        produce(kafka, topics, [orders.change() for _ in range(250)])
+        produce(kafka, topics, [orders.change() for _ in range(80)])
         run(session, script)
     left = orders.rows.values()
     counts = Counter(o["region"] for o in left)

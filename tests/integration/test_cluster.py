@@ -22,6 +22,7 @@ INSERT INTO copied SELECT id FROM orders;
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_a_file_runs_on_a_cluster(kafka: KafkaServer, cluster: Cluster, project: Path) -> None:

@@ -30,8 +30,12 @@ INSERT INTO copied SELECT id, part, ts FROM events;
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize(
     ("rows", "batch", "kills"),
-    [(120_000, 16_000, 2), pytest.param(2_000_000, 50_000, 20, marks=pytest.mark.faults)],
-    ids=["representative", "twenty"],
+    [
+        (40_000, 10_000, 1),
+        pytest.param(120_000, 16_000, 2, marks=pytest.mark.nightly),
+        pytest.param(2_000_000, 50_000, 20, marks=pytest.mark.faults),
+    ],
+    ids=["once", "representative", "twenty"],
 )
 def test_every_row_is_there_once_after_kills(
     kafka: KafkaServer, project: Path, rows: int, batch: int, kills: int

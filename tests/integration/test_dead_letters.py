@@ -248,6 +248,7 @@ def test_records_are_given_back_as_they_were_and_once(
     assert shelf.counts()[0].replayed == shelf.counts()[0].letters
 
 
+@pytest.mark.nightly
 def test_letters_in_a_topic_are_there_once_and_lead_to_their_records(
     session: Session, kafka: KafkaServer, tmp_path: Path
 ) -> None:

@@ -85,7 +85,9 @@ def run_penstock(
     return {row.window_start: row.n for row in rows}, job.progress
 
 
-@pytest.mark.parametrize("time_type", ["TIMESTAMP(3)", "TIMESTAMP_LTZ(3)"])
+@pytest.mark.parametrize(
+    "time_type", ["TIMESTAMP(3)", pytest.param("TIMESTAMP_LTZ(3)", marks=pytest.mark.nightly)]
+)
 def test_skewed_partitions_lose_nothing(
     spark: SparkSession, kafka: KafkaServer, project: Path, time_type: str
 ) -> None:
@@ -122,6 +124,7 @@ def produce_skewed_utc(kafka: KafkaServer, topic: str) -> list[datetime]:
     return times
 
 
+@pytest.mark.nightly
 def test_sparks_own_watermark_loses_rows_of_the_same_topic(
     spark: SparkSession, kafka: KafkaServer, project: Path
 ) -> None:

@@ -140,6 +140,7 @@ def test_a_dead_letter_keeps_the_record_and_costs_no_other(
     assert letters() == first
 
 
+@pytest.mark.nightly
 def test_without_the_bound_the_rows_behind_are_late(
     session: Session, kafka: KafkaServer, topic: str
 ) -> None:

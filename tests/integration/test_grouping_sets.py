@@ -119,7 +119,7 @@ def answers(events: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[Any, ..
 
 @pytest.mark.parametrize(
     "names",
-    [("cubes",), pytest.param(("twice", "labels"), marks=pytest.mark.slow)],
+    [("cubes",), pytest.param(("twice", "labels"), marks=pytest.mark.nightly)],
     ids=" ".join,
 )
 def test_results_are_kept_up_to_date_for_every_set(

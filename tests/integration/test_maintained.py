@@ -56,7 +56,7 @@ def kept(project: Path, table: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(row.values()) for row in rows), key=lambda row: row[0])
 
 
-@pytest.mark.parametrize("name", ["matched", pytest.param("spread", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["matched", pytest.param("spread", marks=pytest.mark.nightly)])
 def test_a_table_equals_the_batch_answer_after_a_failure_and_a_replay(
     spark: SparkSession,
     kafka: KafkaServer,
@@ -101,7 +101,7 @@ def test_the_first_row_of_each_key_stays_and_a_hint_bounds_a_count(
     kafka.produce_json(topic, rows[:25])
     tables = f"""
         CREATE TEMPORARY TABLE tagged (k STRING, tags ARRAY<INT>)
-        WITH ('connector' = 'kafka', 'topic' = '{topic}', 'format' = 'json', 'scan.max-records-per-batch' = '9',
+        WITH ('connector' = 'kafka', 'topic' = '{topic}', 'format' = 'json', 'scan.max-records-per-batch' = '13',
               'scan.startup.mode' = 'earliest-offset', 'properties.bootstrap.servers' = '{kafka.bootstrap}');
         CREATE TEMPORARY TABLE firsts (k STRING, tag INT, n INT, PRIMARY KEY (k, n) NOT ENFORCED)
         WITH ('connector' = 'delta', 'path' = 'firsts');

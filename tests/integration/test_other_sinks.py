@@ -30,6 +30,7 @@ INSERT INTO stored SELECT id, name FROM orders;
 """
 
 
+@pytest.mark.nightly
 def test_a_run_fills_every_other_sink_and_goes_on_where_it_stopped(project: Path) -> None:
     """Stdout stays one JSON document, printed rows are on stderr; a second run adds what is new, once."""
     (project / "in").mkdir()

@@ -304,6 +304,7 @@ def test_definitions_of_another_process_are_published(served: Served) -> None:
     assert answer() == 3
 
 
+@pytest.mark.nightly
 def test_every_query_sees_a_committed_snapshot_while_the_pipeline_writes(served: Served) -> None:
     """Fifty queries over JDBC during as many batches: never a part of an order's lines, never some of a MERGE's rows.
 

@@ -94,6 +94,7 @@ def test_a_sink_that_fails_stops_the_set_by_its_name_and_the_others_resume_with_
         session.run_file(script)
 
 
+@pytest.mark.nightly
 def test_a_set_that_can_no_longer_share_its_read_does_not_begin_anew_by_itself(
     spark, script, project
 ):

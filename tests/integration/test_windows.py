@@ -200,7 +200,7 @@ def test_windows_of_windows(spark: SparkSession, kafka: KafkaServer, project: Pa
         pytest.param(
             "SELECT part, TUMBLE_START(ts, INTERVAL '10' SECOND), TUMBLE_END(ts, INTERVAL '10' SECOND), COUNT(*) "
             "FROM ticks GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), ROLLUP (part)",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.nightly,
         ),
     ],
     ids=["function", "group window"],

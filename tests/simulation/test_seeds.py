@@ -29,6 +29,7 @@ def test_a_handful_of_seeds_keeps_every_rule(world: str) -> None:
     assert probes
 
 
+@pytest.mark.nightly
 @pytest.mark.simulation
 @in_each_world
 def test_thousands_of_seeds_keep_every_rule_and_reach_every_rare_path(world: str) -> None:
@@ -47,6 +48,7 @@ def test_a_seed_replays_exactly(world: str) -> None:
     assert first.trace != other.trace
 
 
+@pytest.mark.nightly
 @pytest.mark.simulation
 @in_each_world
 def test_a_seed_replays_exactly_in_another_process(world: str) -> None:

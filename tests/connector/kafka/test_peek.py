@@ -57,6 +57,7 @@ def test_the_last_record_of_each_range_is_found(kafka: KafkaServer) -> None:
     assert peeked(kafka, topic, {3: (0, 0)}) == {}
 
 
+@pytest.mark.nightly
 def test_many_partitions_cost_few_round_trips(kafka: KafkaServer) -> None:
     """Planning must not add to a batch; the limit is generous for a busy machine."""
     topic = kafka.create_topic(partitions=100)

@@ -174,6 +174,7 @@ def test_stopped_once_a_run_finishes_its_batch_and_is_alone_meanwhile(project, p
     assert copied(project) == list(range(insert["rows_out"]))
 
 
+@pytest.mark.nightly
 def test_interrupted_twice_a_run_stops_at_once(project, penstock, clicks):
     """The status is that of an interrupted command, whatever the batch was doing."""
     file = write(project, COPY)
@@ -189,6 +190,7 @@ def test_interrupted_twice_a_run_stops_at_once(project, penstock, clicks):
     assert "Traceback" not in errors
 
 
+@pytest.mark.nightly
 def test_a_bad_record_fails_its_statement_and_ends_the_run(project, penstock, clicks):
     """Status 1, the record named, the rest skipped, no stack trace; rows before it in its batch are not written."""
     file = write(project, COPY + "SELECT COUNT(*) FROM copies;\n")
@@ -224,6 +226,7 @@ def test_a_file_with_mistakes_starts_nothing(project, penstock):
     assert [path.name for path in project.iterdir()] == ["job.sql"]
 
 
+@pytest.mark.nightly
 def test_a_run_without_stdin_ends_as_any_other(project, penstock, clicks):
     """Case 17: nothing is read from it, and its descriptor may be closed."""
     file = write(project, COPY)
@@ -237,6 +240,7 @@ def test_a_run_without_stdin_ends_as_any_other(project, penstock, clicks):
     assert copied(project) == list(range(5))
 
 
+@pytest.mark.nightly
 def test_a_dry_run_shows_the_plan_and_starts_nothing(project, penstock, clicks):
     """Spark checks the queries, but neither the catalog nor the target is made."""
     file = write(project, COPY)

@@ -136,6 +136,7 @@ def test_the_sql_of_a_new_project_is_right(shop: Path) -> None:
     assert len(FILES) == len([p for p in shop.rglob("*") if p.is_file()])
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.spark
 def test_a_new_project_runs_as_it_says(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ class World:
             return Counter(found.fetchall())
 
 
-@pytest.mark.parametrize("kind", ["LEFT JOIN", pytest.param("JOIN", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["LEFT JOIN", pytest.param("JOIN", marks=pytest.mark.nightly)])
 def test_each_row_gets_the_version_that_was_valid_at_its_time(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

@@ -125,12 +125,12 @@ CASES = [
     (SECONDS, AGGREGATES, {}),
     ("ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", DISTINCT, LAGS),
     ("", AGGREGATES, NUMBER),
-    pytest.param(SECONDS, DISTINCT, LAGS | NUMBER, marks=pytest.mark.slow),
+    pytest.param(SECONDS, DISTINCT, LAGS | NUMBER, marks=pytest.mark.nightly),
     pytest.param(
-        "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", AGGREGATES, NUMBER, marks=pytest.mark.slow
+        "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", AGGREGATES, NUMBER, marks=pytest.mark.nightly
     ),
-    pytest.param("ROWS UNBOUNDED PRECEDING", AGGREGATES, LAGS, marks=pytest.mark.slow),
-    pytest.param("RANGE UNBOUNDED PRECEDING", DISTINCT, LAGS | NUMBER, marks=pytest.mark.slow),
+    pytest.param("ROWS UNBOUNDED PRECEDING", AGGREGATES, LAGS, marks=pytest.mark.nightly),
+    pytest.param("RANGE UNBOUNDED PRECEDING", DISTINCT, LAGS | NUMBER, marks=pytest.mark.nightly),
 ]
 
 

@@ -204,6 +204,7 @@ def test_windows_close_by_the_largest_event_time_read(spark: SparkSession, tmp_p
     assert len(results) == len(FLINKS)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_pipelines_that_people_read_first_do_what_they_say(
     spark: SparkSession, tmp_path: Path
