@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 from penstock.connector.changelog import ChangelogMode
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -341,6 +343,13 @@ class Resumable(Protocol):
 
         `Sink.start` does so itself. `notes`: what the next check needs to know may be kept in the checkpoint; without
         it nothing is written anywhere. Raises StateMismatchError.
+        """
+
+    def check_resumes_here(self, checkpoint: Path, query: str | None, sink: str) -> None:
+        """Check the same without an engine, for a checkpoint in a folder of this machine; writes nothing.
+
+        `query` is the id that the checkpoint carries. Raises StateMismatchError; NotReachedError where only an engine
+        can tell.
         """
 
 

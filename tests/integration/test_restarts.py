@@ -14,7 +14,10 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.catalog.errors import InputErrors
 from penstock.sql.cli.plan_text import is_incompatible, plan_document, plan_lines, plans_of
+from penstock.sql.plan.checkpoint import checkpoint_files
+from penstock.sql.plan.local_files import LocalFiles
 from penstock.sql.run.environment import RunMode
+from penstock.sql.run.judged import judge_scripts, judged_in_spark
 from penstock.sql.run.script_check import check_scripts
 from penstock.sql.run.script_file import read_script
 from penstock.sql.run.script_plan import plan_scripts
@@ -42,9 +45,32 @@ def planned(session: Session, script: Path) -> tuple[dict[str, Any], list[str], 
     scripts = plan_scripts(checked, session.spark, judges=True, **where)
     named = [(one.pipelines, one.queries) for script in scripts for one in script.statements]
     assert all(names == tuple(query.pipeline for query in found) for names, found in named)
-    plans = plans_of(scripts, RunMode.AVAILABLE_NOW, from_scratch=False)
+    judged = [[judged_in_spark(one) for one in each.statements] for each in scripts]
+    mode = RunMode.AVAILABLE_NOW
+    plans = plans_of(scripts, judged, mode, checkpoint_files(session.spark), from_scratch=False)
     document = json.loads(json.dumps(plan_document(plans)))
+    assert without_spark(session, script) == document
     return document["statements"][-1], plan_lines(plans), any(map(is_incompatible, plans))
+
+
+def without_spark(session: Session, script: Path) -> dict[str, Any]:
+    """What it says where no engine is asked."""
+    where: dict[str, Any] = {
+        "namespace": session.namespace,
+        "project": session.project.root,
+        "settings": session.settings,
+    }
+    checked = check_scripts((read_script(script),), variables={}, env={}, **where)
+    judged = judge_scripts(checked, **where)
+    plans = plans_of(
+        checked,
+        judged,
+        RunMode.AVAILABLE_NOW,
+        lambda location: LocalFiles(location=location),
+        from_scratch=False,
+    )
+    document: dict[str, Any] = json.loads(json.dumps(plan_document(plans)))
+    return document
 
 
 def test_each_start_is_judged_before_it_happens(

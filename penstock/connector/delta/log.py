@@ -1,4 +1,4 @@
-"""The schema of a Delta table from its log, without an engine: the newest `metaData` action, and its types as ours.
+"""What the log of a Delta table says, without an engine: the newest `metaData` action, its types as ours, and `txn`.
 
 Delta's protocol has the log (PROTOCOL.md, "Delta Log Entries", "Checkpoints") and the JSON of schemas. Rows and files
 are nobody's business here.
@@ -20,9 +20,18 @@ from penstock.catalog.schema import PhysicalColumn
 from penstock.connector.spark_json import physical_columns
 from penstock.connector.storage import Folder
 
-__all__ = ["LogHead", "LoggedTable", "is_delta_table", "read_head", "read_logged"]
+__all__ = [
+    "LogHead",
+    "LogStanding",
+    "LoggedTable",
+    "is_delta_table",
+    "read_head",
+    "read_logged",
+    "read_standing",
+]
 
 LOG = "_delta_log"
+_NO_SCHEMA = "no commit and no checkpoint has its schema"
 _COMMIT = re.compile(r"(\d{20})\.json")
 # one file, parts of several, or of version 2 with a unique name
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.[0-9A-Za-z.-]+)?\.(?:parquet|json)")
@@ -44,6 +53,15 @@ class LogHead:
 
     version: int
     columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStanding:
+    """Which table it is (Delta's id), its newest version, and the last version of each application (`txn`)."""
+
+    id: str
+    version: int
+    transactions: Mapping[str, int]
 
 
 def is_delta_table(folder: Folder) -> bool:
@@ -74,6 +92,30 @@ def read_head(folder: Folder) -> LogHead | None:
         return LogHead(
             version=max(int(name.partition(".")[0]) for name in names),
             columns=tuple(field["name"] for field in fields),
+        )
+
+
+def read_standing(folder: Folder) -> LogStanding | None:
+    """Read what writers go by; None where there is no Delta table.
+
+    Raises StateMismatchError for a log that cannot be read.
+    """
+    with _readable(folder):
+        names = _logs(folder)
+        if not names:
+            return None
+        table_id, transactions = None, {}
+        for action in _actions(folder.below(LOG), names):
+            if (meta := action.get("metaData")) is not None:
+                table_id = meta["id"]
+            elif (txn := action.get("txn")) is not None:
+                transactions[txn["appId"]] = int(txn["version"])
+        if table_id is None:
+            raise _unreadable(folder, _NO_SCHEMA)
+        return LogStanding(
+            id=table_id,
+            version=max(int(name.partition(".")[0]) for name in names),
+            transactions=transactions,
         )
 
 
@@ -133,7 +175,37 @@ def _newest(folder: Folder, names: Sequence[str]) -> Mapping[str, Any]:
         found_meta = _of_checkpoint(log, name)
         if found_meta is not None:
             return found_meta
-    raise _unreadable(folder, "no commit and no checkpoint has its schema")
+    raise _unreadable(folder, _NO_SCHEMA)
+
+
+def _actions(log: Folder, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """Give the actions of the last checkpoint that concern no file, then those of the commits behind it, in order."""
+    found = [(int(name.partition(".")[0]), name) for name in names if _CHECKPOINT.fullmatch(name)]
+    last = max((version for version, _ in found), default=-1)
+    for version, name in found:
+        if version == last and name.endswith(".json"):
+            yield from _actions_of_lines(log, name)
+        elif version == last:
+            yield from _actions_of_checkpoint(log, name)
+    for name in sorted(name for name in names if _COMMIT.fullmatch(name)):
+        if int(name.partition(".")[0]) > last:
+            yield from _actions_of_lines(log, name)
+
+
+def _actions_of_lines(log: Folder, name: str) -> Iterator[Mapping[str, Any]]:
+    for line in (log.text(name) or "").split("\n"):
+        if '"metaData"' in line or '"txn"' in line:
+            yield json.loads(line)
+
+
+def _actions_of_checkpoint(log: Folder, name: str) -> Iterator[Mapping[str, Any]]:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(log.system.open_input_file(f"{log.path}/{name}")) as file:
+        there = {field.name for field in file.schema_arrow}
+        for column in sorted(there & {"metaData", "txn"}):
+            for value in file.read(columns=[column]).column(column).drop_null().to_pylist():
+                yield {column: value}
 
 
 def _of_lines(log: Folder, name: str) -> Mapping[str, Any] | None:

@@ -12,6 +12,8 @@ from penstock.connector.delta.target import Target
 from penstock.connector.delta.upkeep import Upkeep
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
@@ -53,6 +55,13 @@ class DeltaSink:
     ) -> None:
         """Check that the table is the one that the checkpoint was written with (`Resumable`)."""
         self._writer.check_resumes(spark, checkpoint, sink, notes=notes)
+
+    def check_resumes_here(self, checkpoint: Path, query: str | None, sink: str) -> None:
+        """Check the same of folders of this machine, without Spark (`Resumable`)."""
+        from penstock.connector.delta.resumed import check_resumes_here
+
+        appends = self.target.table.schema.primary_key is None
+        check_resumes_here(self.target, checkpoint, query, sink, commits_empty=appends)
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         """Start writing. Raises StateMismatchError for a table that does not go with the checkpoint."""

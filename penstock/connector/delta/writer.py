@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from penstock.catalog.errors import StateMismatchError
 from penstock.connector.contract import SinkSettings
 from penstock.connector.delta.evolution import add_missing_columns
 from penstock.connector.delta.failure import explained
 from penstock.connector.delta.merge import Merge
 from penstock.connector.delta.optimizing import Optimizer
+from penstock.connector.delta.resumed import gone
 from penstock.connector.delta.resuming import check_resumes
 from penstock.connector.delta.table import check_writable, create, exists
 from penstock.connector.delta.target import Target
@@ -63,11 +63,7 @@ class DeltaWriter:
     ) -> None:
         """Check that the table is the one that the checkpoint was written with (`Resumable`)."""
         if not exists(self.target, spark):
-            # Delta would make a new one, without NOT NULL, partitions and all rows before the checkpoint
-            raise StateMismatchError(
-                f"the Delta table at {self.target.shown} is gone",
-                hint="restore it; or begin anew with --from-scratch, which sets the checkpoint aside",
-            )
+            raise gone(self.target)
         check_resumes(
             spark,
             self.target,

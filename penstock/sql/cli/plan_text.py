@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
+from penstock.sql.cli.report import EXIT_WRONG_INPUT, OutputFormat, print_json, print_lines
 from penstock.sql.cli.text import count_text
 from penstock.sql.kept_fresh import is_refreshed
 from penstock.sql.plan.verdict import (
@@ -18,13 +19,24 @@ from penstock.sql.plan.verdict import (
 )
 from penstock.sql.run.environment import RunMode
 from penstock.sql.run.explain import operator_lines
-from penstock.sql.run.judging import verdict_on, verdicts_on_set
+from penstock.sql.run.judging import verdicts_on
 from penstock.sql.run.progress import short_name
-from penstock.sql.run.query import PlannedQuery
 from penstock.sql.run.script_check import CheckedScript, CheckedStatement
 from penstock.sql.run.statement_kind import kind_of, subject_of
 
-__all__ = ["StatementPlan", "is_incompatible", "plan_document", "plan_lines", "plans_of"]
+if TYPE_CHECKING:
+    from penstock.sql.plan.checkpoint_search import OpenFiles
+    from penstock.sql.run.judged import JudgedStatement
+    from penstock.sql.run.query import Judged
+
+__all__ = [
+    "StatementPlan",
+    "is_incompatible",
+    "plan_document",
+    "plan_lines",
+    "plans_of",
+    "show_plans",
+]
 
 MOST_SPLITS = 20
 """Splits of a table that the text shows; JSON has all of them."""
@@ -62,22 +74,39 @@ class StatementPlan:
 
 
 def plans_of(
-    scripts: Sequence[CheckedScript], mode: RunMode, *, from_scratch: bool
+    scripts: Sequence[CheckedScript],
+    judged: Sequence[Sequence[JudgedStatement]],
+    mode: RunMode,
+    open_files: OpenFiles,
+    *,
+    from_scratch: bool,
 ) -> list[StatementPlan]:
-    """Describe what would run. Reads checkpoints and asks brokers; `from_scratch` begins without checkpoints."""
+    """Describe what would run, `judged` being its queries. Reads checkpoints and asks brokers.
+
+    `from_scratch` begins without checkpoints.
+    """
     return [
         StatementPlan(
             file=script.file.name,
             line=one.statement.span.line,
             kind=kind_of(one.statement),
             subject=subject_of(one.statement),
-            queries=tuple(_queries(one, mode, from_scratch=from_scratch)),
-            inserts=tuple(_inserts(one, script)),
-            reason=one.planned_set.reason if one.planned_set is not None else None,
+            queries=tuple(_queries(one, its, mode, open_files, from_scratch=from_scratch)),
+            inserts=tuple(_inserts(one)),
+            reason=its.reason,
         )
-        for script in scripts
-        for one in script.statements
+        for script, of_script in zip(scripts, judged, strict=True)
+        for one, its in zip(script.statements, of_script, strict=True)
     ]
+
+
+def show_plans(plans: Sequence[StatementPlan], output: OutputFormat) -> int:
+    """Print plans, and give the exit status."""
+    if output is OutputFormat.JSON:
+        print_json(plan_document(plans))
+    else:
+        print_lines(plan_lines(plans))
+    return EXIT_WRONG_INPUT if any(map(is_incompatible, plans)) else 0
 
 
 def is_incompatible(plan: StatementPlan) -> bool:
@@ -127,16 +156,20 @@ def plan_document(plans: Sequence[StatementPlan]) -> dict[str, Any]:
     }
 
 
-def _queries(one: CheckedStatement, mode: RunMode, *, from_scratch: bool) -> Iterator[QueryPlan]:
-    streams = [query for query in one.queries if query.is_stream]
-    if one.planned_set is not None:
-        verdicts = verdicts_on_set(one.planned_set, from_scratch=from_scratch)
-    else:
-        verdicts = tuple(verdict_on(query, from_scratch=from_scratch) for query in streams)
+def _queries(
+    one: CheckedStatement,
+    judged: JudgedStatement,
+    mode: RunMode,
+    open_files: OpenFiles,
+    *,
+    from_scratch: bool,
+) -> Iterator[QueryPlan]:
+    streams = [query for query in judged.queries if query.is_stream]
+    verdicts = verdicts_on(judged, open_files, from_scratch=from_scratch)
     known = dict(zip(map(id, streams), verdicts, strict=True))
-    ends = mode.ends(bounded=all(query.bounded for query in one.queries))
+    ends = mode.ends(bounded=all(query.bounded for query in judged.queries))
     again = is_refreshed(one.statement) and mode is not RunMode.AVAILABLE_NOW
-    for query in one.queries:
+    for query in judged.queries:
         yield QueryPlan(
             sink=short_name(query.sink),
             details=_details(query, ends=ends, again=again),
@@ -145,16 +178,14 @@ def _queries(one: CheckedStatement, mode: RunMode, *, from_scratch: bool) -> Ite
         )
 
 
-def _inserts(one: CheckedStatement, script: CheckedScript) -> Iterator[InsertPlan]:
-    analysed = one.members if one.analysed is None else (one.analysed,)
-    for insert in analysed:
-        assert script.planner is not None, "the files are planned"
+def _inserts(one: CheckedStatement) -> Iterator[InsertPlan]:
+    for insert in one.inserts:
         if insert.query.leaves:
-            lines = operator_lines(insert.query, state_ttl_ms=script.planner.state_ttl_ms)
+            lines = operator_lines(insert.query, state_ttl_ms=insert.state_ttl_ms)
             yield InsertPlan(sink=short_name(insert.target.identifier), operators=tuple(lines))
 
 
-def _details(query: PlannedQuery, *, ends: bool, again: bool) -> dict[str, str]:
+def _details(query: Judged, *, ends: bool, again: bool) -> dict[str, str]:
     if not query.is_stream:
         return {
             "rows": "written now, and anew at each time of its freshness"
@@ -181,9 +212,11 @@ def _verdict_lines(query: QueryPlan) -> Iterator[str]:
         case New(sources=sources):
             aside = ", what is in the checkpoint is set aside" if query.aside else ""
             yield f"        verdict     new{aside}"
-        case Resume(batch_id=batch_id, replays=replays, sources=sources):
+        case Resume(batch_id=batch_id, replays=replays, sources=sources, unasked=unasked):
             again = ", which was planned before and reads the same again" if replays else ""
             yield f"        verdict     resume from batch {batch_id}{again}"
+            if unasked is not None:
+                yield f"        target      not looked at: {unasked}"
         case Incompatible(reason=reason, choices=choices):
             yield f"        verdict     incompatible: {reason}"
             for choice in choices:
@@ -238,12 +271,13 @@ def _verdict_document(verdict: Verdict) -> dict[str, Any]:
     match verdict:
         case New(sources=sources):
             return {"kind": "new", "sources": list(map(_source_document, sources))}
-        case Resume(batch_id=batch_id, replays=replays, sources=sources):
+        case Resume(batch_id=batch_id, replays=replays, sources=sources, unasked=unasked):
             return {
                 "kind": "resume",
                 "batch": batch_id,
                 "replays": replays,
                 "sources": list(map(_source_document, sources)),
+                **({} if unasked is None else {"target": f"not looked at: {unasked}"}),
             }
         case Incompatible(reason=reason, choices=choices):
             return {"kind": "incompatible", "reason": reason, "choices": list(choices)}

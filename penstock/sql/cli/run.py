@@ -41,7 +41,8 @@ def run(  # noqa: PLR0917  typer passes options by name
         typer.Option(
             "--dry-run",
             envvar="PENSTOCK_DRY_RUN",
-            help="Show what would run, without starting it, as `penstock plan` does. Example: `--dry-run`",
+            help="Show what would run, without starting it, as `penstock plan` does, and let Spark plan the queries. "
+            "Example: `--dry-run`",
         ),
     ] = False,
     from_scratch: FromScratchOption = False,

@@ -8,15 +8,13 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.sql.cli.plan_text import is_incompatible, plan_document, plan_lines, plans_of
+from penstock.sql.cli.plan_text import plans_of, show_plans
 from penstock.sql.cli.progress import LOG_INTERVAL_MS, JobBoard, ProgressMode, showing
 from penstock.sql.cli.report import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
-    EXIT_WRONG_INPUT,
     OutputFormat,
     print_json,
-    print_lines,
     print_rows,
     say,
     say_warnings,
@@ -27,8 +25,10 @@ from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.cli.summary import summary_lines
 from penstock.sql.error_formats import ErrorFormat, show_failures
+from penstock.sql.plan.checkpoint import checkpoint_files
 from penstock.sql.run.clock import SystemClock
-from penstock.sql.run.environment import Environment, RunMode, StopRequest
+from penstock.sql.run.environment import Environment, StopRequest, run_mode
+from penstock.sql.run.judged import judged_in_spark
 from penstock.sql.run.jvm import end_jvm
 from penstock.sql.run.lease import PipelineLease, hold_leases
 from penstock.sql.run.script_check import CheckedScript
@@ -100,7 +100,7 @@ def run_scripts(options: RunOptions) -> int:
                 from_scratch=options.from_scratch,
             )
             if options.dry_run:
-                return _show_plan(planned, options)
+                return _show_plan(planned, options, spark)
             signals.listen()
             environment = Environment(
                 spark=spark,
@@ -119,19 +119,16 @@ def run_scripts(options: RunOptions) -> int:
             end_jvm()
 
 
-def _mode(options: RunOptions) -> RunMode:
-    if options.available_now is None:
-        return RunMode.BY_TABLES
-    return RunMode.AVAILABLE_NOW if options.available_now else RunMode.CONTINUOUS
-
-
-def _show_plan(scripts: Sequence[CheckedScript], options: RunOptions) -> int:
-    plans = plans_of(scripts, _mode(options), from_scratch=options.from_scratch)
-    if options.output is OutputFormat.JSON:
-        print_json(plan_document(plans))
-    else:
-        print_lines(plan_lines(plans))
-    return EXIT_WRONG_INPUT if any(map(is_incompatible, plans)) else 0
+def _show_plan(scripts: Sequence[CheckedScript], options: RunOptions, spark: SparkSession) -> int:
+    judged = [[judged_in_spark(one) for one in each.statements] for each in scripts]
+    plans = plans_of(
+        scripts,
+        judged,
+        run_mode(available_now=options.available_now),
+        checkpoint_files(spark),
+        from_scratch=options.from_scratch,
+    )
+    return show_plans(plans, options.output)
 
 
 def _run(
@@ -145,7 +142,7 @@ def _run(
     listener = _Announcer(board, options)
     run = ScriptRun(
         environment,
-        mode=_mode(options),
+        mode=run_mode(available_now=options.available_now),
         stop=request,
         listener=listener,
         from_scratch=options.from_scratch,

@@ -18,8 +18,8 @@ __all__ = ["AnalysedInsert"]
 class AnalysedInsert:
     """An INSERT that passed every check that needs no JVM.
 
-    `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints; `place` is its query's
-    name and checkpoint once they are chosen.
+    `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints, `state_ttl_ms` is how
+    long state is kept without use (0: for ever); `place` is its query's name and checkpoint once they are chosen.
     """
 
     statement: InsertInto
@@ -29,6 +29,7 @@ class AnalysedInsert:
     editor: Editor | None = None
     pipeline: str = ""
     base: str = ""
+    state_ttl_ms: int = 0
     place: QueryPlace | None = None
 
     @property

@@ -89,6 +89,7 @@ class Analyzer:
             sink=sink,
             pipeline=self.pipeline,
             base=self.checkpoint_base,
+            state_ttl_ms=self.state_ttl_ms,
         )
 
     def _analyse_into(self, query: exp.Expr, sink: SinkTable) -> AnalysedQuery:
@@ -115,6 +116,7 @@ class Analyzer:
             editor=editor,
             pipeline=self.pipeline,
             base=self.checkpoint_base,
+            state_ttl_ms=self.state_ttl_ms,
         )
 
     @property

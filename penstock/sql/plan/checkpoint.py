@@ -22,6 +22,7 @@ from penstock.sql.plan.checkpoint_identity import (
     read_identity,
 )
 from penstock.sql.plan.checkpoint_search import OpenFiles
+from penstock.sql.plan.local_files import CHANGED
 from penstock.sql.plan.place import QueryPlace
 from penstock.sql.plan.saved import (
     SHAPE_FILE,
@@ -64,7 +65,7 @@ class _HadoopFiles:
         except Py4JJavaError as error:
             why = str(error.java_exception.toString())
             if _CHECKSUM in why:
-                why = "is not what its .crc file says: one of the two was changed"
+                why = CHANGED
             else:
                 why = f"cannot be read: {why}"
             raise damaged(self.location, path, why) from error

@@ -82,11 +82,15 @@ class New:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
-    """The query goes on with batch `batch_id`; `replays`: it was planned before, and reads the same again."""
+    """The query goes on with batch `batch_id`; `replays`: it was planned before, and reads the same again.
+
+    `unasked` says why it is not known whether its target is the one that it wrote before.
+    """
 
     batch_id: int
     replays: bool
     sources: tuple[SourceStart, ...] = ()
+    unasked: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

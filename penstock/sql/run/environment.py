@@ -8,16 +8,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pyspark.sql import SparkSession
-
 from penstock.catalog.contract import Catalog
 from penstock.catalog.names import Namespace
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession  # noqa: TC004 - `penstock plan` loads this module without Spark
+
     from penstock.sql.run.job import Job
     from penstock.sql.run.summary import StatementResult
 
-__all__ = ["Environment", "Listener", "RunMode", "Silent", "StopRequest"]
+__all__ = ["Environment", "Listener", "RunMode", "Silent", "StopRequest", "run_mode"]
 
 
 class RunMode(StrEnum):
@@ -30,6 +30,13 @@ class RunMode(StrEnum):
     def ends(self, *, bounded: bool) -> bool:
         """Whether a query over tables that all have an end, or not, is to end by itself."""
         return bounded if self is RunMode.BY_TABLES else self is RunMode.AVAILABLE_NOW
+
+
+def run_mode(*, available_now: bool | None) -> RunMode:
+    """Give the mode that was asked for; None leaves it to the tables."""
+    if available_now is None:
+        return RunMode.BY_TABLES
+    return RunMode.AVAILABLE_NOW if available_now else RunMode.CONTINUOUS
 
 
 class StopRequest:

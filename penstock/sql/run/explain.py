@@ -1,6 +1,6 @@
 """EXPLAIN: how a query, an INSERT or a statement set would run, as stable text. Starts nothing and reads no table.
 
-What a checkpoint holds and where each partition would start is `penstock plan`'s part, which asks Spark and brokers.
+What a checkpoint holds and where each partition would start is `penstock plan`'s part, which asks brokers.
 """
 
 from __future__ import annotations

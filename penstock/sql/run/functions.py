@@ -24,14 +24,13 @@ from sqlglot import exp
 from penstock.catalog.errors import ConfigError, DefinitionError, did_you_mean
 from penstock.catalog.function import Function, Language
 from penstock.catalog.names import Namespace
-from penstock.sql.plan.relations import find_relations
+from penstock.sql.plan.called_functions import called_functions
 from penstock.sql.run.hints import result_type
 from penstock.sql.run.table_functions import (
     check_calls,
     register_table_function,
     registered_names,
 )
-from penstock.sql.walking import find_nodes
 
 __all__ = ["called_names", "register", "register_called"]
 
@@ -40,13 +39,13 @@ def register_called(
     query: exp.Expr, namespace: Namespace, spark: SparkSession, project: Path
 ) -> None:
     """Register the users' functions that a query calls, in its views too. Raises InputError for one that cannot be."""
-    for function, calls in _called(query, namespace):
+    for function, calls in called_functions(query, namespace):
         register(function, spark, project, calls)
 
 
 def called_names(query: exp.Expr, namespace: Namespace) -> tuple[str, ...]:
     """The names by which Spark knows the users' functions that a query calls."""
-    called = _called(query, namespace)
+    called = called_functions(query, namespace)
     return tuple(name for function, calls in called for name in registered_names(function, calls))
 
 
@@ -120,19 +119,6 @@ def load(function: Function, project: Path) -> Any:
         )
     _send_by_value(module, project)
     return found
-
-
-def _called(
-    query: exp.Expr, namespace: Namespace
-) -> list[tuple[Function, Sequence[exp.Anonymous]]]:
-    """The users' functions that a query calls, sorted by name, each with its calls."""
-    known = namespace.functions.visible(namespace.current_catalog, namespace.current_database)
-    if not known:
-        return []
-    calls: dict[str, list[exp.Anonymous]] = {}
-    for call in find_nodes(find_relations(query, namespace).query, exp.Anonymous):
-        calls.setdefault(call.name.lower(), []).append(call)
-    return [(known[name], calls[name]) for name in sorted(calls.keys() & known.keys())]
 
 
 def _register_java(function: Function, spark: SparkSession) -> None:

@@ -21,11 +21,27 @@ __all__ = ["Judged", "PlannedQuery"]
 
 
 class Judged(Protocol):
-    """A query with a checkpoint."""
+    """A query as far as it is told what a start of it would do."""
 
     @property
-    def spark(self) -> SparkSession:
-        """The session whose file systems hold the checkpoint."""
+    def sink(self) -> str:
+        """The table that it writes into, or the tables, as messages name them."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The tables that it reads."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether each of them has an end."""
+
+    @property
+    def pipeline(self) -> str:
+        """The name that one runner at a time may hold."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it reads tables; else it writes once and has no checkpoint."""
 
     @property
     def place(self) -> QueryPlace:
@@ -48,35 +64,22 @@ class Judged(Protocol):
         """The folder that relative paths of tables are relative to."""
 
     def check_target(self) -> None:
-        """Check that what it writes into goes with the checkpoint; changes nothing. Raises StateMismatchError."""
+        """Check that what it writes into goes with the checkpoint; changes nothing.
+
+        Raises StateMismatchError; NotReachedError where that cannot be told here.
+        """
 
 
 class PlannedQuery(Judged, Protocol):
     """A query that may be started, and started again after a failure."""
 
     @property
-    def sink(self) -> str:
-        """The table that it writes into, or the tables, as messages name them."""
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The tables that it reads."""
-
-    @property
-    def bounded(self) -> bool:
-        """Whether each of them has an end."""
-
-    @property
-    def pipeline(self) -> str:
-        """The name that one runner at a time may hold."""
+    def spark(self) -> SparkSession:
+        """The session that it is started in."""
 
     @property
     def leases(self) -> tuple[str, ...]:
         """What is held while it runs: `pipeline`, and its checkpoint where that may be reached by another name."""
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether it reads tables; else it writes once and has no checkpoint."""
 
     @property
     def rows_by_sink(self) -> Mapping[str, int] | None:

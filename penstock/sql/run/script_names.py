@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.connector.urls import is_url
+from penstock.connector.urls import is_remote
 from penstock.sql.plan.checkpoint_search import OpenFiles
 from penstock.sql.plan.local_files import LocalFiles
 from penstock.sql.plan.query_place import PlacedStatement, Unit, place_statements
@@ -22,7 +22,7 @@ def name_scripts_here(
 ) -> tuple[CheckedScript, ...]:
     """Name queries as `name_scripts` does, without an engine: only where checkpoints are in folders of this machine."""
     inserts = [insert for script in scripts for one in script.statements for insert in one.inserts]
-    if any(is_url(insert.base) for insert in inserts):
+    if any(is_remote(insert.base) for insert in inserts):
         return tuple(scripts)
     return name_scripts(
         scripts, project, lambda place: LocalFiles(location=place), from_scratch=from_scratch

@@ -17,7 +17,6 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.catalog.errors import StateMismatchError
 from penstock.connector.contract import LostLease, Resumable, SinkSettings, Trigger
 from penstock.connector.failpoints import reach
 from penstock.connector.outage import Outage, current_outage
@@ -32,7 +31,6 @@ from penstock.sql.plan.checkpoint import (
     check_checkpoint,
     checkpoint_files,
     record_query,
-    saved_checkpoint,
 )
 from penstock.sql.plan.checkpoint_identity import read_identity
 from penstock.sql.plan.metrics import BatchMetrics, read_batch_metrics
@@ -41,7 +39,7 @@ from penstock.sql.plan.planned_insert import PlannedInsert
 from penstock.sql.plan.planner import Planner
 from penstock.sql.plan.query_place import PlacedStatement, Unit
 from penstock.sql.plan.set_labels import arranged
-from penstock.sql.plan.shape import ANEW, QueryShape
+from penstock.sql.plan.shape import QueryShape
 from penstock.sql.plan.sink_counts import SinkCounts
 from penstock.sql.plan.statement_set import (
     SharedRead,
@@ -51,6 +49,7 @@ from penstock.sql.plan.statement_set import (
     share,
 )
 from penstock.sql.run.failure import translate
+from penstock.sql.run.judging import check_rivals
 from penstock.sql.run.query import PlannedQuery
 
 __all__ = ["PlannedSet", "SharedQuery", "plan_set"]
@@ -232,15 +231,7 @@ class PlannedSet:
 
     def check_rivals(self) -> None:
         """Check that the set did not run the other way before. Raises StateMismatchError."""
-        for rival in self.rivals:
-            if saved_checkpoint(self.spark, rival) is not None:
-                way = "as one query" if self.reason else "as a query per INSERT"
-                now = f"a query per INSERT ({self.reason})" if self.reason else "one query"
-                raise StateMismatchError(
-                    f"what this statement set does ran {way} before, with the checkpoint {rival}; "
-                    f"now it is {now}",
-                    hint="undo the change; or " + "; or ".join(ANEW),
-                )
+        check_rivals(self.rivals, self.reason, checkpoint_files(self.spark))
 
 
 def plan_set(

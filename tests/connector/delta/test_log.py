@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.delta.log import LogHead, read_head
+from penstock.connector.delta.log import LogHead, LogStanding, read_head, read_standing
 from penstock.connector.storage import open_folder
 
 SCHEMA = json.dumps({"fields": [{"name": "id", "type": "long"}, {"name": "v", "type": "variant"}]})
@@ -48,3 +48,21 @@ def test_no_log_has_no_head_and_one_without_a_schema_is_broken(tmp_path: Path) -
     (logs(tmp_path) / f"{7:020d}.json").write_text(json.dumps({"add": {"path": "x"}}))
     with pytest.raises(StateMismatchError, match="no checkpoint has its schema"):
         read_head(folder)
+
+
+def test_the_last_batch_of_each_query_is_in_the_log(tmp_path: Path) -> None:
+    """What a checkpoint has is overtaken by the commits behind it; those before it no longer count."""
+    folder, log = open_folder(str(tmp_path)), logs(tmp_path)
+
+    assert read_standing(folder) is None
+    rows = pa.table(
+        {
+            "metaData": [{"id": "t", "schemaString": SCHEMA}, None, None],
+            "txn": [None, {"appId": "q", "version": 4}, {"appId": "r", "version": 9}],
+        }
+    )
+    parquet.write_table(rows, log / f"{10:020d}.checkpoint.parquet")
+    for version, batch in ((9, 3), (11, 5)):
+        took = {"txn": {"appId": "q", "version": batch}}
+        (log / f"{version:020d}.json").write_text(json.dumps(took))
+    assert read_standing(folder) == LogStanding(id="t", version=11, transactions={"q": 5, "r": 9})

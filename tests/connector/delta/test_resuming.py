@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.delta.resuming import Found, Progress, judge
+from penstock.connector.delta.resumed import Found, Progress, judge
 
 KNOWN = Found(id="a", version=4)
 GOING_ON = Progress(planned=7, committed=6)

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -34,6 +35,7 @@ from penstock.connector.kafka.sink.ledger import (
     FOLDER,
     SinkLedger,
     check_unchanged,
+    parse_ledger,
     read_ledger,
     record_ledger,
 )
@@ -135,10 +137,21 @@ class KafkaSink:
         query = saved_query_id(spark, checkpoint)
         if self.settings.delivery is not Delivery.EXACTLY_ONCE or query is None:
             return
-        names = SlotNames.of(self.settings.prefix, query, f"{sink}/{self.name}")
-        ledger = read_ledger(spark, f"{checkpoint}/{FOLDER}/{names.scope}/{BEGAN}")
+        ledger = read_ledger(spark, f"{checkpoint}/{self._ledger_path(query, sink)}")
         if ledger is not None:
             self._check_unchanged(ledger)
+
+    def check_resumes_here(self, checkpoint: Path, query: str | None, sink: str) -> None:
+        """Check the same without Spark (`Resumable`); asks no broker."""
+        if self.settings.delivery is not Delivery.EXACTLY_ONCE or query is None:
+            return
+        path = checkpoint / self._ledger_path(query, sink)
+        if path.is_file():
+            self._check_unchanged(parse_ledger(path.read_text(encoding="utf-8"), str(path)))
+
+    def _ledger_path(self, query: str, sink: str) -> str:
+        names = SlotNames.of(self.settings.prefix, query, f"{sink}/{self.name}")
+        return f"{FOLDER}/{names.scope}/{BEGAN}"
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         """Start writing batch after batch. Raises UnsupportedError for a query that could not be replayed.

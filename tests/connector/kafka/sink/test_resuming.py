@@ -29,10 +29,22 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def check(spark: SparkSession, checkpoint: Path, options: dict[str, str]) -> None:
-    """Check a sink with options."""
+    """Check a sink with options; as it is checked without Spark, too."""
+    check_here(checkpoint, options)
+    made_resumable(options).check_resumes(spark, str(checkpoint), "", notes=False)
+
+
+def check_here(checkpoint: Path, options: dict[str, str]) -> None:
+    """Check a sink with options, without Spark."""
+    file = checkpoint / "metadata"
+    query = json.loads(file.read_text())["id"] if file.exists() else None
+    made_resumable(options).check_resumes_here(checkpoint, query, "")
+
+
+def made_resumable(options: dict[str, str]) -> Resumable:
     made = made_sink({**ONCE, **options})
     assert isinstance(made, Resumable)
-    made.check_resumes(spark, str(checkpoint), "", notes=False)
+    return made
 
 
 def test_what_the_checkpoint_began_with_goes_on(spark: SparkSession, checkpoint: Path) -> None:
@@ -56,4 +68,6 @@ def test_another_prefix_or_number_of_slots_is_refused_before_the_first_batch(
 ) -> None:
     """Markers would not be found, or rows would move to other slots."""
     with pytest.raises(StateMismatchError, match=words):
-        check(spark, checkpoint, options)
+        made_resumable(options).check_resumes(spark, str(checkpoint), "", notes=False)
+    with pytest.raises(StateMismatchError, match=words):
+        check_here(checkpoint, options)

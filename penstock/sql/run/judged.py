@@ -1,0 +1,236 @@
+"""The queries of checked statements as far as no engine is needed: what `penstock plan` judges.
+
+`script_plan.py` plans the same statements in Spark, for a run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from penstock.catalog.errors import InputError
+from penstock.catalog.function import Language
+from penstock.catalog.names import Namespace
+from penstock.catalog.redaction import redact
+from penstock.catalog.secret_sealing import sealed
+from penstock.connector.contract import Resumable, Sink
+from penstock.connector.registry import connector_of
+from penstock.connector.urls import is_remote
+from penstock.sql.plan.analysed_insert import AnalysedInsert
+from penstock.sql.plan.analysed_query import AnalysedLeaf
+from penstock.sql.plan.called_functions import called_functions
+from penstock.sql.plan.checkpoint_identity import read_identity
+from penstock.sql.plan.local_files import LocalFiles
+from penstock.sql.plan.place import QueryPlace
+from penstock.sql.plan.query_place import PlacedStatement, insert_shape
+from penstock.sql.plan.saved import METADATA
+from penstock.sql.plan.set_labels import arranged
+from penstock.sql.plan.shape import QueryShape
+from penstock.sql.plan.statement_set import SharedRead, SideBySide, share
+from penstock.sql.run.query import Judged
+from penstock.sql.run.script_check import CheckedScript, CheckedStatement
+from penstock.sql.run.script_draft import Draft, Faults
+from penstock.sql.run.script_names import name_scripts_here
+
+__all__ = [
+    "JudgedQuery",
+    "JudgedStatement",
+    "OnlySparkKnowsError",
+    "judge_scripts",
+    "judged_in_spark",
+]
+
+
+class OnlySparkKnowsError(Exception):
+    """What a start would do cannot be told without an engine; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedQuery:
+    """A query that is not planned in Spark (`Judged`).
+
+    `targets` are the sinks that it writes, by the names that tell those of a set apart; one alone has none.
+    """
+
+    sink: str
+    sources: tuple[str, ...]
+    leaves: tuple[AnalysedLeaf, ...]
+    bounded: bool
+    is_stream: bool
+    place: QueryPlace
+    shape: QueryShape
+    project: Path
+    targets: tuple[tuple[str, Sink], ...]
+
+    @property
+    def pipeline(self) -> str:
+        """The name that one runner at a time may hold."""
+        return self.place.job
+
+    @property
+    def checkpoint(self) -> str:
+        """Its checkpoint directory."""
+        return self.place.location
+
+    def check_target(self) -> None:
+        """Check that every target goes with the checkpoint; changes nothing.
+
+        Raises StateMismatchError; NotReachedError where only Spark can tell.
+        """
+        text = LocalFiles(location=self.checkpoint).text(METADATA)
+        query = None if text is None else str(json.loads(text)["id"])
+        folder = LocalFiles(location=self.checkpoint).folder
+        for name, target in self.targets:
+            if not isinstance(target, Resumable):
+                continue
+            try:
+                target.check_resumes_here(folder, query, name)
+            except InputError as error:
+                raise error.within(f"sink {name}") if name else error from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedStatement:
+    """A statement and its queries. `reason` and `rivals` are those of a set (`PlannedSet`)."""
+
+    queries: tuple[Judged, ...] = ()
+    reason: str | None = None
+    rivals: tuple[str, ...] = ()
+
+
+def judged_in_spark(checked: CheckedStatement) -> JudgedStatement:
+    """Give a statement as it was planned in Spark."""
+    one_set = checked.planned_set
+    if one_set is None:
+        return JudgedStatement(queries=checked.queries)
+    return JudgedStatement(queries=one_set.queries, reason=one_set.reason, rivals=one_set.rivals)
+
+
+def judge_scripts(
+    scripts: Sequence[CheckedScript],
+    *,
+    namespace: Namespace,
+    project: Path,
+    settings: Mapping[str, str],
+    from_scratch: bool = False,
+) -> list[list[JudgedStatement]]:
+    """Name the queries of checked files, and give them, statement by statement.
+
+    May block on I/O where options refer to secrets. Raises InputErrors, OnlySparkKnowsError.
+    """
+    _check_bases(scripts)
+    scripts = name_scripts_here(scripts, project, from_scratch=from_scratch)
+    draft, faults = Draft(namespace, project, settings), Faults()
+    found = [
+        [
+            faults.gather(partial(_judged, one, draft), default=JudgedStatement())
+            for one in script.statements
+        ]
+        for script in scripts
+    ]
+    faults.raise_all()
+    return found
+
+
+def _check_bases(scripts: Sequence[CheckedScript]) -> None:
+    for script in scripts:
+        for one in script.statements:
+            for insert in one.inserts:
+                if is_remote(insert.base):
+                    shown = redact({"path": insert.base})["path"]
+                    raise OnlySparkKnowsError(f"only Spark reads the checkpoints in {shown}")
+
+
+def _judged(checked: CheckedStatement, draft: Draft) -> JudgedStatement:
+    try:
+        draft.apply(checked.statement)
+        if not checked.inserts:
+            return JudgedStatement()
+        assert checked.placed is not None, "the files are named"
+        inserts = tuple(_ready(insert, draft) for insert in checked.inserts)
+        if not checked.members:
+            return JudgedStatement(queries=(_of_insert(inserts[0], draft.project),))
+        return _of_set(inserts, checked.placed, draft)
+    except InputError as error:
+        error.span = error.span or checked.statement.span
+        raise
+
+
+def _ready(insert: AnalysedInsert, draft: Draft) -> AnalysedInsert:
+    """Seal the secrets that options of its tables refer to, as they are now. Raises UnknownObjectError, ConfigError."""
+    secrets = draft.namespace.secrets
+    leaves = tuple(replace(leaf, table=sealed(leaf.table, secrets)) for leaf in insert.query.leaves)
+    target = sealed(insert.target, secrets)
+    sink = insert.sink
+    if target is not insert.target:
+        sink = connector_of(target, project=draft.project).sink(target)
+    query = replace(insert.query, leaves=leaves)
+    return replace(insert, query=query, target=target, sink=sink)
+
+
+def _of_insert(insert: AnalysedInsert, project: Path) -> JudgedQuery:
+    assert insert.place is not None, "it is placed"
+    return JudgedQuery(
+        sink=str(insert.target.identifier),
+        sources=insert.query.source_names,
+        leaves=insert.query.followed,
+        bounded=insert.query.bounded,
+        is_stream=insert.is_stream,
+        place=insert.place,
+        shape=insert_shape(insert),
+        project=project,
+        targets=(("", insert.sink),),
+    )
+
+
+def _of_set(
+    inserts: Sequence[AnalysedInsert], placed: PlacedStatement, draft: Draft
+) -> JudgedStatement:
+    project = draft.project
+    way = share([insert.query for insert in inserts], project)
+    match way:
+        case SideBySide(reason=reason):
+            queries = tuple(_of_insert(insert, project) for insert in inserts)
+            return JudgedStatement(queries=queries, reason=reason, rivals=placed.rivals)
+        case SharedRead(leaf=leaf):
+            _check_functions(inserts, draft.namespace)
+            assert placed.set_place is not None, "it was placed as one query"
+            query = _shared(inserts, leaf, placed.set_place, project)
+            return JudgedStatement(queries=(query,), rivals=placed.rivals)
+
+
+def _shared(
+    inserts: Sequence[AnalysedInsert], leaf: AnalysedLeaf, place: QueryPlace, project: Path
+) -> JudgedQuery:
+    found = read_identity(_open(place.location))
+    order, place = arranged(inserts, place, found)
+    sink, sources = ", ".join(name for _, name in order), (str(leaf.table.identifier),)
+    return JudgedQuery(
+        sink=sink,
+        sources=sources,
+        leaves=(leaf,),
+        bounded=leaf.bounded,
+        is_stream=True,
+        place=place,
+        shape=QueryShape(sources=sources, sink=sink, state=()),
+        project=project,
+        targets=tuple((name, inserts[index].sink) for index, name in order),
+    )
+
+
+def _check_functions(inserts: Sequence[AnalysedInsert], namespace: Namespace) -> None:
+    """Refuse users' functions, which may be declared not deterministic: their modules need Spark to be loaded."""
+    for insert in inserts:
+        for function, _ in called_functions(insert.statement.query, namespace):
+            if function.language is not Language.JAVA:  # Spark takes those for deterministic
+                raise OnlySparkKnowsError(
+                    f"only Spark knows whether {function.name} is deterministic, and so whether the statement set is "
+                    "one query"
+                )
+
+
+def _open(location: str) -> LocalFiles:
+    return LocalFiles(location=location)
