@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.catalog.reference_rules import add_rules
-from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption
+from penstock.sql.cli.options import (
+    CatalogOption,
+    FormatOption,
+    TargetOption,
+    VerboseOption,
+)
 from penstock.sql.cli.report import OutputFormat, print_json, reporting, say
 from penstock.sql.config import Project, find_project
 from penstock.sql.run.progress import short_name
@@ -24,11 +29,16 @@ app = typer.Typer(
 )
 
 
-def open_catalog(url: str | None, project: Project | None = None) -> SqlCatalog:
-    """Open the catalog that a URL, or else the project (None: the one around the working directory), names."""
+def open_catalog(
+    url: str | None, project: Project | None = None, *, target: str | None = None
+) -> SqlCatalog:
+    """Open the catalog that a URL, or else the project (None: the one around the working directory), names.
+
+    `target` is of the project around the working directory. Raises ConfigError for one that there is not.
+    """
     from penstock.catalog.store import SqlCatalog
 
-    project = project or find_project(Path.cwd())
+    project = project or find_project(Path.cwd(), target=target)
     add_rules(project.reference_rules)
     return SqlCatalog(
         url or project.default_catalog_url,
@@ -41,12 +51,13 @@ def open_catalog(url: str | None, project: Project | None = None) -> SqlCatalog:
 def ls(
     context: typer.Context,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     output: FormatOption = OutputFormat.TABLE,
     verbose: VerboseOption = False,
 ) -> None:
     """List tables and views. Example: `penstock catalog ls --format json`"""
     with reporting(context, verbose=verbose, output=output):
-        store = open_catalog(catalog)
+        store = open_catalog(catalog, target=target)
         found = sorted((*store.tables(), *store.views()), key=str)
         objects = [store.get(identifier) for identifier in found]
         if output is OutputFormat.JSON:
@@ -64,6 +75,7 @@ def show(
         str, typer.Argument(help="A table or view. Example: `orders` or `sales.orders`")
     ],
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     output: FormatOption = OutputFormat.TABLE,
     verbose: VerboseOption = False,
 ) -> None:
@@ -71,7 +83,7 @@ def show(
     from penstock.sql.show import show_create
 
     with reporting(context, verbose=verbose, output=output):
-        found = _found(table, catalog)
+        found = _found(table, catalog, target)
         definition = show_create(found, redacted=True)
         if output is OutputFormat.JSON:
             print_json({**_row(found), "definition": definition})
@@ -79,12 +91,12 @@ def show(
             typer.echo(definition)
 
 
-def _found(text: str, url: str | None) -> Table | View:
+def _found(text: str, url: str | None, target: str | None) -> Table | View:
     """Find what a name stands for, in catalogs of other kinds too. Raises UnknownObjectError."""
     from penstock.catalog.identifier import parse_identifier
     from penstock.sql.run.catalogs import open_names
 
-    project = find_project(Path.cwd())
+    project = find_project(Path.cwd(), target=target)
     names = open_names(open_catalog(url, project), project.root)
     return names.lookup(names.resolve(parse_identifier(text)))
 

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, assert_never
 import typer
 
 from penstock.sql.cli.catalog import open_catalog
-from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption
+from penstock.sql.cli.options import (
+    CatalogOption,
+    FormatOption,
+    TargetOption,
+    VerboseOption,
+)
 from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting, say
 
 if TYPE_CHECKING:
@@ -21,7 +26,7 @@ __all__ = ["log"]
 MOST = 20
 
 
-def log(
+def log(  # noqa: PLR0917  typer passes options by name
     context: typer.Context,
     table: Annotated[
         str | None,
@@ -40,12 +45,13 @@ def log(
         ),
     ] = MOST,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     output: FormatOption = OutputFormat.TABLE,
     verbose: VerboseOption = False,
 ) -> None:
     """Show who changed a definition, when and how, the newest first. Example: `penstock catalog log orders`"""
     with reporting(context, verbose=verbose, output=output):
-        changes = _changes(open_catalog(catalog), table, limit)
+        changes = _changes(open_catalog(catalog, target=target), table, limit)
         if output is OutputFormat.JSON:
             print_json({"changes": [_document(change) for change in changes]})
         elif changes:

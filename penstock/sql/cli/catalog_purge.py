@@ -8,7 +8,13 @@ import typer
 
 from penstock.catalog.errors import ConfigError
 from penstock.sql.cli.catalog import open_catalog
-from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption, YesOption
+from penstock.sql.cli.options import (
+    CatalogOption,
+    FormatOption,
+    TargetOption,
+    VerboseOption,
+    YesOption,
+)
 from penstock.sql.cli.report import OutputFormat, print_json, reporting, say
 
 if TYPE_CHECKING:
@@ -37,12 +43,13 @@ def purge_history(  # noqa: PLR0917  typer passes options by name
     ] = None,
     yes: YesOption = False,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     output: FormatOption = OutputFormat.TABLE,
     verbose: VerboseOption = False,
 ) -> None:
     """Remove recorded changes for good; who did so is recorded. Example: `penstock catalog purge-history orders`"""
     with reporting(context, verbose=verbose, output=output):
-        store = open_catalog(catalog)
+        store = open_catalog(catalog, target=target)
         age_ms = 0 if older_than is None else _age_ms(older_than)
         name = None if table is None else _name(store, table)
         if not yes:

@@ -8,7 +8,13 @@ import typer
 
 from penstock.catalog.errors import ConfigError
 from penstock.sql.cli.catalog import open_catalog
-from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption, YesOption
+from penstock.sql.cli.options import (
+    CatalogOption,
+    FormatOption,
+    TargetOption,
+    VerboseOption,
+    YesOption,
+)
 from penstock.sql.cli.report import OutputFormat, print_json, reporting, say
 
 if TYPE_CHECKING:
@@ -21,6 +27,7 @@ def upgrade(
     context: typer.Context,
     yes: YesOption = False,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     output: FormatOption = OutputFormat.TABLE,
     verbose: VerboseOption = False,
 ) -> None:
@@ -28,7 +35,7 @@ def upgrade(
     from penstock.catalog.migrations import HEAD, MIN_READER
 
     with reporting(context, verbose=verbose, output=output):
-        store = open_catalog(catalog)
+        store = open_catalog(catalog, target=target)
         before = store.version()
         claims = store.claims()
         outdated = before < HEAD

@@ -15,6 +15,7 @@ from penstock.sql.cli.options import (
     FromOption,
     RowFormatOption,
     TableArgument,
+    TargetOption,
     VerboseOption,
 )
 from penstock.sql.cli.report import reporting, say
@@ -70,6 +71,7 @@ def peek(  # noqa: PLR0917  typer passes options by name
         ),
     ] = 10.0,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Show the first rows of a table, in seconds and without Spark. Example: `penstock peek orders --limit 3`
@@ -81,7 +83,7 @@ def peek(  # noqa: PLR0917  typer passes options by name
         from penstock.connector.local.settings import JobSettings
         from penstock.sql.cli.table_scan import left_out_note, open_scan
 
-        project = find_project(Path.cwd())
+        project = find_project(Path.cwd(), target=target)
         scan = open_scan(open_catalog(catalog, project), table, project, start=start, follow=False)
         say(*left_out_note(scan))
         settings = JobSettings(

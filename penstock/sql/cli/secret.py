@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.sql.cli.catalog import open_catalog
-from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption, YesOption
+from penstock.sql.cli.options import (
+    CatalogOption,
+    FormatOption,
+    TargetOption,
+    VerboseOption,
+    YesOption,
+)
 from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting, say
 
 if TYPE_CHECKING:
@@ -34,6 +40,7 @@ def set_secret(
     context: typer.Context,
     name: NameArgument,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Create a secret or change it. The value is asked for, or read from stdin where that is no terminal.
@@ -41,7 +48,7 @@ def set_secret(
     Example: `pass show kafka | penstock secret set kafka_password`
     """
     with reporting(context, verbose=verbose):
-        store = open_catalog(catalog).secrets
+        store = open_catalog(catalog, target=target).secrets
         value = _value(name)
         if any(info.name == name for info in store.listed()):
             store.alter(name, value)
@@ -57,12 +64,13 @@ def set_secret(
 def ls(
     context: typer.Context,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     output: FormatOption = OutputFormat.TABLE,
     verbose: VerboseOption = False,
 ) -> None:
     """List the names of secrets, and when they were created and changed. Example: `penstock secret ls`"""
     with reporting(context, verbose=verbose, output=output):
-        found = open_catalog(catalog).secrets.listed()
+        found = open_catalog(catalog, target=target).secrets.listed()
         if output is OutputFormat.JSON:
             print_json({"secrets": [_row(info) for info in found]})
         elif found:
@@ -78,6 +86,7 @@ def rm(
     name: NameArgument,
     yes: YesOption = False,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Remove a secret. Tables that refer to it cannot be used until there is one again.
@@ -87,7 +96,7 @@ def rm(
     from penstock.catalog.secret_store import DraftSecrets
 
     with reporting(context, verbose=verbose):
-        opened = open_catalog(catalog)
+        opened = open_catalog(catalog, target=target)
         users = _users(opened, name)
         if users:
             say(f"{', '.join(users)} refer{'s' if len(users) == 1 else ''} to the secret {name}")
@@ -103,6 +112,7 @@ def rm(
 def rotate(
     context: typer.Context,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Encrypt all secrets with a new key, which becomes the first line of the key file.
@@ -111,7 +121,7 @@ def rotate(
     one yourself, `NEW,OLD`: then all secrets are encrypted with the new one. Example: `penstock secret rotate`
     """
     with reporting(context, verbose=verbose):
-        done = open_catalog(catalog).secrets.rotate()
+        done = open_catalog(catalog, target=target).secrets.rotate()
         made = "a new key" if done.new_key else "the first key of the variable"
         say(f"{done.secrets} secrets are encrypted with {made} now ({done.key_id})")
 

@@ -20,6 +20,7 @@ from penstock.sql.cli.options import (
     FromOption,
     RowFormatOption,
     TableArgument,
+    TargetOption,
     VerboseOption,
 )
 from penstock.sql.cli.report import reporting, say
@@ -70,6 +71,7 @@ def tail(  # noqa: PLR0917  typer passes options by name
     ] = False,
     output: RowFormatOption = RowFormat.TABLE,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Show rows of a table as they come, until Ctrl-C. Example: `penstock tail orders --watermarks`
@@ -81,7 +83,7 @@ def tail(  # noqa: PLR0917  typer passes options by name
         from penstock.connector.local.job import LocalJob
         from penstock.sql.cli.table_scan import left_out_note, open_scan
 
-        project = find_project(Path.cwd())
+        project = find_project(Path.cwd(), target=target)
         scan = open_scan(open_catalog(catalog, project), table, project, start=start, follow=True)
         say(*left_out_note(scan))
         settings = _settings(scan, watermarks)

@@ -11,7 +11,13 @@ import typer
 
 from penstock.catalog.errors import ConfigError, OptionError, UnsupportedError
 from penstock.sql.cli.catalog import open_catalog
-from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption, YesOption
+from penstock.sql.cli.options import (
+    CatalogOption,
+    FormatOption,
+    TargetOption,
+    VerboseOption,
+    YesOption,
+)
 from penstock.sql.cli.report import OutputFormat, print_json, print_lines, reporting, say
 from penstock.sql.config import find_project
 
@@ -78,6 +84,7 @@ def ls(  # noqa: PLR0917  typer passes options by name
     topic: TopicOption = None,
     output: FormatOption = OutputFormat.TABLE,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """List transactional ids with what they committed last, and partitions that an open transaction holds back.
@@ -90,7 +97,7 @@ def ls(  # noqa: PLR0917  typer passes options by name
         from penstock.connector.kafka.tuning import admin_connection
         from penstock.sql.cli.transactions_text import slots_document, slots_lines
 
-        place = _place(table, bootstrap, prefix, topic, catalog)
+        place = _place(table, bootstrap, prefix, topic, catalog, target)
         admin = SinkAdmin(admin_connection(place.client))
         found, held = slots(admin, place.prefix, place.topics), held_back(admin, place.topics)
         if output is OutputFormat.JSON:
@@ -110,6 +117,7 @@ def abort_(  # noqa: PLR0917  typer passes options by name
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """End open transactions. A pipeline that still runs loses its attempt and makes another: nothing is lost.
@@ -122,7 +130,7 @@ def abort_(  # noqa: PLR0917  typer passes options by name
         from penstock.connector.kafka.sink.lingering import abort, slots
         from penstock.connector.kafka.tuning import admin_connection
 
-        place = _place(table, bootstrap, prefix, None, catalog)
+        place = _place(table, bootstrap, prefix, None, catalog, target)
         connection = admin_connection(place.client)
         named = list(ids or ())
         if not named:
@@ -171,6 +179,7 @@ def repair(  # noqa: PLR0917  typer passes options by name
     ] = False,
     yes: YesOption = False,
     catalog: CatalogOption = None,
+    target: TargetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Set markers again that the broker has forgotten (a pipeline that says "the marker .. is lost"). Others stay.
@@ -183,7 +192,7 @@ def repair(  # noqa: PLR0917  typer passes options by name
         from penstock.connector.kafka.sink.repair import next_batch, read_slots, set_marker
         from penstock.connector.kafka.tuning import admin_connection
 
-        place = _place(table, None, None, None, catalog)
+        place = _place(table, None, None, None, catalog, target)
         connection = admin_connection(place.client)
         admin = SinkAdmin(connection)
         lost = 0
@@ -215,6 +224,7 @@ def _place(
     prefix: str | None,
     topics: list[str] | None,
     catalog: str | None,
+    target: str | None,
 ) -> _Place:
     if (table is None) == (bootstrap is None):
         raise OptionError("where is the Kafka cluster?", hint="give one of --table and --bootstrap")
@@ -230,7 +240,7 @@ def _place(
     from penstock.connector.kafka.subscriber import TopicList
     from penstock.connector.registry import connector_of
 
-    project = find_project(Path.cwd())
+    project = find_project(Path.cwd(), target=target)
     store = open_catalog(catalog, project)
     found = store.get(Namespace(store).resolve(parse_identifier(table)))
     sink = None

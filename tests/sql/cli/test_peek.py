@@ -8,10 +8,13 @@ import sys
 
 import pytest
 
+from penstock.catalog.names import Namespace
+from penstock.catalog.store import SqlCatalog
 from penstock.connector.local.status import JobStatus, SplitStatus
 from penstock.sql.cli.row_text import RowFormat, RowWriter
 from penstock.sql.cli.split_text import looked_at_lines, split_line, split_table, state_text
 from tests.sql.cli.live_tables import commands, define, kafka_table, order
+from tests.sql.sql_objects import run
 
 NOWHERE = "127.0.0.1:1"
 
@@ -265,3 +268,44 @@ def test_splits_are_shown_with_position_lag_and_watermark():
     ]
     assert looked_at_lines(status)[-1] == "  and 12 more"
     assert split_table(status, None).row_count == 21
+
+
+TARGETS = """
+[targets.dev]
+[targets.prod.catalog]
+url = "sqlite:///prod.db"
+"""
+
+
+SOLD = "CREATE TABLE sold (id BIGINT) WITH ('connector' = 'delta', 'path' = 'sold');"
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        (("peek", "sold"), "only Spark reads"),
+        (("tail", "sold"), "only Spark reads"),
+        (("catalog", "show", "sold"), "CREATE TABLE"),
+        (("kafka", "transactions", "ls", "--table", "sold"), "sold is not a Kafka table"),
+    ],
+)
+def test_a_command_looks_into_the_catalog_of_its_target(penstock, tmp_path, command, found):
+    """The table is in that of one of them; a target that there is not is told by its name."""
+    (tmp_path / "penstock.toml").write_text(TARGETS)
+    run(SOLD, Namespace(SqlCatalog(f"sqlite:///{tmp_path / 'prod.db'}")))
+
+    prod, dev = (penstock(*command, "--target", target) for target in ("prod", "dev"))
+
+    assert found in prod.stdout + prod.stderr
+    assert dev.exit_code == 2
+    assert found not in dev.stdout + dev.stderr
+    assert "no target 'prd'" in penstock(*command, "--target", "prd").stderr
+
+
+def test_the_catalog_of_a_target_is_listed(penstock, tmp_path):
+    """Not that of another one."""
+    (tmp_path / "penstock.toml").write_text(TARGETS)
+    run(SOLD, Namespace(SqlCatalog(f"sqlite:///{tmp_path / 'prod.db'}")))
+
+    assert "sold" in penstock("catalog", "ls", "--target", "prod").stdout
+    assert "sold" not in penstock("catalog", "ls", "--target", "dev").stdout
