@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import PenstockError
 from penstock.sql.error_formats import ErrorFormat, show_error
+from penstock.sql.errors import Severity
 from penstock.sql.notebook.jobs import JobsPanel
 from penstock.sql.notebook.live import follow, heads_of
 from penstock.sql.notebook.options import CellOptions
@@ -104,6 +105,9 @@ class Cell:
             env=project.environment,
             folders=project.folders,
         )
+        for warning in (one for script in checked for one in script.warnings):
+            told = show_error(warning, ErrorFormat.FULL, severity=Severity.WARNING)
+            self._screen(Note(text=told.rstrip()))
         return plan_scripts(
             checked,
             session.spark,
