@@ -60,6 +60,8 @@ _DISCOVERY_MS = frozenset(
 )
 _PAIR = re.compile(r"connector\.properties\.(\d+)\.(key|value)")
 _OFFSET = re.compile(r"connector\.specific-offsets\.(\d+)\.(partition|offset)")
+_FIELD = re.compile(r"format\.fields\.\d+\.(name|type|data-type|schema)")
+"""The columns once more, as descriptors of CSV had them."""
 _Take = Callable[[str, str, str], None]
 _CACHED = {"lookup.partial-cache.max-rows", "lookup.partial-cache.expire-after-write"}
 
@@ -98,7 +100,7 @@ def translated(options: Mapping[str, str]) -> Translated:
         found[key] = value
 
     for key, value in options.items():
-        if key in _MEANINGLESS:
+        if key in _MEANINGLESS or (is_old and _FIELD.fullmatch(key)):
             dropped.append(key)
         elif key in _DISCOVERY_MS and value.strip().isdigit():
             take(_DISCOVERY, f"{value.strip()} ms", key)

@@ -8,6 +8,7 @@ analysis comes later. Nothing here is decided by guessing.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import cache
 
@@ -23,10 +24,11 @@ from penstock.catalog.names import Namespace
 from penstock.catalog.schema import Schema
 from penstock.catalog.table import Table, View
 from penstock.catalog.types import LogicalType
+from penstock.connector.older_options import translated
 from penstock.sql.checking import Checking, Columns, Output
 from penstock.sql.columns import check_columns, type_plain
 from penstock.sql.condition_types import condition_errors
-from penstock.sql.dialect.access import FLINK, named_tables, parse_query
+from penstock.sql.dialect.access import FLINK, named_tables, parse_query, table_options
 from penstock.sql.dialect.copying import copy_tree
 from penstock.sql.dialect.group_windows import GROUP_WINDOW, translate_group_windows
 from penstock.sql.dialect.grouping_sets import session_error
@@ -54,6 +56,8 @@ __all__ = [
     "type_expression",
     "view_body",
 ]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +222,8 @@ def check_hints(table: exp.Table, found: Table | View) -> None:
                     hint="write the hint behind a table in the view's query",
                     span=span_of(hint),
                 )
+    if (note := translated(table_options(table)).note) is not None:
+        log.warning("table %s: %s", found.identifier.name, note)
 
 
 def _columns_of(found: Table | View, checking: Checking) -> Columns | None:

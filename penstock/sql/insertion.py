@@ -18,6 +18,7 @@ from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.schema import ComputedColumn, MetadataColumn, PhysicalColumn, Schema
 from penstock.catalog.table import Table, View
+from penstock.connector.older_options import translated
 from penstock.sql.bind import check_hints, forget_types
 from penstock.sql.checking import Output
 from penstock.sql.dialect.access import table_options
@@ -79,7 +80,7 @@ def lower_insert(tree: exp.Expr, text: StatementText, namespace: Namespace) -> I
         target=identifier,
         columns=columns,
         query=query,
-        options=tuple(table_options(name).items()),
+        options=tuple(translated(table_options(name)).options.items()),
         output=output,
         overwrite=bool(tree.args.get("overwrite")),
         partition=tuple((name, value.name) for name, value in fixed.items()),

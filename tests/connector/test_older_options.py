@@ -68,7 +68,14 @@ JDBC = {
             },
         ),
         (
-            {"connector.type": "filesystem", "connector.path": "/x", "format.type": "csv"},
+            {
+                "connector.type": "filesystem",
+                "connector.path": "/x",
+                "format.type": "csv",
+                "format.fields.0.name": "a",
+                "format.fields.0.type": "INT",
+                "format.fields.1.data-type": "STRING",
+            },
             {"connector": "filesystem", "path": "/x", "format": "csv"},
         ),
         (

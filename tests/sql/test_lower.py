@@ -22,6 +22,7 @@ from penstock.catalog.table import Table, View
 from penstock.catalog.types import TimestampType
 from penstock.sql.dialect import table_options, to_text
 from penstock.sql.lower import parse_statement
+from penstock.sql.plan.relations import find_relations
 from penstock.sql.positions import LineOrigin, span_of
 from penstock.sql.script import split
 from penstock.sql.statements import (
@@ -176,6 +177,24 @@ def test_hints_of_a_source_are_read_from_its_node(namespace: Namespace) -> None:
     assert isinstance(statement, Select)
     (table,) = [node for node in statement.query.walk() if table_options_or_none(node)]
     assert table_options_or_none(table) == {"a": "2", "b": "x"}
+
+
+def test_hints_with_options_of_older_releases_are_read_as_todays(
+    namespace: Namespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a table that is read and of one that is written; a note says as what."""
+    hint = "/*+ OPTIONS('lookup.cache.max-rows' = '5', 'lookup.cache' = 'NONE') */"
+    statement = parse(
+        f"INSERT INTO sink {hint} (name, id) SELECT extra, auction FROM bids {hint}", namespace
+    )
+
+    assert isinstance(statement, InsertInto)
+    today = {"lookup.partial-cache.max-rows": "5", "lookup.cache": "NONE"}
+    assert dict(statement.options) == today
+    (leaf,) = find_relations(statement.query, namespace).leaves
+    assert today.items() <= leaf.table.option_map.items()
+    assert "lookup.cache.max-rows" not in leaf.table.option_map
+    assert sum("lookup.partial-cache.max-rows" in line for line in caplog.messages) == 2
 
 
 def table_options_or_none(node: object) -> dict[str, str]:

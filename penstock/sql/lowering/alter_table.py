@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from penstock.catalog.errors import (
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
+from penstock.connector.older_options import translated
 from penstock.sql.catalog_changes import tried
 from penstock.sql.definitions import option_keys_of
 from penstock.sql.dialect.ddl_nodes import AlterElements
@@ -28,7 +30,7 @@ from penstock.sql.lowering.altered_columns import (
     rename_column,
 )
 from penstock.sql.lowering.dependents import check_views
-from penstock.sql.lowering.option_places import column_spans
+from penstock.sql.lowering.option_places import column_spans, spans_of_keys
 from penstock.sql.lowering.places import changed_options
 from penstock.sql.script import StatementText
 from penstock.sql.statements import AlterTable, Statement
@@ -36,6 +38,8 @@ from penstock.sql.statements import AlterTable, Statement
 __all__ = ["lower_alter_table", "renamed"]
 
 CONNECTOR = "connector"
+
+log = logging.getLogger(__name__)
 
 
 def lower_alter_table(tree: exp.Alter, text: StatementText, namespace: Namespace) -> Statement:
@@ -48,7 +52,7 @@ def lower_alter_table(tree: exp.Alter, text: StatementText, namespace: Namespace
     with text.placing(action):
         after = _changed(before, action, text)
         check_views(before, after, namespace)
-    spans = {key.name: text.locate(key) for key in option_keys_of(action.expressions)}
+    spans = spans_of_keys(option_keys_of(action.expressions), text)
     columns = column_spans(action, text)
     altered = AlterTable(
         identifier=identifier,
@@ -106,7 +110,7 @@ def _changed(before: Table, action: exp.Expr, text: StatementText) -> Table:
             return replace(before, identifier=renamed(before.identifier, action.this))
         case exp.AlterSet():
             _check_reset(action, text)
-            options = changed_options(action, before.option_map, text)
+            options = _altered_options(action, before, text)
             return replace(before, options=tuple(options.items()))
         case AlterElements() if action.name == "ADD":
             return add_elements(before, action)
@@ -120,6 +124,18 @@ def _changed(before: Table, action: exp.Expr, text: StatementText) -> Table:
     if action.args["kind"] == "COLUMN":
         return drop_columns(before, action)
     return DROPPED[action.args["kind"]](before, action)
+
+
+def _altered_options(action: exp.AlterSet, before: Table, text: StatementText) -> dict[str, str]:
+    """The options after SET or RESET; keys of older releases of Flink are read as today's."""
+    if action.args.get("option") is not None:
+        left = changed_options(action, before.option_map, text)
+        older = translated({key.name: "0" for key in action.expressions})
+        return {key: value for key, value in left.items() if key not in older.sources}
+    given = translated(changed_options(action, {}, text))
+    if (note := given.note) is not None:
+        log.warning("table %s: %s", before.identifier.name, note)
+    return {**before.option_map, **given.options}
 
 
 def _check_reset(action: exp.AlterSet, text: StatementText) -> None:

@@ -13,13 +13,18 @@ if TYPE_CHECKING:
     from penstock.catalog.errors import Span
     from penstock.sql.script import StatementText
 
-__all__ = ["column_spans", "option_spans"]
+__all__ = ["column_spans", "option_spans", "spans_of_keys"]
 
 
 def option_spans(tree: exp.Create, text: StatementText) -> dict[str, Span]:
     """Give the places of options by their keys; one that is read as another is found by that, too."""
-    spans = {key.name: text.locate(key) for key in option_keys(tree)}
-    older = translated({key.name: key.parent.args["value"].name for key in option_keys(tree)})  # type: ignore[union-attr]
+    return spans_of_keys(option_keys(tree), text)
+
+
+def spans_of_keys(keys: list[exp.Literal], text: StatementText) -> dict[str, Span]:
+    """Give the places of options whose keys are given as nodes, as `option_spans`."""
+    spans = {key.name: text.locate(key) for key in keys}
+    older = translated({key.name: key.parent.args["value"].name for key in keys})  # type: ignore[union-attr]
     return spans | {new: spans[old] for new, old in older.sources.items()}
 
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 from penstock.catalog.identifier import Identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.table import Table, View
+from penstock.connector.older_options import translated
 from penstock.sql.bind import forget_types, view_body
 from penstock.sql.dialect import table_options
 from penstock.sql.dialect.access import named_tables
@@ -43,7 +44,7 @@ def find_relations(query: exp.Expr, namespace: Namespace) -> Relations:
     for node in named_tables(expanded):
         table = namespace.lookup(namespace.resolve(_parts(node)))
         assert isinstance(table, Table), "views are written out before"
-        hints = tuple(sorted(table_options(node).items()))
+        hints = tuple(sorted(translated(table_options(node)).options.items()))
         if hints:
             table = replace(table, options=tuple({**table.option_map, **dict(hints)}.items()))
         leaves.setdefault((table.identifier, hints), Leaf(table=table)).nodes.append(node)

@@ -125,6 +125,18 @@ def test_options_are_set_and_reset_as_in_flink(namespace: Namespace) -> None:
     }
 
 
+def test_options_of_older_releases_are_set_and_reset_as_todays(namespace: Namespace) -> None:
+    """What is set counts more than what the table has in today's words; SHOW CREATE TABLE has today's."""
+    today = "lookup.partial-cache.max-rows"
+    run(f"ALTER TABLE bare SET ('{today}' = '3')", namespace)
+
+    changed = altered("ALTER TABLE bare SET ('lookup.cache.max-rows' = '5')", namespace)
+    assert changed.option_map == {"connector": "kafka", today: "5", "lookup.cache": "PARTIAL"}
+
+    left = altered("ALTER TABLE bare RESET ('lookup.cache.max-rows')", namespace)
+    assert left.option_map == {"connector": "kafka", "lookup.cache": "PARTIAL"}
+
+
 def test_a_table_is_renamed_where_it_is(namespace: Namespace) -> None:
     """What the new name leaves open is the table's own, not the current database."""
     run("DROP VIEW v; CREATE DATABASE other; USE other", namespace)
