@@ -6,11 +6,13 @@ It wants records, keys and passwords of whoever runs Penstock, or that they run 
 from __future__ import annotations
 
 import os
+import socket
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from pyspark import SparkContext
@@ -19,11 +21,15 @@ from penstock.catalog.errors import ConfigError
 from penstock.catalog.private_folder import make_private_folder
 from penstock.catalog.secret import KEY_FILE_VARIABLE, KEY_VARIABLE, find_keys, key_place, new_key
 from penstock.catalog.store import SqlCatalog
+from penstock.connector.spark.java_calls import take_java_calls
 from penstock.sql.config import find_project, load_dotenv
 from penstock.sql.own_files import SAFE_FOLDERS_VARIABLE
 from penstock.sql.run import jvm
 from penstock.sql.run.jvm import launch_jvm, log_files
 from penstock.sql.run.spark_session import warehouse_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NOBODY = 65534
 
@@ -180,3 +186,52 @@ def test_the_command_line_of_spark_holds_no_setting(
     assert seen["popen"]["umask"] == 0o077
     assert not seen["file"].exists()
     assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--driver-cores 1 pyspark-shell"
+
+
+class _Function:
+    """What Python hands to Java, as it does for foreachBatch."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def apply(self, value: str) -> str:
+        """Note who calls."""
+        self.calls.append(value)
+        return value
+
+    class Java:
+        """What py4j implements in Java."""
+
+        implements: ClassVar = ["scala.Function1"]
+
+
+@pytest.mark.spark
+def test_java_s_port_into_python_takes_calls_of_spark_s_process_alone(spark: SparkSession) -> None:
+    """Any account may connect to it: what it asks for is not done, with and without a guessed token."""
+    take_java_calls(spark)
+    gateway: Any = spark.sparkContext._gateway
+    assert spark._jvm is not None
+    function = _Function()
+    assert spark._jvm.scala.Some("Java").map(function).get() == "Java"
+    pool = gateway.gateway_property.pool
+    (name,) = [key for key, value in pool.dict.items() if value is function]
+    call = f"c\n{name}\napply\nsstranger\ne\n".encode()
+    forget = f"g\n{name}\ne\n".encode()
+
+    for asked in (call, forget, b"A\nguessed\ne\n" + call):
+        with socket.create_connection(("127.0.0.1", gateway._callback_server.port)) as stranger:
+            stranger.settimeout(10)
+            stranger.sendall(asked)
+            assert answer_of(stranger) in {b"", b"!xn\n"}
+    assert name in pool
+    assert function.calls == ["Java"]
+    assert spark._jvm.scala.Some("Java").map(function).get() == "Java"
+
+
+def answer_of(connection: socket.socket) -> bytes:
+    """All that the other side says before it ends the connection."""
+    said = b""
+    with suppress(ConnectionResetError):
+        while piece := connection.recv(100):
+            said += piece
+    return said

@@ -24,6 +24,7 @@ from penstock.connector.failpoints import reach
 from penstock.connector.spark.failure import readable_by_spark
 from penstock.connector.spark.hadoop_files import read_text
 from penstock.connector.spark.interruption import told_shortly
+from penstock.connector.spark.java_calls import take_java_calls
 from penstock.connector.spark.replay import differences
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def micro_batch_query(
                 settings.after_batch(batch)
             reach("committed")
 
+    take_java_calls(frame.sparkSession)
     writer = with_settings(frame.writeStream.foreachBatch(call), settings)
     return writer.start()
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from py4j.protocol import Py4JJavaError
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import ConfigError
+from penstock.connector.spark.java_calls import take_java_calls
 from penstock.sql.run.spark_entries import MARK as PUBLISHED
 from penstock.sql.serve.commands import COMMANDS, SETTINGS, SHOWN_SETTINGS, Target
 
@@ -64,7 +64,7 @@ def allow_only_reading(spark: SparkSession) -> None:
     assert gateway is not None, "Spark runs"
     # a refusal is an exception of Java's, which a client is to get as it is
     gateway.callback_server_parameters.propagate_java_exceptions = True
-    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    take_java_calls(spark)
     catalyst = jvm.org.apache.spark.sql.catalyst
     registry = catalyst.analysis.FunctionRegistry.builtin()
     for name in _FUNCTIONS:
