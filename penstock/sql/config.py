@@ -26,6 +26,7 @@ __all__ = [
     "TARGET_VARIABLE",
     "Project",
     "find_project",
+    "is_from_dotenv",
     "load_dotenv",
     "read_project",
 ]
@@ -143,6 +144,14 @@ def find_project(start: Path, *, target: str | None = None) -> Project:
     return project
 
 
+_from_dotenv: dict[str, str] = {}
+
+
+def is_from_dotenv(variable: str, value: str) -> bool:
+    """Tell whether a value is what `.env` has put into a variable: it is the author's, and not the operator's."""
+    return _from_dotenv.get(variable) == value == os.environ.get(variable)
+
+
 def load_dotenv(start: Path) -> tuple[str, ...]:
     """Put what `.env` of the project has into the process's environment, where that has not. Raises ConfigError.
 
@@ -153,8 +162,8 @@ def load_dotenv(start: Path) -> tuple[str, ...]:
     roots = (each for each in (folder, *folder.parents) if (each / PROJECT_FILE).is_file())
     values = read_dotenv(next(roots, folder) / ENV_FILE)
     for key, value in values.items():
-        if not sets_options(key):
-            os.environ.setdefault(key, value)
+        if not sets_options(key) and key not in os.environ:
+            os.environ[key] = _from_dotenv[key] = value
     return tuple(key for key in values if sets_options(key) and key not in os.environ)
 
 

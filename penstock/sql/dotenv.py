@@ -44,6 +44,12 @@ _SETTABLE = frozenset(
 """Variables of Penstock that a file of a project may set: what `penstock.toml` may say, shapes of output, and what
 only limits. None decides how deeply a command looks, which file it reads or what it lets pass."""
 
+_WHERE_TO = re.compile(
+    r"PG(?!(?:USER|PASSWORD|DATABASE|APPNAME)$)[A-Z]\w*|HOSTALIASES|LOCALDOMAIN|RES_OPTIONS|SSLKEYLOGFILE|KRB5\w*"
+)
+"""Variables that lead a connection elsewhere, or make it less safe: the catalog that somebody names by its URL would be
+another one (PGHOSTADDR), or would be sent a password in plain text (PGSSLMODE)."""
+
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\", r"\$": "$"}
 
 
@@ -74,8 +80,9 @@ def read_dotenv(file: Path) -> dict[str, str]:
 
 
 def sets_options(key: str) -> bool:
-    """Tell whether a variable is one of Penstock's own that is set where a command is typed, and by no file."""
-    return key.upper().startswith(_OWN) and key not in _SETTABLE
+    """Tell whether a variable is set where a command is typed, and by no file: most of Penstock's, and of libpq's."""
+    own = key.upper().startswith(_OWN) and key not in _SETTABLE
+    return own or _WHERE_TO.fullmatch(key.upper()) is not None
 
 
 def _value(found: re.Match[str]) -> str:

@@ -23,6 +23,7 @@ from penstock.catalog.references import reveal
 from penstock.catalog.secret import KEY_VARIABLE, new_key
 from penstock.catalog.store import SqlCatalog
 from penstock.connector.delta.catalog import DeltaFolder
+from penstock.sql import config
 from penstock.sql.cli.app import app
 from penstock.sql.config import Project, find_project
 from penstock.sql.run.functions import add_jar
@@ -322,6 +323,70 @@ def test_a_catalog_that_the_operator_names_is_the_only_one_that_is_opened(
         assert "PEN-2001" in validated(project, "SELECT * FROM nowhere;", "--catalog", named)
         with pytest.raises(BlockingIOError):
             server.accept()
+
+
+@pytest.mark.parametrize("by", ["penstock.toml", ".env", "a target"])
+def test_a_check_logs_in_to_no_server_that_a_project_names(
+    project: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """Unless whoever checks trusts it, by its whole URL: hosts may stand in its parameters too."""
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(config, "_from_dotenv", {})
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        url = f"postgresql://u:p4ssword@127.0.0.1:{server.getsockname()[1]}/p?connect_timeout=1"
+        section = "targets.ci.catalog" if by == "a target" else "catalog"
+        if by == ".env":
+            (project / ".env").write_text(f"PENSTOCK_CATALOG={url}\n")
+        else:
+            (project / "penstock.toml").write_text(f'[{section}]\nurl = "{url}"\n')
+        options = ("--target", "ci") if by == "a target" else ()
+        for trusted in ("", f"{url}&host=db.example.org", "postgresql://127.0.0.1/p"):
+            monkeypatch.setenv("PENSTOCK_TRUSTED_CATALOGS", trusted)
+            shown = validated(project, "SELECT 1;", *options)
+            assert "logs in to no server that a project names" in shown
+            assert "p4ssword" not in shown
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+        monkeypatch.setenv(
+            "PENSTOCK_TRUSTED_CATALOGS", f"sqlite:///a {url.replace(':p4ssword', '')}"
+        )
+        server.listen()
+        validated(project, "SELECT * FROM nowhere;", *options)
+        server.accept()[0].close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "PGHOSTADDR=203.0.113.1",
+        "PGHOST=evil.example",
+        "pgservicefile=/tmp/x",
+        "PGSSLMODE=disable",
+        "PGSSLROOTCERT=evil.pem",
+        "PGOPTIONS=-c x=y",
+        "PGREQUIREAUTH=none",
+        "HOSTALIASES=hosts",
+        "SSLKEYLOGFILE=keys",
+        "KRB5_CONFIG=krb5.conf",
+        "PENSTOCK_TRUSTED_CATALOGS=*",
+    ],
+)
+def test_the_env_file_of_a_project_leads_no_connection_elsewhere(
+    project: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """The catalog that the operator names stays where it is, and its log-in as safe as it was."""
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(config, "_from_dotenv", {})
+    (project / ".env").write_text(f"{line}\nPGUSER=u\nPGPASSWORD=own-password\n")
+
+    shown = validated(project, "SELECT 1;")
+    name = line.partition("=")[0]
+    assert f"note: {name} of .env is ignored" in shown
+    assert name not in os.environ
+    assert os.environ["PGPASSWORD"] == "own-password"
 
 
 @pytest.mark.parametrize("shape", ["github", "concise", "full", "json"])

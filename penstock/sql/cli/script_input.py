@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.catalog.secret import keep_catalog_key
 from penstock.sql.cli.catalog import open_catalog
 from penstock.sql.cli.pairs import read_pairs, read_variables
-from penstock.sql.config import Project, find_project, read_project
+from penstock.sql.config import Project, find_project, is_from_dotenv, read_project
 from penstock.sql.run.script_file import ScriptFile, read_script
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ScriptInput", "read_input", "read_scripts"]
 
 STDIN = Path("-")
+CATALOG_VARIABLE = "PENSTOCK_CATALOG"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,8 @@ class ScriptInput:
     """Files and what fills them in: the project's variables and settings, `--var` and `--set` over them.
 
     `master` and `spark_conf` are those of a Spark that is started for them. `given_variables` and `given_settings` are
-    those of the command line alone. `strict` refuses what is else warned of.
+    those of the command line alone. `strict` refuses what is else warned of. `is_catalog_named`: by who types the
+    command, not by the project.
     """
 
     project: Project
@@ -44,6 +46,14 @@ class ScriptInput:
     given_variables: Mapping[str, Any] = field(default_factory=dict)
     given_settings: Mapping[str, str] = field(default_factory=dict)
     strict: bool = False
+    is_catalog_named: bool = False
+
+    def check_catalog(self) -> None:
+        """Check that a static check may open the catalog. Raises ConfigError for a server that the project names."""
+        from penstock.sql.trusted_catalogs import check_trusted
+
+        if not self.is_catalog_named:
+            check_trusted(self.catalog_url)
 
     def open_namespace(
         self, *, spark: Callable[[], SparkSession] | None = None, offline: bool = False
@@ -153,6 +163,7 @@ def read_input(
         spark_conf={**project.spark_conf, **read_pairs("--conf", conf)},
         files=read_scripts(files),
         strict=strict,
+        is_catalog_named=catalog is not None and not is_from_dotenv(CATALOG_VARIABLE, catalog),
     )
 
 

@@ -98,6 +98,8 @@ def validate(  # noqa: PLR0917  typer passes options by name
             target=target,
             strict=strict,
         )
+        if level is Depth.STATIC:
+            script.check_catalog()
         namespace = script.open_namespace(
             spark=lambda: _spark(script, verbose=is_verbose),
             offline=level is Depth.STATIC,
