@@ -296,7 +296,7 @@ class Front:
         """Hand an answer on: rows as they come, all else after a look at it."""
         (size,) = _LENGTH.unpack(read(_LENGTH.size))
         begin = read(min(size, PIECE_BYTES))
-        if _holds_rows(begin) and not calls.lists_tables:
+        if _holds_rows(begin) and not calls.changes_rows:
             client.sendall(_LENGTH.pack(size) + begin)
             left = size - len(begin)
             while left:

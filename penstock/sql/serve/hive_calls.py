@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from penstock.sql.serve.client_errors import client_text
+from penstock.sql.serve.metadata_rows import GLOBAL_VIEWS, SCHEMA_COLUMNS, without_views
 from penstock.sql.serve.thrift_codec import Kind, Message, MessageType, Value
 
 __all__ = ["FETCH", "ConnectionCalls", "RefusedCallError", "refusal"]
@@ -25,9 +26,6 @@ MAX_STATEMENT_BYTES = 1 << 20
 MAX_OPERATIONS = 200
 """Statements and metadata calls of a connection that are not closed; Spark keeps the rows of each."""
 
-GLOBAL_VIEWS = "global_temp"
-"""The schema of Spark's global temporary views: Penstock's own are among them."""
-
 DATABASE = b"use:database"
 PYHIVE_PROTOCOL = 5
 """HIVE_CLI_SERVICE_PROTOCOL_V6: PyHive asks for it, the drivers of JDBC and ODBC for newer ones."""
@@ -35,6 +33,8 @@ PYHIVE_PROTOCOL = 5
 # what PyHive's dialect of SQLAlchemy sends; it takes the first column for the name, which is Spark's second
 _LISTING = re.compile(rb"SHOW TABLES( IN `[^`]+`)?")
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
+# Spark makes a regular expression of a pattern, and with these one that takes it years
+_EXPRESSION = re.compile(rb"[|()\[\]{}^+?]")
 
 # field numbers
 REQUEST, HANDLE = 1, 1
@@ -98,6 +98,7 @@ class ConnectionCalls:
         self._operations: dict[_Handle, Value] = {}
         self._asks_as_hive = False
         self._listings: set[_Handle] = set()
+        self._metadata: dict[_Handle, int] = {}
         self._called: tuple[str, Mapping[int, Value]] = ("", {})
 
     def request(self, message: Message) -> Message:
@@ -125,8 +126,7 @@ class ConnectionCalls:
         starts = message.name in _OF_SESSION and message.name != CLOSE
         if starts and len(self._operations) >= MAX_OPERATIONS:
             raise RefusedCallError(f"this connection has {MAX_OPERATIONS} open statements")
-        if message.name in {"GetTables", "GetColumns"} and _is_of_views(fields.get(SCHEMA_PATTERN)):
-            raise RefusedCallError(f"{GLOBAL_VIEWS}: nothing in it is published")
+        _check_patterns(message.name, fields)
         statement = fields.get(STATEMENT) if message.name == "ExecuteStatement" else None
         if statement is not None and len(statement.value) > MAX_STATEMENT_BYTES:
             raise RefusedCallError(f"a statement has at most {MAX_STATEMENT_BYTES} bytes")
@@ -134,10 +134,21 @@ class ConnectionCalls:
         return replace(message, fields={REQUEST: Value(kind=Kind.STRUCT, value=fields)})
 
     @property
-    def lists_tables(self) -> bool:
-        """Whether the last call was about a list of tables whose columns `response` has to put in Hive's order."""
+    def changes_rows(self) -> bool:
+        """Whether `response` has to see the rows that the last call asks for: those about schemas and tables."""
+        return self._lists_tables or self._called_metadata is not None
+
+    @property
+    def _lists_tables(self) -> bool:
         name, fields = self._called
         return name in _OF_OPERATION and _handle(fields.get(HANDLE)) in self._listings
+
+    @property
+    def _called_metadata(self) -> int | None:
+        """The column with the schema, where the last call fetches rows about schemas."""
+        name, fields = self._called
+        handle = _handle(fields.get(HANDLE)) if name == FETCH else None
+        return None if handle is None else self._metadata.get(handle)
 
     def response(self, message: Message) -> Message:
         """Give the answer that goes to the client; remember the handles in it, and forget what Spark has closed."""
@@ -154,8 +165,12 @@ class ConnectionCalls:
             self._operations[started] = fields[OPERATION]
             if self._starts_listing():
                 self._listings.add(started)
-        elif self.lists_tables:
+            elif self._called[0] in SCHEMA_COLUMNS:
+                self._metadata[started] = SCHEMA_COLUMNS[self._called[0]]
+        elif self._lists_tables:
             _put_name_first(message.name, fields)
+        elif (schema := self._called_metadata) is not None and ROWS in fields:
+            fields[ROWS] = without_views(fields[ROWS], schema)
         if STATUS in fields:
             fields[STATUS] = _plain_status(fields[STATUS])
         if message.name == "GetOperationStatus" and ERROR_MESSAGE in fields:
@@ -168,9 +183,11 @@ class ConnectionCalls:
             self._session = None
             self._operations.clear()
             self._listings.clear()
+            self._metadata.clear()
         elif closed := _handle(self._called[1].get(HANDLE)):
             self._operations.pop(closed, None)
             self._listings.discard(closed)
+            self._metadata.pop(closed, None)
 
     def _starts_listing(self) -> bool:
         name, fields = self._called
@@ -269,6 +286,19 @@ def _handle(value: Value | None) -> _Handle | None:
     if guid is None or secret is None or guid.kind is not _TEXT or secret.kind is not _TEXT:
         return None
     return _Handle(guid=guid.value, secret=secret.value)
+
+
+def _check_patterns(name: str, fields: Mapping[int, Value]) -> None:
+    """Refuse what a metadata call may not look for. Raises RefusedCallError."""
+    kinds = _OF_SESSION.get(name, {})
+    if name not in {*SCHEMA_COLUMNS, "GetFunctions"}:
+        return
+    for place in kinds.keys() & fields.keys():
+        pattern = fields[place]
+        if pattern.kind is _TEXT and _EXPRESSION.search(pattern.value):
+            raise RefusedCallError("a pattern has the wildcards % and _, and is no expression")
+    if name in {"GetTables", "GetColumns"} and _is_of_views(fields.get(SCHEMA_PATTERN)):
+        raise RefusedCallError(f"{GLOBAL_VIEWS}: nothing in it is published")
 
 
 def _is_of_views(pattern: Value | None) -> bool:

@@ -181,6 +181,78 @@ def test_the_schema_of_temporary_views_is_not_listed(calls: ConnectionCalls, sch
     assert sent(calls, "GetTables", rpc.TGetTablesReq(OURS, None, "star", "%", ["TABLE"]))
 
 
+def text_column(*texts: str | None) -> rpc.TColumn:
+    """A column of texts."""
+    nulls = sum(1 << place for place, text in enumerate(texts) if text is None)
+    bits = nulls.to_bytes((len(texts) + 7) // 8, "little")
+    return rpc.TColumn(stringVal=rpc.TStringColumn([text or "" for text in texts], bits))
+
+
+SCHEMAS = ("default", "global_temp", "star", "star", "GLOBAL_TEMP", "star", "star", "star", "star")
+TABLES = ("a", "penstock_1", "b", None, "penstock_2", "c", "d", "e", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("GetTables", rpc.TGetTablesReq(OURS, None, "%", "%", ["VIEW"])),
+        ("GetColumns", rpc.TGetColumnsReq(OURS, None, "_lobal_temp", "%", "%")),
+    ],
+)
+@pytest.mark.parametrize("in_columns", [True, False])
+def test_lists_of_all_schemas_leave_temporary_views_out(
+    calls: ConnectionCalls, name: str, request_: Any, in_columns: bool
+) -> None:
+    """Spark adds them to every pattern that fits, as columns or, in old protocols, as rows."""
+    sent(calls, name, request_)
+    answered(calls, name, getattr(rpc, f"T{name}Resp")(GOOD, operation(b"t")))
+    sent(calls, "FetchResults", rpc.TFetchResultsReq(operation(b"t"), 0, 100))
+    columns = [text_column(*[""] * len(SCHEMAS)), text_column(*SCHEMAS), text_column(*TABLES)]
+    rows = [
+        rpc.TRow([rpc.TColumnValue(stringVal=rpc.TStringValue(each)) for each in ("", *pair)])
+        for pair in zip(SCHEMAS, TABLES, strict=True)
+    ]
+    row_set = rpc.TRowSet(0, [] if in_columns else rows, columns if in_columns else None)
+    assert calls.changes_rows
+    found = answered(calls, "FetchResults", rpc.TFetchResultsResp(GOOD, False, row_set)).results
+
+    if in_columns:
+        assert found.columns[1:] == [
+            text_column("default", *["star"] * 6),
+            text_column("a", "b", None, "c", "d", "e", None),
+        ]
+    else:
+        assert [row.colVals[2].stringVal.value for row in found.rows] == [
+            *("a", "b", None, "c", "d", "e", None)
+        ]
+
+
+def test_the_schema_of_temporary_views_is_none_of_the_schemas(calls: ConnectionCalls) -> None:
+    """Its name stands in the first column there."""
+    sent(calls, "GetSchemas", rpc.TGetSchemasReq(OURS))
+    answered(calls, "GetSchemas", rpc.TGetSchemasResp(GOOD, operation(b"t")))
+    sent(calls, "FetchResults", rpc.TFetchResultsReq(operation(b"t"), 0, 100))
+    row_set = rpc.TRowSet(0, [], [text_column("default", "global_temp"), text_column("", "")])
+    found = answered(calls, "FetchResults", rpc.TFetchResultsResp(GOOD, False, row_set)).results
+
+    assert found.columns == [text_column("default"), text_column("")]
+
+
+@pytest.mark.parametrize("pattern", ["(.|.)*x", "global_temp|star", "[a-z]%", "a{1,9}", "%+"])
+def test_a_pattern_is_no_regular_expression(calls: ConnectionCalls, pattern: str) -> None:
+    """Spark makes one of it: it would find what has another name, or take years in a thread that nobody stops."""
+    for name, request in (
+        ("GetSchemas", rpc.TGetSchemasReq(OURS, None, pattern)),
+        ("GetTables", rpc.TGetTablesReq(OURS, None, "%", pattern, ["TABLE"])),
+        ("GetColumns", rpc.TGetColumnsReq(OURS, None, "%", "%", pattern)),
+        ("GetFunctions", rpc.TGetFunctionsReq(OURS, None, pattern, "%")),
+    ):
+        with pytest.raises(RefusedCallError, match="is no expression"):
+            sent(calls, name, request)
+
+    assert sent(calls, "GetTables", rpc.TGetTablesReq(OURS, None, "s%", "a\\_b$c.d*", ["TABLE"]))
+
+
 def test_a_handle_goes_to_spark_as_spark_gave_it(calls: ConnectionCalls) -> None:
     """It knows operations by their type too: with another one, a close would find nothing."""
     sent(calls, "GetCatalogs", rpc.TGetCatalogsReq(OURS))
@@ -308,4 +380,4 @@ def test_sqlalchemy_finds_the_names_of_tables_in_the_first_column(
     assert fetched.results.columns[0].stringVal.values == [first]
     assert (described.schema.columns[0].columnName == "tableName") == (first == "orders")
     assert [column.position for column in described.schema.columns] == [1, 2, 3]
-    assert calls.lists_tables == (first == "orders")
+    assert calls.changes_rows == (first == "orders")
