@@ -152,8 +152,12 @@ class FilesystemSink:
         self._insert(frame, Replaced(dict(partition), whole=whole))
 
     def truncate(self, spark: SparkSession) -> None:
-        """Remove every row; the folder stays."""
+        """Remove every row; the folder stays. The caller holds the table's lease.
+
+        What earlier statements have decided on comes first: it would be there again after the next one.
+        """
         with self._explained():
+            self._finish_inserts(spark, alone=True)
             for name in visible_files(hadoop_files.list_files(spark, self.target.root)):
                 hadoop_files.delete(spark, self._path(name))
 
@@ -176,9 +180,22 @@ class FilesystemSink:
                 # what gives way was listed before: another statement may have replaced it since
                 self._check_lease()
                 manifest = self._decide(spark, replace(staged, owner=owner), writer)
+                if replaced is not None:
+                    self._take_back_late(spark, manifest, writer)
                 self._carry_out(spark, manifest, writer)
             finally:
                 _at_work.discard(owner.token)
+
+    def _take_back_late(self, spark: SparkSession, manifest: Manifest, writer: str) -> None:
+        """Take back a manifest that was written behind another statement: rows which came meanwhile would stay.
+
+        What is staged stays too: who has read the manifest already goes on, and then the rows are as this one wanted.
+        """
+        try:
+            self._check_lease()
+        except PenstockError:
+            hadoop_files.delete(spark, self._ledger(writer, manifest.name))
+            raise
 
     def _carry_out(self, spark: SparkSession, manifest: Manifest, writer: str) -> None:
         """Move the files of rows that are decided on; who does not get through says that they come all the same."""

@@ -59,7 +59,12 @@ def run_change(statement: Change, scene: Scene) -> Listing | None:
     alias = table.identifier.name
     match statement:
         case TruncateTable():
-            editor_of(table, scene.project, "emptied").truncate(spark)
+            from penstock.sql.run.clock import SystemClock
+            from penstock.sql.run.table_lease import table_lease
+
+            # an INSERT .. VALUES or INSERT OVERWRITE at the same time would leave a part of its rows
+            with table_lease(scene.namespace.catalog, str(table.identifier), SystemClock()):
+                editor_of(table, scene.project, "emptied").truncate(spark)
             return None
         case DeleteRows(condition=condition):
             sql = None if condition is None else to_spark(condition, table.schema)

@@ -163,7 +163,7 @@ def test_an_overwrite_that_loses_the_lease_behind_its_manifest_leaves_the_rest_t
 ) -> None:
     """Its rows are decided on: the next statement moves them."""
     (tmp_path / "part-old.json").write_text("old")
-    answers = iter([None, PipelineLockedError("run by process 7")])
+    answers = iter([None, None, PipelineLockedError("run by process 7")])
     sink = sink_of(tmp_path).under_lease(lambda: next(answers))
     with pytest.raises(PipelineLockedError) as caught:
         sink.overwrite(FRAME, {})  # type: ignore[arg-type]
@@ -212,3 +212,39 @@ def test_an_insert_that_fails_behind_its_manifest_says_not_to_repeat_it(
 
     assert "do not repeat" in (caught.value.hint or "")
     assert (len(before), len(written(tmp_path))) == (0, 2)
+
+
+def test_an_overwrite_that_was_paused_before_its_manifest_leaves_later_rows_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: LocalFiles
+) -> None:
+    """Between the look at its lease and the manifest another statement has overwritten the table."""
+    (tmp_path / "part-old.json").write_text("old")
+    lost: list[PipelineLockedError] = []
+    real = files.write_text
+
+    def paused(spark: object, path: str, text: str) -> bool:
+        if path.endswith(".json") and not lost:
+            (tmp_path / "part-old.json").unlink()
+            (tmp_path / "part-other.json").write_text("the other's")
+            lost.append(PipelineLockedError("run by process 7"))
+        return real(spark, path, text)
+
+    monkeypatch.setattr(hadoop_files, "write_text", paused)
+    with pytest.raises(PipelineLockedError) as caught:
+        sink_of(tmp_path).under_lease(lambda: lost[0] if lost else None).overwrite(FRAME, {})  # type: ignore[arg-type]
+    sink_of(tmp_path)._finish_inserts(SPARK, alone=True)  # type: ignore[arg-type]
+
+    assert "do not repeat" not in (caught.value.hint or "")
+    assert written(tmp_path) == ["the other's"]
+
+
+def test_rows_that_were_decided_on_before_truncate_do_not_come_back(tmp_path: Path) -> None:
+    """An INSERT .. VALUES was cut off behind its manifest: the next statement would have moved its files."""
+    (tmp_path / "part-old.json").write_text("old")
+    answers = iter([None, PipelineLockedError("run by process 7")])
+    with pytest.raises(PipelineLockedError):
+        sink_of(tmp_path).under_lease(lambda: next(answers)).write(FRAME)  # type: ignore[arg-type]
+    sink_of(tmp_path).truncate(SPARK)  # type: ignore[arg-type]
+    sink_of(tmp_path)._finish_inserts(SPARK, alone=True)  # type: ignore[arg-type]
+
+    assert (written(tmp_path), ledger(tmp_path)) == ([], [])

@@ -9,9 +9,14 @@ import pytest
 
 from penstock.catalog.errors import PipelineLockedError, QueryFailedError
 from penstock.catalog.lease import HOLDER_TIMEOUT_MS
+from penstock.catalog.names import Namespace
 from penstock.catalog.store import SqlCatalog
 from penstock.connector.contract import AvailableNow, LostLease
+from penstock.connector.filesystem.sink import FilesystemSink
+from penstock.sql.change_statements import TruncateTable
+from penstock.sql.lower import parse_statement
 from penstock.sql.plan.planned_insert import PlannedInsert
+from penstock.sql.run.changes import run_change
 from penstock.sql.run.clock import SystemClock
 from penstock.sql.run.job import start_job
 from penstock.sql.run.table_lease import (
@@ -22,7 +27,9 @@ from penstock.sql.run.table_lease import (
     table_lease,
     write_once,
 )
+from penstock.sql.script import split
 from tests.sql.run.scripted import MovedClock, ScriptedInsert
+from tests.sql.sql_objects import define
 
 TABLE = "default_catalog.default_database.totals"
 
@@ -35,6 +42,32 @@ def catalog(tmp_path: Path) -> SqlCatalog:
 
 def values(*starts: object) -> ScriptedInsert:
     return ScriptedInsert(starts=list(starts), is_stream=False)
+
+
+def test_truncate_holds_its_tables_lease(
+    catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside an INSERT .. VALUES it would remove a part of that one's files, and leave the others."""
+    namespace = Namespace(catalog)
+    namespace.create(
+        define(
+            "CREATE TABLE totals (id BIGINT) WITH ('connector' = 'filesystem', 'path' = 'f', 'format' = 'json')"
+        )
+    )
+    held: list[str] = []
+    monkeypatch.setattr(
+        FilesystemSink,
+        "truncate",
+        lambda *_: held.extend(claim.lease.pipeline for claim in catalog.claims()),
+    )
+    (text,) = split("TRUNCATE TABLE totals", "x.sql")
+    statement = parse_statement(text, namespace)
+    assert isinstance(statement, TruncateTable)
+    scene = SimpleNamespace(namespace=namespace, project=tmp_path, spark=SimpleNamespace)
+    run_change(statement, scene)  # type: ignore[arg-type]
+
+    assert held == [lease_name(TABLE)]
+    assert catalog.claims() == []
 
 
 def test_an_insert_of_values_holds_its_tables_lease_while_it_writes(catalog: SqlCatalog) -> None:
