@@ -40,8 +40,20 @@ _RELATIONS = (
 )
 """What a name in a query becomes."""
 
-_FUNCTIONS = ("reflect", "java_method", "try_reflect", "from_protobuf", "to_protobuf")
-"""Functions that call Java, or read a file by its path."""
+_FUNCTIONS = (
+    "reflect",
+    "java_method",
+    "try_reflect",
+    "from_protobuf",
+    "to_protobuf",
+    # by their options: rowValidationXSDPath, avroSchemaUrl
+    "from_xml",
+    "schema_of_xml",
+    "from_avro",
+    "to_avro",
+    "schema_of_avro",
+)
+"""Functions that call Java, or read a file, or an address, by its path."""
 
 _TABLE_FUNCTIONS = ("table_changes", "table_changes_by_path")
 """Delta's functions that read what nobody has published: any folder, and rows that are gone."""
