@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.catalog import types as t
 from penstock.connector.carried_types import check_carried
 
-__all__ = ["arrow_field", "arrow_schema", "arrow_type"]
+__all__ = ["arrow_field", "arrow_schema", "arrow_type", "python_values"]
 
 _PLAIN: dict[type, pa.DataType] = {
     t.BooleanType: pa.bool_(),
@@ -64,3 +65,21 @@ def arrow_field(name: str, logical: t.LogicalType) -> pa.Field:
 def arrow_schema(columns: Iterable[tuple[str, t.LogicalType]]) -> pa.Schema:
     """Give the Arrow schema of named columns."""
     return pa.schema([arrow_field(name, logical) for name, logical in columns])
+
+
+def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Give values as Python has them, and as texts those that it has not: dates before the year 1 and after 9999."""
+    try:
+        return list(array.to_pylist())
+    except (OverflowError, ValueError):
+        return [_python_value(array, index) for index in range(len(array))]
+
+
+def _python_value(array: pa.Array | pa.ChunkedArray, index: int) -> Any:
+    one = array.slice(index, 1)
+    try:
+        return one.to_pylist()[0]
+    except (OverflowError, ValueError):
+        if pa.types.is_temporal(array.type):
+            return one.cast(pa.string()).to_pylist()[0]
+        return " ".join(one.to_string().split())  # with such a date somewhere in it

@@ -19,11 +19,17 @@ import pyarrow as pa
 from penstock.connector.bad_records import Tally
 from penstock.connector.source.records import BadRecord
 from penstock.connector.source.split import Split
+from penstock.connector.source.state import MAX_WATERMARK_MS, MIN_INSTANT_MS
 
 __all__ = ["LETTERS", "MARK", "RangeFile", "letters_of", "parse_name", "range_file", "split_name"]
 
 MARK = "_driver"
 """Name of the file by which a task knows that it sees the driver's storage."""
+
+_DAY_MS = 86_400_000
+EARLIEST_MS = MIN_INSTANT_MS + 2 * _DAY_MS
+LATEST_MS = MAX_WATERMARK_MS - 2 * _DAY_MS
+"""Years 1 to 9999, in every time zone."""
 
 LETTERS = pa.schema(
     [
@@ -106,6 +112,11 @@ def parse_name(name: str) -> RangeFile | None:
     )
 
 
+def _microseconds(timestamp_ms: int | None) -> int | None:
+    """Give a record's timestamp within the years that whoever reads letters has; to a broker any number is one."""
+    return None if timestamp_ms is None else min(max(timestamp_ms, EARLIEST_MS), LATEST_MS) * 1000
+
+
 def letters_of(table: str, bad: Iterable[BadRecord]) -> pa.RecordBatch:
     """Write bad records down as dead letters. `table` is the table's full name."""
     rows = list(bad)
@@ -120,7 +131,7 @@ def letters_of(table: str, bad: Iterable[BadRecord]) -> pa.RecordBatch:
         "position": [
             r.position if file else None for r, file in zip(records, is_file, strict=True)
         ],
-        "timestamp": [None if r.timestamp_ms is None else r.timestamp_ms * 1000 for r in records],
+        "timestamp": [_microseconds(record.timestamp_ms) for record in records],
         "key": [record.key for record in records],
         "value": [record.value for record in records],
         "headers": [

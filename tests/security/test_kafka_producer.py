@@ -7,8 +7,11 @@ theirs in a log, and planning that never ends.
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
+from confluent_kafka import Message, TopicPartition
 
 from penstock.catalog.errors import (
     MARK_VARIABLE,
@@ -17,7 +20,13 @@ from penstock.catalog.errors import (
     decode_failure,
     encode_failure,
 )
+from penstock.catalog.types import parse_type
+from penstock.connector.arrow import python_values
+from penstock.connector.bad_record_files import letters_of
+from penstock.connector.kafka.records import Records, metadata_array
+from penstock.connector.source.records import BadRecord, Stage
 from penstock.sql.cli.row_text import RowFormat, RowWriter
+from penstock.sql.cli.text import watermark_text
 from penstock.sql.error_formats import ErrorFormat, show_error
 from penstock.sql.run.failure import EngineGoneError, is_permanent, translate
 
@@ -98,3 +107,51 @@ def test_a_record_writes_no_escapes_into_a_report() -> None:
     shown = show_error(BadRecordError(f"cannot be read: {ESCAPES}"), ErrorFormat.FULL)
 
     assert not set(shown) & set("\x1b\x07\x9b")
+
+
+TIMESTAMPS = [2**63 - 1, 9_223_372_036_854_776, 253_402_300_800_000, -62_135_596_800_001, -(2**63)]
+
+
+def record(timestamp_ms: int) -> Records:
+    """A record as the broker gives it: any number of 64 bits is a timestamp."""
+    message = Message(topic="t", partition=0, offset=1, value=b"x", timestamp=(1, timestamp_ms))
+    return Records(runs=((TopicPartition("t", 0), 1),), messages=(message,))
+
+
+@pytest.mark.parametrize("declared", ["TIMESTAMP_LTZ(3)", "TIMESTAMP(3)", "TIMESTAMP_LTZ(6)"])
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "America/Los_Angeles"])
+@pytest.mark.parametrize("timestamp_ms", TIMESTAMPS)
+def test_a_timestamp_of_any_year_is_read_and_shown(
+    timestamp_ms: int, declared: str, zone: str
+) -> None:
+    """Of the year 292 million before and after: the record neither stops a pipeline for good, nor `peek`."""
+    found = metadata_array("timestamp", parse_type(declared), record(timestamp_ms), zone)
+    found.validate(full=True)
+
+    assert (found[0].value > 0) == (timestamp_ms > 0)
+    assert python_values(found)[0] is not None
+
+
+@pytest.mark.parametrize("timestamp_ms", TIMESTAMPS)
+def test_a_record_of_any_year_becomes_a_dead_letter(timestamp_ms: int) -> None:
+    """With a time that whoever reads letters has in Python."""
+    raw = record(timestamp_ms).raw(0)
+    letters = letters_of("t", [BadRecord(record=raw, stage=Stage.VALUE, error="no JSON")])
+
+    assert letters.column("timestamp").to_pylist()[0].year in {1, 9999}
+
+
+def test_values_that_python_has_not_are_texts() -> None:
+    """Beside others, and within rows."""
+    far = pa.array([0, 253_402_300_800_000_000], pa.timestamp("us", tz="UTC"))
+    first, second = python_values(far)
+    assert (first, second) == (datetime(1970, 1, 1, tzinfo=UTC), "10000-01-01 00:00:00.000000Z")
+    nested = python_values(pa.StructArray.from_arrays([far], ["at"]))
+    assert nested[0] == {"at": first}
+    assert "10000-01-01" in nested[1]
+    assert python_values(pa.chunked_array([far])) == [first, second]
+
+
+def test_a_watermark_of_any_year_is_shown() -> None:
+    """A row may say it is of the year -9999."""
+    assert watermark_text(-377_705_116_800_000).endswith("1-01-01 00:00:00")

@@ -16,7 +16,10 @@ from penstock.connector.kafka.split import TopicPartition
 from penstock.connector.metadata_casts import cast_metadata
 from penstock.connector.source.records import RawRecord
 
-__all__ = ["Records", "as_bytes", "metadata_array"]
+__all__ = ["LARGEST_MS", "Records", "as_bytes", "metadata_array"]
+
+LARGEST_MS = (2**63 - 1) // 1000 - 3 * 86_400_000
+"""The largest timestamp that is told from others, and with a minus the smallest: it is a time in every time zone."""
 
 # org.apache.kafka.common.record.TimestampType by librdkafka's codes
 _TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
@@ -101,7 +104,9 @@ def _offset(records: Records) -> pa.Array:
 
 
 def _timestamp(records: Records) -> pa.Array:
-    return pa.array(_timestamps(records)[:, 1]).cast(pa.timestamp("ms", tz="UTC"))
+    # any number of 64 bits is a timestamp to a broker, and microseconds end in the year 294247
+    known = np.clip(_timestamps(records)[:, 1], -LARGEST_MS, LARGEST_MS)
+    return pa.array(known).cast(pa.timestamp("ms", tz="UTC"))
 
 
 def _timestamp_type(records: Records) -> pa.Array:

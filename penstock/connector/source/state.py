@@ -11,6 +11,7 @@ from penstock.catalog.errors import StateMismatchError
 
 __all__ = [
     "MAX_WATERMARK_MS",
+    "MIN_INSTANT_MS",
     "FoundLater",
     "SourceState",
     "SplitState",

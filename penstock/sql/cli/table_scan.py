@@ -12,7 +12,7 @@ from penstock.catalog.identifier import parse_identifier
 from penstock.catalog.names import Namespace
 from penstock.catalog.secret_sealing import sealed
 from penstock.catalog.table import Table
-from penstock.connector.arrow import arrow_schema
+from penstock.connector.arrow import arrow_schema, python_values
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import SplitSource, is_split_source
 from penstock.connector.duck import query
@@ -64,14 +64,14 @@ class TableScan:
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
         """Give a batch's rows as Python values, in the order of `columns`."""
-        values = {name: batch.column(name).to_pylist() for name in self.delivered}
+        values = {name: python_values(batch.column(name)) for name in self.delivered}
         if ROW_KIND in values:
             values[self.columns[0]] = [RowKind(kind).short for kind in values[ROW_KIND]]
         if self.computed:
             import pyarrow as pa
 
             made = _compute(self.computed, pa.Table.from_batches([batch]), self.time_zone)
-            values |= {name: made.column(name).to_pylist() for name, _ in self.computed}
+            values |= {name: python_values(made.column(name)) for name, _ in self.computed}
         if not self.columns:
             return iter([()] * batch.num_rows)
         return zip(*(values[name] for name in self.columns), strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from penstock.connector.source.state import MAX_WATERMARK_MS
+from penstock.connector.source.state import MAX_WATERMARK_MS, MIN_INSTANT_MS
 from penstock.connector.watermark_options import IDLE_TIMEOUT as IDLE_OPTION
 
 __all__ = [
@@ -49,7 +49,8 @@ def watermark_text(watermark_ms: int | None) -> str:
         return "-"
     if watermark_ms >= MAX_WATERMARK_MS:
         return "end"
-    return datetime.fromtimestamp(watermark_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    within_ms = max(watermark_ms, MIN_INSTANT_MS)  # a row may be of the year -9999
+    return datetime.fromtimestamp(within_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def instant_text(at_ms: int) -> str:
