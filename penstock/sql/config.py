@@ -18,6 +18,7 @@ from penstock.catalog.reference_rules import ReferenceRules, visible_variables
 from penstock.catalog.secret import KEY_FILE, keep_catalog_key, keep_key_file
 from penstock.sql.dotenv import ENV_FILE, read_dotenv, sets_options
 from penstock.sql.own_files import check_own
+from penstock.sql.plan.settings import CHECKPOINT_DIR, PIPELINE_NAME, TARGET
 from penstock.sql.project_file import Section, read_document
 from penstock.sql.template_folders import TemplateFolders, lies_open_in
 
@@ -203,16 +204,32 @@ def read_project(file: Path, *, target: str | None = None) -> Project:
     named = target or {**dotenv, **os.environ}.get(TARGET_VARIABLE)
     chosen = named or document.text("target")
     if not chosen:
-        return project
+        return _running_for(project, "") if variants else project
     if chosen not in variants:
         raise _no_target(chosen, project, document if not named else None)
     main = document.text("target") or MAIN_TARGET
     placed = {
         name: replace(one, target=name, is_main=name == main) for name, one in variants.items()
     }
+    placed = {
+        name: one if _has_own_place(targets.section(name)) else _running_for(one, name)
+        for name, one in placed.items()
+    }
     url = placed[chosen].default_catalog_url
     sharing = (n for n, one in placed.items() if n != chosen and one.default_catalog_url == url)
     return replace(placed[chosen], sharing=tuple(sharing))
+
+
+def _has_own_place(target: Section) -> bool:
+    """Tell whether a target says itself where its checkpoints are, or what they are called by."""
+    own = target.section("settings").flat()
+    return CHECKPOINT_DIR.key in own or PIPELINE_NAME.key in own
+
+
+def _running_for(project: Project, target: str) -> Project:
+    """Let checkpoints say which of the targets they are of; the default one has no name there."""
+    name = "" if project.is_main else target
+    return replace(project, settings={**project.settings, TARGET.key: name})
 
 
 def _macro_path(paths: Section, root: Path) -> Path | None:

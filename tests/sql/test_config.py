@@ -152,7 +152,8 @@ def test_a_target_lies_over_the_project(tmp_path, monkeypatch):
     assert project.folders.macro_folder == tmp_path / "sql/macros"
     assert prod.default_catalog_url == "postgresql://host/penstock"
     assert prod.variables == {"topic": "orders", "batch": 1000}
-    assert prod.settings == {"pipeline.name": "orders"}
+    assert prod.settings == {"pipeline.name": "orders", "penstock.target": "prod"}
+    assert project.settings == {"pipeline.name": "orders", "penstock.target": ""}
     assert (prod.master, prod.spark_conf) == ("spark://host:7077", {"spark.driver.memory": "4g"})
 
 
@@ -292,3 +293,23 @@ def test_a_url_of_the_catalog_is_that_of_all_targets(tmp_path, monkeypatch):
     assert (prod.default_catalog_url, prod.sharing) == (f"sqlite:///{tmp_path}/c.db", ("dev",))
     assert (test.default_catalog_url, test.sharing) == (f"sqlite:///{tmp_path}/t.db", ())
     assert (prod.lease_url, test.lease_url) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("target", "settings", "known"),
+    [
+        (None, "", ""),
+        ("dev", "", ""),
+        ("prod", "", "prod"),
+        ("prod", "'pipeline.name' = 'p'", None),
+        ("prod", "'execution.checkpointing.dir' = 'c'", None),
+    ],
+)
+def test_a_target_that_shares_the_folder_of_checkpoints_is_known_by_its_name(
+    tmp_path, monkeypatch, target, settings, known
+):
+    """The default one by none; one that has a folder or pipelines of its own need not be told apart."""
+    monkeypatch.delenv("PENSTOCK_TARGET", raising=False)
+    project_with(tmp_path, f"[targets.dev]\n[targets.prod]\n[targets.prod.settings]\n{settings}\n")
+
+    assert find_project(tmp_path, target=target).settings.get("penstock.target") == known

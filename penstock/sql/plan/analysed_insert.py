@@ -18,7 +18,8 @@ __all__ = ["AnalysedInsert"]
 class AnalysedInsert:
     """An INSERT that passed every check that needs no JVM.
 
-    `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints, `state_ttl_ms` is how
+    `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints, `run_for` is the
+    project's target (`TARGET`), `state_ttl_ms` is how
     long state is kept without use (0: for ever); `place` is its query's name and checkpoint once they are chosen.
     """
 
@@ -29,6 +30,7 @@ class AnalysedInsert:
     editor: Editor | None = None
     pipeline: str = ""
     base: str = ""
+    run_for: str | None = None
     state_ttl_ms: int = 0
     place: QueryPlace | None = None
 

@@ -26,6 +26,7 @@ from penstock.sql.plan.settings import (
     PIPELINE_NAME,
     SETTINGS,
     STATE_TTL,
+    TARGET,
 )
 from penstock.sql.plan.sink_changes import SinkTable
 from penstock.sql.statements import InsertInto
@@ -89,6 +90,7 @@ class Analyzer:
             sink=sink,
             pipeline=self.pipeline,
             base=self.checkpoint_base,
+            run_for=self.run_for,
             state_ttl_ms=self.state_ttl_ms,
         )
 
@@ -116,6 +118,7 @@ class Analyzer:
             editor=editor,
             pipeline=self.pipeline,
             base=self.checkpoint_base,
+            run_for=self.run_for,
             state_ttl_ms=self.state_ttl_ms,
         )
 
@@ -130,6 +133,11 @@ class Analyzer:
         base = self._resolved().get(CHECKPOINT_DIR)
         assert base is not None, "it has a default"
         return base
+
+    @property
+    def run_for(self) -> str | None:
+        """The project's target; empty for the default one, None where targets do not matter."""
+        return self._resolved().get(TARGET)
 
     @property
     def checkpoint_interval_ms(self) -> int:

@@ -124,7 +124,10 @@ def record_query(spark: SparkSession, place: QueryPlace, shape: QueryShape) -> N
         )
     if found != place.identity:
         entry = identity_path(next_entry(files))
-        write_text(spark, f"{location}/{entry}", place.identity.to_text())
+        if not write_text(spark, f"{location}/{entry}", place.identity.to_text()):
+            check_identity(
+                files, place.identity
+            )  # leases of another catalog do not keep another target off
     if read_text(spark, f"{location}/{SHAPE_FILE}") is None:
         write_text(spark, f"{location}/{SHAPE_FILE}", shape.to_text())
 

@@ -30,6 +30,7 @@ __all__ = [
     "IDENTITY",
     "CheckpointIdentity",
     "check_identity",
+    "check_target",
     "check_untaken",
     "identity_path",
     "joined_text",
@@ -56,7 +57,9 @@ class CheckpointIdentity:
     """`pipeline` and `query` are raw names, `table` is the target's full name (of a set: what its query is called).
 
     `statements` are the normalised texts of the INSERTs, each with the name of its sink in the query. `file` is the
-    file that they stood in, relative to the project; None where they stood in none.
+    file that they stood in, relative to the project; None where they stood in none. `target` is the project's target
+    that the query runs for, empty for the default one; None where the project has none, or the target has its
+    checkpoints elsewhere, and in what earlier versions wrote.
     """
 
     pipeline: str
@@ -64,6 +67,7 @@ class CheckpointIdentity:
     table: str
     statements: tuple[tuple[str, str], ...]
     file: str | None = None
+    target: str | None = None
 
     @property
     def text(self) -> str:
@@ -72,7 +76,10 @@ class CheckpointIdentity:
 
     def to_text(self) -> str:
         """Write it as JSON, in ASCII."""
-        return json.dumps({"version": VERSION} | asdict(self), indent=2)
+        value = asdict(self)
+        if self.target is None:
+            del value["target"]  # as earlier versions read it
+        return json.dumps({"version": VERSION} | value, indent=2)
 
 
 def joined_text(texts: Sequence[str]) -> str:
@@ -149,14 +156,37 @@ def read_identity(files: CheckpointFiles) -> CheckpointIdentity | None:
 
 
 def check_identity(files: CheckpointFiles, wanted: CheckpointIdentity) -> None:
-    """Check that a checkpoint is of the pipeline and query of these names. Raises StateMismatchError."""
+    """Check that a checkpoint is of the pipeline and query of these names, and of this target.
+
+    Raises StateMismatchError.
+    """
     found = read_identity(files)
+    if found is not None:
+        check_target(found, wanted, files.location)
     if found is None or (found.pipeline, found.query) == (wanted.pipeline, wanted.query):
         return
     raise StateMismatchError(
         f"the checkpoint {files.location} is of the query {found.query!r} of the pipeline {found.pipeline!r}, not of "
         f"{wanted.query!r} of {wanted.pipeline!r}",
         hint="SET 'pipeline.name' = '...' to the name that it has, or to one that no other pipeline has",
+    )
+
+
+def check_target(found: CheckpointIdentity, wanted: CheckpointIdentity, location: str) -> None:
+    """Check that the checkpoint is no other target's: each has rows, tables and perhaps leases of its own.
+
+    One that says nothing of targets is of the default one, or of a time when this was not written.
+    Raises StateMismatchError.
+    """
+    if wanted.target is None or wanted.target == (found.target or ""):
+        return
+    known = f"the target {found.target!r}" if found.target else "the default target"
+    mine = f"of {wanted.target!r}" if wanted.target else "of the default target"
+    section = f"[targets.{wanted.target}.settings]" if wanted.target else "[settings]"
+    raise StateMismatchError(
+        f"the checkpoint {location} of {wanted.query!r} is that of {known}, and this is a run {mine}",
+        hint=f'say in penstock.toml where this target has its checkpoints: "execution.checkpointing.dir" in {section}; '
+        "one that names the folder that it shared goes on from there",
     )
 
 

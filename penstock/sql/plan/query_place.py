@@ -203,6 +203,7 @@ def _place(entry: _Entry, choice: Chosen, project: Path) -> QueryPlace:
             table=entry.wanted.table,
             statements=((choice.name, entry.wanted.text),),
             file=entry.file,
+            target=insert.run_for,
         ),
     )
 

@@ -15,6 +15,7 @@ __all__ = [
     "SETTINGS",
     "STATE_PARTITIONS",
     "STATE_TTL",
+    "TARGET",
 ]
 
 _OFFSET = re.compile(r"Z|(?:UTC|GMT|UT)?[+-](?:0?\d|1[0-8])(?::[0-5]\d)?")
@@ -74,6 +75,13 @@ STATE_TTL = Option(
     doc="How long the state of an updating query is kept for a key that nothing comes for (of a join: for a row); 0 is "
     "for ever. What comes later begins anew.",
 )
+TARGET = Option(
+    key="penstock.target",
+    type=STRING,
+    default=None,
+    doc="The target of penstock.toml that statements run for, empty for the default one: given by the project, where "
+    "targets have checkpoints in one folder.",
+)
 SETTINGS = (
     PIPELINE_NAME,
     CHECKPOINT_DIR,
@@ -81,4 +89,5 @@ SETTINGS = (
     LOCAL_TIME_ZONE,
     STATE_PARTITIONS,
     STATE_TTL,
+    TARGET,
 )

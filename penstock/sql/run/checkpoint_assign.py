@@ -89,7 +89,12 @@ def assignment(
             raise _not_found(to, [one for one in known if one.table == table], insert)
         name, location = _name(found[0], base), found[0].location
     identity = CheckpointIdentity(
-        pipeline=insert.pipeline, query=name, table=table, statements=((name, text),), file=file
+        pipeline=insert.pipeline,
+        query=name,
+        table=table,
+        statements=((name, text),),
+        file=file,
+        target=insert.run_for,
     )
     return Assignment(location=location, identity=identity, is_new=to is None)
 

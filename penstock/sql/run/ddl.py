@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.errors import OptionError, UnsupportedError
 from penstock.catalog.names import Namespace
 from penstock.catalog.places import find_catalog
 from penstock.catalog.schema import Column, ComputedColumn, MetadataColumn, Schema
@@ -14,6 +14,7 @@ from penstock.catalog.table import Table, View
 from penstock.sql.bind import columns_of_object
 from penstock.sql.catalog_changes import change_catalog, is_definition
 from penstock.sql.dialect.access import to_text
+from penstock.sql.plan.settings import TARGET
 from penstock.sql.show import show_create, show_create_catalog
 from penstock.sql.statements import (
     Definition,
@@ -46,12 +47,20 @@ def define(statement: Statement, namespace: Namespace) -> None:
 
 
 def set_option(statement: SetOption | ResetOption, settings: dict[str, str]) -> None:
-    """Run SET and RESET."""
+    """Run SET and RESET. Raises OptionError for what the project gives."""
     match statement:
+        case SetOption(key=TARGET.key) | ResetOption(key=TARGET.key):
+            raise OptionError(
+                f"'{TARGET.key}' is given by penstock.toml",
+                hint="choose a target with --target",
+                span=statement.span,
+            )
         case SetOption():
             settings[statement.key] = statement.value
         case ResetOption(key=None):
+            kept = {key: value for key, value in settings.items() if key == TARGET.key}
             settings.clear()
+            settings.update(kept)
         case ResetOption():
             settings.pop(statement.key or "", None)
 

@@ -79,3 +79,60 @@ def test_an_insert_that_was_changed_goes_on_and_starts_again(
     assert read_identity(LocalFiles(location=place.location)) == changed.identity
     with pytest.raises(StateMismatchError, match="meanwhile"):
         record(other)
+
+
+def of_target(job: Job, target: str) -> QueryPlace:
+    """The place of an INSERT of a project with targets; the default one has no name."""
+    targeted = Job(project=job.project, settings={**job.settings, "penstock.target": target})
+    (place,) = targeted.named(LOW)
+    return place
+
+
+@pytest.mark.parametrize(("first", "second"), [("", "prod"), ("prod", ""), ("prod", "test")])
+def test_targets_do_not_share_a_checkpoint(job: Job, first: str, second: str) -> None:
+    """Whatever catalogs and leases they have: the second is refused, the first goes on."""
+    record(of_target(job, first))
+    other = of_target(job, second)
+
+    with pytest.raises(StateMismatchError, match="target") as caught:
+        record(other)
+
+    assert "execution.checkpointing.dir" in str(caught.value.hint)
+    record(of_target(job, first))
+    (place,) = job.named(LOW)
+    assert place.location == other.location
+    assert read_identity(LocalFiles(location=place.location)) == of_target(job, first).identity
+
+
+def test_a_checkpoint_from_before_targets_were_told_apart_is_the_default_targets(job: Job) -> None:
+    """It goes on, and says so then; a project without targets writes nothing of them."""
+    (place,) = job.named(LOW)
+    record(place)
+    assert place.identity.target is None
+    assert '"target"' not in place.identity.to_text()
+
+    with pytest.raises(StateMismatchError, match="is that of the default target"):
+        record(of_target(job, "prod"))
+    record(of_target(job, ""))
+
+    found = read_identity(LocalFiles(location=place.location))
+    assert found is not None
+    assert found.target == ""
+
+
+def test_a_target_that_began_at_the_same_time_is_refused(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two that write one entry at once the file system lets one through; they may hold leases of two catalogs."""
+    dev, prod = of_target(job, ""), of_target(job, "prod")
+    write = checkpoint.write_text
+
+    def late(spark: Any, path: str, text: str) -> bool:
+        if "penstock-identity" in path:
+            write(spark, path, dev.identity.to_text())
+            return False
+        return True
+
+    monkeypatch.setattr(checkpoint, "write_text", late)
+    with pytest.raises(StateMismatchError, match="run of 'prod'"):
+        record(prod)

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import OptionError
+from penstock.sql.lower import parse_statement
+from penstock.sql.run.ddl import set_option
 from penstock.sql.run.restart import ExponentialDelay, FixedDelay, NoRestart
 from penstock.sql.run.session_settings import check_settings, restart_strategy
+from penstock.sql.script import split
+from penstock.sql.statements import ResetOption, SetOption
+from tests.sql.sql_objects import new_namespace
 
 
 def test_without_a_setting_restarts_grow_apart():
@@ -78,3 +83,20 @@ def test_flinks_other_keys_are_kept_without_effect():
 
     with pytest.raises(OptionError, match="unknown key"):
         check_settings({"mini-batch.enabled": "true"})
+
+
+def test_the_target_of_a_run_is_given_by_the_project_alone() -> None:
+    """SET does not change whose checkpoints are gone on from; RESET leaves it, and nothing else."""
+    settings = {"penstock.target": "prod", "pipeline.name": "p"}
+    reset, named, chosen = (
+        parse_statement(text, new_namespace())
+        for text in split("RESET; RESET 'penstock.target'; SET 'penstock.target' = '';", "a.sql")
+    )
+
+    for statement in (named, chosen):
+        assert isinstance(statement, SetOption | ResetOption)
+        with pytest.raises(OptionError, match=r"given by penstock\.toml"):
+            set_option(statement, settings)
+    assert isinstance(reset, ResetOption)
+    set_option(reset, settings)
+    assert settings == {"penstock.target": "prod"}
