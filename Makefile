@@ -68,10 +68,11 @@ docs: setup ## write the pages that are made from tables: docs/flink-compatibili
 # Each worker has a broker and a Spark of its own, 3 GB in all; more workers want more memory.
 WORKERS ?= 2
 SUITE = $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=10
-test-fast: setup ## tests that need neither a broker nor a JVM, nor seconds each: under a minute
-	$(BIN)/pytest -n $(WORKERS) -m "not broker and not spark and not simulation and not faults and not nightly and not slow"
+test-fast: setup ## tests that need neither a broker nor a JVM, nor seconds each
+	$(BIN)/pytest -n $(WORKERS) -m "not broker and not spark and not simulation and not faults and not nightly and not slow" \
+	  --hypothesis-profile=few
 
-test: setup ## every subject on a real broker, Spark and Delta: at most 20 minutes on two cores
+test: setup ## every subject on a real broker, Spark and Delta; what CI runs
 	$(SUITE) -m "not faults and not nightly"
 
 test-all: setup ## all tests but those of make faults: seeds and process-level runs too, about an hour

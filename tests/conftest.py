@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,10 +39,21 @@ sys.dont_write_bytecode = False
 os.environ["TZ"] = "UTC"
 time.tzset()
 
+# A machine that is busy proves nothing about a property; test-fast asks for few examples.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("few", settings.get_profile("patient"), max_examples=20)
+settings.load_profile("patient")
+
+
+# Modules and tests stay to the end: the garbage collector has nothing to find among them.
+gc.disable()
+
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from going through thousands of tests and modules: they stay to the end."""
+    """Keep the garbage collector from going through thousands of tests and modules from now on."""
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:

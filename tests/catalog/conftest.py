@@ -1,4 +1,4 @@
-"""Stores for the catalog's tests, on both databases. Properties are checked without a stopwatch."""
+"""Stores for the catalog's tests, on both databases."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from penstock.catalog.store import SqlCatalog
 from tests.postgres_server import USER, PostgresServer
-
-# a machine that is busy proves nothing about a property
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +64,7 @@ def postgresql_store(postgres: PostgresServer) -> Iterator[Store]:
         )
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest) -> Store:
     """Each kind in turn."""
     made: Store = request.getfixturevalue(f"{request.param}_store")

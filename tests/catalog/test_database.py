@@ -120,6 +120,7 @@ def test_a_lease_does_not_wait_for_a_definition(postgresql_store: Store) -> None
     runner.close()
 
 
+@pytest.mark.slow
 def test_a_writer_waits_a_bounded_time(
     postgresql_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,7 @@ def test_a_lease_of_an_older_store_is_kept(store: Store) -> None:
     catalog.close()
 
 
+@pytest.mark.slow
 def test_processes_that_migrate_at_once_do_it_once(store: Store) -> None:
     """One does, the others see it done; from nothing, and from an older store."""
     made = together(first_use, [(store.url, name) for name in "abc"])
@@ -154,6 +155,7 @@ def test_processes_that_migrate_at_once_do_it_once(store: Store) -> None:
     assert store.execute("SELECT count(*) FROM penstock_alembic_version") == [(1,)]
 
 
+@pytest.mark.slow
 def test_processes_that_take_an_older_store_over_at_once_do_it_once(store: Store) -> None:
     """As above."""
     make_legacy(store, 2)
@@ -194,6 +196,7 @@ def test_a_wheel_holds_the_steps() -> None:
     assert len(list((FOLDER / "versions").glob("0*.py"))) == HEAD
 
 
+@pytest.mark.slow
 def test_alembic_is_loaded_where_something_is_migrated_alone(sqlite_store: Store) -> None:
     """Not by reading, and not by writing to a store that is up to date: it takes long to load."""
     sqlite_store.open().create(table("a"))

@@ -59,6 +59,7 @@ def made_by(sql: str, namespace: Namespace) -> Definition:
     pytest.fail(f"{type(statement).__name__} defines nothing")
 
 
+@pytest.mark.slow
 @properties
 @given(tables() | views() | materialized_tables())
 def test_a_definition_is_read_and_shown_as_it_was_written(
@@ -78,6 +79,7 @@ def test_a_definition_is_read_and_shown_as_it_was_written(
     assert made_by(show_create(found, redacted=False), WITH_BASE) == kept
 
 
+@pytest.mark.slow
 @settings(properties, max_examples=12)
 @given(
     st.one_of(

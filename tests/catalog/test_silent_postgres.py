@@ -41,6 +41,7 @@ def remote(proxy: Proxy, postgres: PostgresServer, postgresql_store: Store) -> I
     made.close()
 
 
+@pytest.mark.slow
 def test_a_renewal_without_an_answer_ends_within_its_deadline(
     remote: SqlCatalog, proxy: Proxy
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_renewal_without_an_answer_ends_within_its_deadline(
     assert len(remote.claims()) == 1
 
 
+@pytest.mark.slow
 def test_every_other_call_ends_as_well(remote: SqlCatalog, proxy: Proxy) -> None:
     """After a longer time; a connection that is being used says how long it has waited."""
     remote.acquire_lease("job/t", this_process())

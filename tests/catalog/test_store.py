@@ -154,6 +154,7 @@ def test_an_unknown_name_that_another_database_has_is_told(catalog: Catalog) -> 
     assert caught.value.hint == "did you mean default_catalog.sales.refunds?"
 
 
+@pytest.mark.slow
 def test_processes_that_create_tables_at_once_lose_nothing(catalog: Catalog, store: Store) -> None:
     """From the first moment on: they race for making the store too."""
     together(create_many, [(store.url, name) for name in "abc"])
@@ -161,6 +162,7 @@ def test_processes_that_create_tables_at_once_lose_nothing(catalog: Catalog, sto
     assert len(catalog.tables()) == 45
 
 
+@pytest.mark.slow
 def test_of_two_that_create_one_table_one_is_told(catalog: Catalog, store: Store) -> None:
     """No table is made twice and none is silently replaced."""
     made = together(create_same, [(store.url,)] * 2)
@@ -169,6 +171,7 @@ def test_of_two_that_create_one_table_one_is_told(catalog: Catalog, store: Store
     assert len(catalog.tables()) == 15
 
 
+@pytest.mark.slow
 def test_processes_that_change_one_table_lose_no_change(catalog: Catalog, store: Store) -> None:
     """Each change is of what was read, or is refused."""
     catalog.create(table())
@@ -432,6 +435,7 @@ def test_a_lease_that_was_given_back_is_free(catalog: Catalog) -> None:
     assert (first.fence, second.fence) == (1, 2)
 
 
+@pytest.mark.slow
 def test_of_many_that_claim_a_pipeline_one_gets_it(store: Store) -> None:
     """Three processes, twenty pipelines, each granted once."""
     start = PROCESSES.Event()

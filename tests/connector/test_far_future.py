@@ -100,6 +100,7 @@ def ids(found: Sequence[tuple[str, pa.RecordBatch]]) -> list[int]:
     return [number for _, batch in found for number in batch.column("id").to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rowtime", [PLAIN, QUERIED], ids=["plain", "queried"])
 @hypothesis_settings(deadline=None)  # the first example compiles the expression
 @given(found=st.lists(times, max_size=12), bound_ms=st.integers(-25, 25))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -100,6 +101,7 @@ def test_of_several_rows_of_one_record_the_highest_counts() -> None:
     assert look(OfTwoRows({"a": [0], "b": [0]})) == {"a": 9, "b": 9}
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # each step back is a query of DuckDB
 @given(st.dictionaries(st.sampled_from("abc"), st.lists(st.none() | st.integers(90, 110))))
 def test_what_is_found_is_the_watermark_of_a_record_that_is_delivered(

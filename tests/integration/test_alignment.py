@@ -126,6 +126,7 @@ def test_a_topic_a_day_ahead_waits_for_the_other_of_its_join(
     assert [state.watermark_ms for state in batches[-1].values()] == [MAX_WATERMARK_MS] * 2
 
 
+@pytest.mark.nightly
 def test_a_fast_partition_is_held_at_every_batch_end(
     session: Session, kafka: KafkaServer, project: Path
 ) -> None:

@@ -124,6 +124,7 @@ def test_a_crash_between_the_rows_and_the_letters_loses_and_doubles_none(
     assert sorted(values) == sorted(line(number) for number in range(RECORDS) if is_bad(number))
 
 
+@pytest.mark.nightly
 def test_a_crash_behind_the_letters_doubles_none(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +168,7 @@ def test_nothing_but_bad_records_stops_the_query_before_its_second_batch(
         assert len(delta(session, LETTERS)) == 4 * 40_000 // 9
 
 
+@pytest.mark.nightly
 def test_the_table_for_dead_letters_may_be_elsewhere(
     session: Session, make_other: Callable[[str], None]
 ) -> None:

@@ -162,6 +162,7 @@ def test_sparks_own_watermark_loses_rows_of_the_same_topic(
     assert (kept[0] or 0) < 0.7 * len(times)
 
 
+@pytest.mark.nightly
 def test_an_hourly_run_gives_the_same_as_one_that_never_stops(
     spark: SparkSession, kafka: KafkaServer, project: Path
 ) -> None:

@@ -124,6 +124,7 @@ def test_the_query_fails_and_goes_on_once_the_table_says_how(
     assert (job.progress.rows_dropped, job.progress.bad_records) == (0, 1)
 
 
+@pytest.mark.nightly
 def test_a_dead_letter_keeps_the_record_and_costs_no_other(
     session: Session, kafka: KafkaServer, topic: str
 ) -> None:

@@ -15,6 +15,7 @@ from tests.kafka_server import KafkaServer
 from tests.sql.run.test_file_runs_again import readme_file
 
 
+@pytest.mark.nightly
 def test_the_readme_file_runs_again_also_after_a_run_that_failed(
     spark: SparkSession, kafka: KafkaServer, project: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 import penstock
@@ -108,6 +109,7 @@ def test_a_filter_does_not_take_the_heartbeat_away(
     assert counts(project) == {moment(0): 2, moment(10): 1}
 
 
+@pytest.mark.nightly
 def test_the_watermark_moves_under_a_join_without_rows(
     spark: SparkSession, kafka: KafkaServer, project: Path
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_table_equals_the_batch_answer_after_a_failure_and_a_replay(
     assert "maintained in micro-batches" in str(lines)
 
 
+@pytest.mark.nightly
 def test_the_first_row_of_each_key_stays_and_a_hint_bounds_a_count(
     spark: SparkSession, kafka: KafkaServer, project: Path
 ) -> None:

@@ -111,9 +111,10 @@ FROM TABLE({function}) GROUP BY part, window_start, window_end"""
     ("function", "windows"),
     [
         ("TUMBLE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '10' SECOND)", lambda s: tumble(s, 10)),
-        (
+        pytest.param(
             "HOP(TABLE ticks, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)",
             lambda s: hop(s, 5, 10),
+            marks=pytest.mark.nightly,
         ),
         (
             "CUMULATE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '20' SECOND)",
@@ -173,6 +174,7 @@ def test_late_rows_are_counted_one_by_one(
     assert counts[0, at(0), at(10)] == 10
 
 
+@pytest.mark.nightly
 def test_windows_of_windows(spark: SparkSession, kafka: KafkaServer, project: Path) -> None:
     """A group window over the results of a windowing function, by its window_time."""
     records = [(p, float(s)) for p in range(2) for s in range(120)]

@@ -72,6 +72,7 @@ def as_nobody(act: Callable[[], Any]) -> bool:
     return os.waitstatus_to_exitcode(status) == 0
 
 
+@pytest.mark.slow
 @as_root
 def test_another_account_reads_nothing_of_a_project(shared: Path) -> None:
     """Neither records nor keys nor logs, whatever umask its owner has."""

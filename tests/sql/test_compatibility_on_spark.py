@@ -121,6 +121,7 @@ def plan_query(row: Row, planner: Planner, spark: SparkSession) -> DataFrame:
         pytest.fail(f"{row.name}: {error.message}")
 
 
+@pytest.mark.nightly
 def test_every_query_runs(planner: Planner, spark: SparkSession) -> None:
     """In one job: the results of all, side by side; what has no rows among our few has none."""
     frames = [plan_query(row, planner, spark) for row in QUERIES]

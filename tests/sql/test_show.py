@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from penstock.catalog.table import Table, View
@@ -10,6 +11,7 @@ from tests.catalog.definitions import tables
 from tests.sql.sql_objects import define
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tables())
 def test_what_show_writes_is_read_back_as_the_same_table(table: Table) -> None:

@@ -150,6 +150,7 @@ def test_a_source_travels_to_tasks() -> None:
     assert copy.table.schema == source.table.schema
 
 
+@pytest.mark.slow
 def test_checking_and_planning_know_no_engine() -> None:
     """Neither Spark nor a Kafka client is imported."""
     code = (

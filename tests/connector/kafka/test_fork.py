@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -16,6 +18,7 @@ def run(script: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_importing_the_source_starts_no_thread() -> None:
     """A daemon that has loaded everything can still be forked."""
     printed = run(

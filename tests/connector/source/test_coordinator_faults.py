@@ -141,6 +141,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize("make", [pushed, pulled])
 @given(steps=steps, first=st.integers(0, 5))

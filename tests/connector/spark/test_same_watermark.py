@@ -15,6 +15,7 @@ from typing import cast
 from unittest import mock
 
 import pyarrow as pa
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -154,6 +155,7 @@ def local_watermark(log: Log, idle_timeout_ms: int | None, clock: Clock) -> int 
 RECORDS = st.lists(st.integers(0, 100) | st.sampled_from([GAP, BAD, TIMELESS]), max_size=8)
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # the first call loads DuckDB
 @given(
     st.dictionaries(st.sampled_from(["t-0", "t-1", "t-2"]), RECORDS, min_size=1),

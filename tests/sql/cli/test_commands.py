@@ -177,6 +177,7 @@ EXPLAIN SELECT * FROM skus;
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "loads"),
     [

@@ -105,6 +105,7 @@ def test_watermarks_show_what_holds_a_split(kafka, topic, tmp_path):
     assert "watermark 2025-12-31 23:59:55" in tail.text["err"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_while_the_broker_does_not_answer(tmp_path):
     """At once, with status 0, and without complaints of libraries about a thread that waits."""
     define(tmp_path, kafka_table("orders", "127.0.0.1:1", "orders"))

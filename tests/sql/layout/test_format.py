@@ -58,6 +58,7 @@ def test_a_layout_is_stable_and_keeps_the_meaning(name: str) -> None:
 BLANKS = st.sampled_from([" ", "\n", "  ", "\n\n", " \n    ", "\t"])
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), name=st.sampled_from(sorted(TEXTS)))
 def test_any_blanks_come_to_a_stable_layout(data: st.DataObject, name: str) -> None:

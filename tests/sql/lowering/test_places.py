@@ -104,6 +104,7 @@ def test_a_catalog_is_shown_as_it_was_created(namespace: Namespace) -> None:
     assert text == "CREATE CATALOG `memory`\nWITH (\n  'type' = 'generic_in_memory'\n)"
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     name=names,

@@ -124,7 +124,7 @@ NUMBER = {"ROW_NUMBER()": "ROW_NUMBER()"}
 CASES = [
     (SECONDS, AGGREGATES, {}),
     ("ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", DISTINCT, LAGS),
-    ("", AGGREGATES, NUMBER),
+    pytest.param("", AGGREGATES, NUMBER, marks=pytest.mark.nightly),
     pytest.param(SECONDS, DISTINCT, LAGS | NUMBER, marks=pytest.mark.nightly),
     pytest.param(
         "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", AGGREGATES, NUMBER, marks=pytest.mark.nightly

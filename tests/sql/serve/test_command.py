@@ -84,6 +84,7 @@ def test_a_port_that_is_taken_and_a_wrong_file_are_refused_before_spark_starts(
     assert "wrong.sql:1:32" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_help_loads_neither_spark_nor_cryptography() -> None:
     """`penstock --help` is to be there at once."""
     check = (

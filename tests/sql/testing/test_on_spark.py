@@ -192,6 +192,7 @@ def test_cases_pass_and_fail_as_they_should(spark: SparkSession, folder: Path) -
     assert not Path("/nowhere").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_windows_close_by_the_largest_event_time_read(spark: SparkSession, tmp_path: Path) -> None:
     """Flink's watermark, whatever is the last record of a batch."""
