@@ -92,6 +92,24 @@ def test_columns_are_traced_through_the_window(namespace: Namespace) -> None:
     assert [[s.column for s in flow.sources] for flow in columns] == [["name"], ["ts"], ["price"]]
 
 
+def test_windows_of_windows_may_have_columns_named_as_those_of_the_function() -> None:
+    """As Flink's documentation chains them: the inner window's time is `window_end`, its bound `window_start`."""
+    inner = (
+        f"SELECT TUMBLE_START(ts, {HOUR}) AS window_start, TUMBLE_ROWTIME(ts, {HOUR}) AS window_end, "
+        f"SUM(price) AS total FROM bids GROUP BY TUMBLE(ts, {HOUR})"
+    )
+    outer = (
+        "SELECT TUMBLE_START(window_end, INTERVAL '1' DAY) AS window_start, SUM(total) AS total FROM inner_windows "
+        "GROUP BY TUMBLE(window_end, INTERVAL '1' DAY)"
+    )
+    namespace = new_namespace(f"{TABLES};\nCREATE VIEW inner_windows AS {inner}")
+    (select,) = parse_script(outer, "a.sql", namespace)
+
+    assert isinstance(select, Select)
+    assert select.output == ("window_start", "total")
+    assert analyse(select.query, namespace, Path(), appends=True).leaves
+
+
 @pytest.mark.parametrize(
     ("sql", "words", "at"),
     [
@@ -103,7 +121,7 @@ def test_columns_are_traced_through_the_window(namespace: Namespace) -> None:
             "nam FROM",
         ),
         (
-            f"SELECT COUNT(*) FROM w GROUP BY TUMBLE(window_time, {HOUR})",
+            f"SELECT COUNT(*) FROM x GROUP BY TUMBLE(ts, {HOUR})",
             "over a table that has a column window_start",
             "TUMBLE",
         ),
@@ -113,11 +131,9 @@ def test_what_is_wrong_is_found_where_it_was_written(
     sql: str, words: str, at: str, namespace: Namespace
 ) -> None:
     """As in any query."""
-    view = FUNCTION.replace("window_start AS s", "window_start, window_time").replace(
-        "BY auction", "BY window_time, auction"
-    )
+    view = "SELECT ts, price AS window_start FROM bids"
     with pytest.raises(InputErrors) as caught:
-        parse_script(f"CREATE VIEW w AS {view};\n{sql}", "a.sql", namespace)
+        parse_script(f"CREATE VIEW x AS {view};\n{sql}", "a.sql", namespace)
     error = caught.value.errors[0]
 
     assert words in error.message

@@ -1,8 +1,9 @@
 """Group windows, Flink's older form of windows: GROUP BY TUMBLE(ts, size), HOP, SESSION; TUMBLE_START and its like.
 
 They are rewritten as the windowing functions that took their place: the window in GROUP BY becomes the function in
-FROM; its start, end and time become columns of that. A plain table is read by the function itself; joins, and what
-else stands in FROM, become a query that the function reads (grouped_input.py). The rules are those of Flink's
+FROM; its start, end and time become columns of that. A plain table is read by the function itself; joins, what else
+stands in FROM, and a table of whose columns one is called as the function's, become a query that the function reads
+(grouped_input.py). The rules are those of Flink's
 LogicalWindowAggregateRuleBase and of Calcite's AggChecker.
 """
 
@@ -17,6 +18,7 @@ from penstock.catalog.errors import DefinitionError, InputError, UnsupportedErro
 from penstock.sql.dialect.grouped_input import (
     GroupedInput,
     is_same_column,
+    own_columns,
     own_nodes,
     placed_column,
     relations_of,
@@ -24,6 +26,7 @@ from penstock.sql.dialect.grouped_input import (
 from penstock.sql.dialect.grouping_sets import SEVERAL_SETS, beside_sessions
 from penstock.sql.dialect.intervals import interval_value
 from penstock.sql.dialect.table_functions import PARTITION_ARGUMENT
+from penstock.sql.dialect.windows import WINDOW_COLUMNS
 from penstock.sql.positions import place_as, span_of
 from penstock.sql.walking import all_nodes, find_nodes
 
@@ -158,7 +161,9 @@ def _translate(select: exp.Select, window: _Window, queries: set[str]) -> None:
     keys = list(group.expressions) if window.kind == "SESSION" else []
     data: exp.Expr
     time = window.time
-    table = _table(select, [time, *keys], queries)
+    used = [time, *own_columns(select)]
+    hides = any(column.name.lower() in WINDOW_COLUMNS for column in used)
+    table = None if hides else _table(select, [time, *keys], queries)
     if table is not None:
         table.set("alias", None)
         data = table

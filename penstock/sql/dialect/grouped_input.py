@@ -13,7 +13,14 @@ from sqlglot import exp
 from penstock.sql.dialect.windows import WINDOW_COLUMNS
 from penstock.sql.positions import extent
 
-__all__ = ["GroupedInput", "is_same_column", "own_nodes", "placed_column", "relations_of"]
+__all__ = [
+    "GroupedInput",
+    "is_same_column",
+    "own_columns",
+    "own_nodes",
+    "placed_column",
+    "relations_of",
+]
 
 MOVED = ("hint", "from_", "joins", "laterals", "where")
 """The clauses that come before GROUP BY, and go into the query in FROM."""
@@ -41,6 +48,16 @@ def own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
             for node in list(value) if isinstance(value, list) else [value]:
                 if isinstance(node, exp.Expr):
                     yield from _below(node)
+
+
+def own_columns(select: exp.Select) -> Iterator[exp.Column]:
+    """The columns of tables among `own_nodes`; what ORDER BY calls by a name that SELECT gave is none."""
+    given = {item.alias for item in select.expressions if isinstance(item, exp.Alias)}
+    for node in own_nodes(select):
+        if isinstance(node, exp.Column) and not node.meta_get(MADE):
+            by_name = len(node.parts) == 1 and node.name in given
+            if not (by_name and node.find_ancestor(exp.Order)):
+                yield node
 
 
 def _below(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -96,15 +113,11 @@ class GroupedInput:
 
     def take_all(self, keys: Sequence[exp.Expr]) -> None:
         """Put columns of the query in the place of the grouping `keys` and of all columns of the SELECT."""
-        given = {item.alias for item in self._select.expressions if isinstance(item, exp.Alias)}
+        columns = list(own_columns(self._select))  # they live, and so do their ids
+        known = {id(column) for column in columns}
         for node in own_nodes(self._select):
-            if isinstance(node, exp.Column):
-                sorted_by = len(node.parts) == 1 and node.name in given
-                if node.meta_get(MADE) or (sorted_by and node.find_ancestor(exp.Order)):
-                    continue
-            elif node not in keys:
-                continue
-            self._replace(node)
+            if id(node) in known or (not isinstance(node, exp.Column) and node in keys):
+                self._replace(node)
 
     def _replace(self, node: exp.Expr) -> None:
         column: exp.Expr = self.take(node)

@@ -93,6 +93,12 @@ def test_a_table_is_read_by_the_function(sql: str, expected: str) -> None:
             f"{HOUR})) AS `q` GROUP BY `q`.`window_start_1`, `q`.`g`, `q`.`window_start`, `q`.`window_end`",
         ),
         (
+            f"SELECT SUM(v) FROM t GROUP BY TUMBLE(window_end, {HOUR}) ORDER BY MAX(t.Window_Start)",
+            "SELECT SUM(`t`.`v`) FROM TABLE(TUMBLE((SELECT window_end AS `window_end_1`, v AS `v`, t.Window_Start AS "
+            f"`Window_Start_1` FROM t), DESCRIPTOR(`window_end_1`), {HOUR})) AS `t` GROUP BY {BOUNDS} "
+            "ORDER BY MAX(`t`.`Window_Start_1`)",
+        ),
+        (
             f"SELECT COUNT(*) FROM t AS x (a, b) GROUP BY TUMBLE(b, {HOUR})",
             "SELECT COUNT(*) FROM TABLE(TUMBLE((SELECT b AS `b` FROM t AS x(a, b)), DESCRIPTOR(`b`), "
             f"{HOUR})) AS `x` GROUP BY `x`.`window_start`, `x`.`window_end`",
