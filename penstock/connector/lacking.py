@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["instead_of"]
 
 _CONNECT = "write into a Kafka topic, and let a sink of Kafka Connect bring it there"
+_STORE = _CONNECT + "; a table that is looked up can be one of 'jdbc' or 'delta'"
 _LAKE = (
     "keep it as a Delta table: 'connector' = 'delta', 'path' = '...'; tables that Spark itself can read are there by "
     "CREATE CATALOG c WITH ('type' = 'spark')"
@@ -23,6 +24,7 @@ _INSTEAD = {
     "'fields.<column>.min', '.max', '.length' or '.kind' = 'sequence' in the place of '.expression'",
     "socket": "penstock kafka start gives a broker to type records into; or put lines into a folder: 'connector' = "
     "'filesystem', 'format' = 'raw', 'source.monitor-interval' = '1 s'",
+    "nexmark": "'datagen' makes such events up: its columns person, auction and bid are of type ROW",
     "python-input-format": "'datagen' makes rows up; 'filesystem' reads a folder of JSON lines",
     "values": "'datagen' makes rows up; INSERT INTO ... VALUES fills a table of 'memory' or 'delta'",
     "hive": _LAKE,
@@ -38,13 +40,14 @@ _INSTEAD = {
     "mqtt": _BROUGHT,
     "sqs": _BROUGHT,
     "firehose": _CONNECT,
-    "dynamodb": _CONNECT,
-    "redis": _CONNECT,
-    "mongodb": _CONNECT,
-    "cassandra": _CONNECT,
-    "clickhouse": _CONNECT,
-    "doris": _CONNECT,
-    "starrocks": _CONNECT,
+    "dynamodb": _STORE,
+    "redis": _STORE,
+    "mongodb": _STORE,
+    "cassandra": _STORE,
+    "clickhouse": _STORE,
+    "kudu": _STORE,
+    "doris": _STORE,
+    "starrocks": _STORE,
     "http": "look values up in a table of 'jdbc', or call the service in a function: CREATE FUNCTION ... LANGUAGE "
     "PYTHON",
     "mysql": _OTHERS,
@@ -52,7 +55,7 @@ _INSTEAD = {
 _FAMILIES = {
     "elasticsearch": _CONNECT,
     "opensearch": _CONNECT,
-    "hbase": _CONNECT,
+    "hbase": _STORE,
     "kinesis": _BROUGHT,
 }
 

@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 STATE_TTL = "STATE_TTL"
+OPTIONS = "OPTIONS"
 OF_TABLES = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "MULTI_JOIN")
 """Hints that list relations."""
 
@@ -135,6 +136,11 @@ def _check(select: exp.Select, call: exp.Expr) -> None:
         _relation(select, pairs[TABLE].expression)
     else:
         known = (*OF_TABLES, STATE_TTL, LOOKUP)
+        if call.name.upper() == OPTIONS:
+            raise UnsupportedError(
+                f"the hint {call.name} is a table's, not a query's",
+                hint="write it behind the name of the table that it is for, or SET a key of the session",
+            )
         raise UnsupportedError(
             f"the hint {call.name} is not supported",
             hint=did_you_mean(call.name, known) or f"there are: {', '.join(known)}",

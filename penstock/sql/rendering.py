@@ -263,6 +263,10 @@ def _explain(
     if isinstance(error, tuple(_BOUNDS)):
         message, hint = next(told for kind, told in _BOUNDS.items() if isinstance(error, kind))
     if isinstance(error, TemplateSyntaxError):
+        hint = (
+            "{{ ... }} and {% ... %} are filled in here; put {% raw %} and {% endraw %} around text that has "
+            "braces of its own, and write ${secret:name} or ${env:NAME} in an option's value"
+        )
         named = error.filename if error.name != MAIN else None
         line = (named or file, error.lineno)
     elif isinstance(error, TemplateNotFound):

@@ -19,6 +19,8 @@ from penstock.connector.registry import find_connector
         ("postgres-cdc", "debezium-json"),
         ("elasticsearch-7", "Kafka Connect"),
         ("hbase-2.2", "Kafka Connect"),
+        ("redis", "looked up can be one of 'jdbc'"),
+        ("nexmark", "'datagen'"),
         ("iceberg", "'connector' = 'delta'"),
         ("paimon", "'type' = 'spark'"),
         ("kinesis", "Kafka topic"),

@@ -50,6 +50,7 @@ def test_hints_name_relations_by_alias_or_name(hint: str) -> None:
     ("hint", "message", "help_"),
     [
         ("MULTI_JOIN(b, bids)", "the hint names 'bids', and no table", None),
+        ("OPTIONS('scan.parallelism' = '2')", "the hint OPTIONS is a table's", "write it behind the name of the table that it is for, or SET a key of the session"),
         ("BROADCAST(x)", "the hint names 'x'", "there are: b, auctions, u; a hint is for its own SELECT alone"),
         ("BROADCAST(auctoins)", "the hint names 'auctoins'", "did you mean 'auctions'?"),
         ("BROADCAST", "the hint BROADCAST lists the tables", "write BROADCAST(b)"),

@@ -123,6 +123,16 @@ def test_macros_of_the_project_are_known_in_every_file(tmp_path: Path) -> None:
     assert caught.value.hint == "did you mean 'cents'?"
 
 
+def test_braces_of_another_tool_are_told_how_to_write(tmp_path: Path) -> None:
+    """`{{secret:a/b}}` is what an operator of Flink fills in, and no template of Jinja."""
+    with pytest.raises(TemplateError) as caught:
+        in_project(tmp_path, "SELECT 1;\nSET 'a' = '{{secret:flink/user/password}}'")
+
+    assert caught.value.hint is not None
+    assert "{% raw %}" in caught.value.hint
+    assert "${secret:name}" in caught.value.hint
+
+
 def test_a_macro_that_is_defined_twice_is_an_error(tmp_path: Path) -> None:
     """Its name would depend on the order of files."""
     (tmp_path / "macros").mkdir()

@@ -87,7 +87,8 @@ def read_address(url: str, project: Path, *, owner: str) -> Address:
             return _sqlite(found["rest"], project, owner)
     raise UnsupportedError(
         f"{owner}: option 'url' is of a database {kind!r}, which cannot be written",
-        hint=f"databases are: {', '.join(Backend)}; {_EXAMPLE}",
+        hint=f"databases are: {', '.join(Backend)}; {_EXAMPLE}; for another, write into a Kafka topic, and let a sink "
+        "of Kafka Connect bring the rows there",
     )
 
 

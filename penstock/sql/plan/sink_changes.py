@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -96,12 +97,16 @@ def _check_key(flow: Flow, sink: SinkTable) -> None:
         raise UnsupportedError(
             f"the query gives {one}, and {sink.name} keeps one for each ({', '.join(sink.key)}), which the query "
             f"fills with ({', '.join(filled)})",
-            hint=_key_hint(flow),
+            hint=_key_hint(flow, filled),
             span=place,
         )
 
 
-def _key_hint(flow: Flow) -> str:
+def _key_hint(flow: Flow, filled: Sequence[str]) -> str:
     if flow.key:
-        return f"the PRIMARY KEY has to be the columns filled by ({', '.join(flow.key)})"
+        by = ", ".join(filled)
+        return (
+            f"the PRIMARY KEY has to be the columns filled by ({', '.join(flow.key)}); or choose one row for each "
+            f"({by}) in the query: ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY ...) AS n, WHERE n = 1"
+        )
     return "fill the PRIMARY KEY with a constant: SELECT 'all' AS name, COUNT(*) FROM t"

@@ -83,3 +83,12 @@ def test_another_key_is_refused_with_both(query: str, key: tuple[str, ...], what
         check_sink(plan(query).flow, sink(*key))
 
     assert caught.value.hint
+
+
+def test_another_key_is_refused_with_the_query_that_would_fit() -> None:
+    """One row for each key of the sink, chosen by the query."""
+    with pytest.raises(UnsupportedError) as caught:
+        check_sink(plan("SELECT id, amount FROM cdc").flow, sink("b"))
+
+    assert caught.value.hint is not None
+    assert "ROW_NUMBER() OVER (PARTITION BY amount ORDER BY ...)" in caught.value.hint
