@@ -42,7 +42,8 @@ class Scan:
     `default_limit` is the read limit of a batch where the table sets none and the run has no end, in records.
     `member` is set when the query reads other tables of the table's alignment group. `staging` is a folder in the
     checkpoint of a streaming query, a Hadoop URL or a path, where tasks leave what they know of bad records;
-    `event_times` is another, where they leave what they know of event times.
+    `event_times` is another, where they leave what they know of event times,
+    and `seen_files` a third, where planning keeps which files it has seen.
     `outage_file` is a local file of a streaming query, where its planning says what it waits for.
     """
 
@@ -56,6 +57,7 @@ class Scan:
     staging: str | None = None
     outage_file: str | None = None
     event_times: str | None = None
+    seen_files: str | None = None
 
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
@@ -92,6 +94,7 @@ def write_scan(scan: Scan, path: Path) -> None:
         "staging": scan.staging,
         "outage_file": scan.outage_file,
         "event_times": scan.event_times,
+        "seen_files": scan.seen_files,
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -114,6 +117,7 @@ def read_scan(path: Path) -> Scan:
         staging=value["staging"],
         outage_file=value["outage_file"],
         event_times=value["event_times"],
+        seen_files=value["seen_files"],
     )
 
 

@@ -62,3 +62,5 @@ def test_a_monitored_folder_goes_on_with_new_files(spark: SparkSession, project:
         )
 
     assert [sorted(ids) for ids in counts] == [[1, 2], [1, 2, 3]]
+    # offsets name files of the checkpoint, which say what was read
+    assert len(list((project / ".penstock").glob("checkpoints/**/seen-files/*-hash16-*"))) == 2

@@ -22,6 +22,7 @@ from penstock.connector.spark import stream as stream_module
 from penstock.connector.spark.failure import SparkReadableError
 from penstock.connector.spark.offsets import TaskPartition
 from penstock.connector.spark.outage import Patience
+from penstock.connector.spark.segment_folder import FOLDER as SEEN_FILES
 from penstock.connector.spark.stream import SplitStreamReader
 from tests.simulation.batch_rules import Planned, Rules, aligned
 from tests.simulation.batch_tasks import run_tasks
@@ -65,6 +66,7 @@ class Table:
             default_limit=self.run.pick((None, 40)),
             member=member,
             event_times=str(self.checkpoint / self.name),
+            seen_files=str(self.checkpoint / SEEN_FILES),
         )
         self.stream = SplitStreamReader(scan, self.source, None)  # type: ignore[arg-type]  rows stay Arrow
 

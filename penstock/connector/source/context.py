@@ -22,6 +22,7 @@ from penstock.connector.source.events import (
     SendToReader,
     SourceEvent,
 )
+from penstock.connector.source.segments import SegmentFiles
 from penstock.connector.source.split import Split
 
 __all__ = ["RecordingContext"]
@@ -40,8 +41,14 @@ class _Call:
 class RecordingContext:
     """The SplitEnumeratorContext of a SourceCoordinator (Flink's SourceCoordinatorContext)."""
 
-    def __init__(self, parallelism: int, tracker: SplitAssignmentTracker) -> None:
+    def __init__(
+        self,
+        parallelism: int,
+        tracker: SplitAssignmentTracker,
+        open_segment_files: Callable[[], SegmentFiles | None],
+    ) -> None:
         self._parallelism = parallelism
+        self._open_segment_files = open_segment_files
         self._tracker = tracker
         self._effects: list[CoordinatorEffect] = []
         self._registered: set[int] = set()
@@ -62,6 +69,10 @@ class RecordingContext:
     def registered_readers(self) -> Collection[int]:
         """The readers that are there now, ascending."""
         return tuple(sorted(self._registered))
+
+    def open_segment_files(self) -> SegmentFiles | None:
+        """Open the folder beside the checkpoint; None where there is none."""
+        return self._open_segment_files()
 
     def assign_splits(self, assignment: Mapping[int, Sequence[Split]]) -> None:
         """Give splits to readers, and track them until a checkpoint that holds them completes."""

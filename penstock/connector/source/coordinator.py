@@ -39,6 +39,7 @@ from penstock.connector.source.events import (
     SplitRequested,
     WatermarkAlignment,
 )
+from penstock.connector.source.segments import SegmentFiles
 from penstock.connector.source.snapshot import HINT, check_keys
 
 __all__ = ["CoordinatorSettings", "CoordinatorState", "SourceCoordinator"]
@@ -49,12 +50,20 @@ CoordinatorState = Mapping[str, Any]
 """A coordinator's part of a checkpoint as JSON values with keys in fixed order, `version` the first of them."""
 
 
+def _no_files() -> SegmentFiles | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorSettings:
-    """`parallelism` is the number of readers, named 0 and up; `alignment` is None for a table without a group."""
+    """`parallelism` is the number of readers, named 0 and up; `alignment` is None for a table without a group.
+
+    `open_segment_files` opens a folder that goes with the checkpoints; it gives None where there is none.
+    """
 
     parallelism: int
     alignment: Alignment | None = None
+    open_segment_files: Callable[[], SegmentFiles | None] = _no_files
 
     def __post_init__(self) -> None:
         assert self.parallelism > 0, "somebody has to read"
@@ -75,7 +84,9 @@ class SourceCoordinator:
     ) -> None:
         self._settings = settings
         self._tracker = SplitAssignmentTracker()
-        self._context = RecordingContext(settings.parallelism, self._tracker)
+        self._context = RecordingContext(
+            settings.parallelism, self._tracker, settings.open_segment_files
+        )
         self._watermarks = WatermarkAggregator()
         self._published_ms: int | None = None
         self._started = False

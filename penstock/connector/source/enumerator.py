@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from penstock.connector.source.segments import SegmentFiles
 from penstock.connector.source.split import Split
 
 __all__ = ["EnumeratorState", "MakeEnumerator", "SplitEnumerator", "SplitEnumeratorContext"]
@@ -30,6 +31,12 @@ class SplitEnumeratorContext(Protocol):
     @property
     def registered_readers(self) -> Collection[int]:
         """The readers that are there now."""
+
+    def open_segment_files(self) -> SegmentFiles | None:
+        """Open the folder beside the checkpoint, for what would make snapshots grow; None where there is none.
+
+        It may block: what it gives is for the work of calls.
+        """
 
     def assign_splits(self, assignment: Mapping[int, Sequence[Split]]) -> None:
         """Give splits to registered readers; tracked until a checkpoint that holds them completes."""

@@ -2,20 +2,29 @@
 
 Flink's StaticFileSplitEnumerator, which lists once and ends, and its ContinuousFileSplitEnumerator, which lists
 at an interval and never ends, are one enumerator here. A split is seen once: what vanishes or changes after it was
-found is the reader's to notice.
+found is the reader's to notice. What was seen goes into files beside the checkpoint, where the context has them, before
+the splits are given to anyone.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.catalog.errors import StateMismatchError
+from penstock.catalog.errors import SinkError, StateMismatchError
 from penstock.connector.source.enumerator import EnumeratorState, SplitEnumeratorContext
 from penstock.connector.source.seen import SeenSplits
-from penstock.connector.source.snapshot import HINT, check_snapshot, decode_split, encode_split
+from penstock.connector.source.segments import Segment, SegmentFiles, read_segments
+from penstock.connector.source.snapshot import (
+    HINT,
+    check_keys,
+    check_snapshot,
+    decode_split,
+    encode_split,
+)
 from penstock.connector.source.split import Discovery, Split
 
 if TYPE_CHECKING:
@@ -24,7 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["PullingEnumerator", "WaitingReaders"]
 
 KIND = "pulling"
-VERSION = 3
+VERSION = 4
+"""What was seen is in files."""
+WITH_HASHES = 3
+"""What was seen is in the snapshot itself: of older versions, and where there is no folder for files."""
 WITH_ALL_NAMES = 1
 """Snapshots of older versions: every name ever seen."""
 WITH_A_DIGEST = 2
@@ -81,21 +93,30 @@ class PullingEnumerator:
         self._planner = planner
         self._interval_ms = interval_ms
         self._waiting = WaitingReaders(context)
+        self._files = context.open_segment_files()
         self._seen = SeenSplits()
+        self._in_files: Sequence[str] = ()  # names of files that were not read yet
         self._unassigned: deque[Split] = deque()
         self._listed = False
         self._resolving = False
         if state is not None:
-            self._seen = _seen(state)
+            if state.get("version") == VERSION:
+                self._in_files = _file_names(state, self._files)
+            else:
+                self._seen = _seen(state)
             self._unassigned.extend(decode_split(value) for value in state["unassigned"])
             self._listed = state["listed"]
 
     def start(self) -> None:
         """List the splits; a static source whose listing is in its checkpoint has them already."""
-        if self._interval_ms is not None or not self._listed:
+        if self._interval_ms is None and self._listed:
+            return
+        if self._files is not None and self._in_files:
             self._context.call_async(
-                self._planner.list_splits, self._splits_listed, every_ms=self._interval_ms
+                partial(read_segments, self._files, self._in_files), self._seen_read
             )
+        else:
+            self._list()
 
     def handle_split_request(self, reader: int, location: str | None) -> None:  # noqa: ARG002  of the contract
         """Answer with the next split, with the end, or later."""
@@ -113,11 +134,12 @@ class PullingEnumerator:
 
     def snapshot_state(self, checkpoint_id: int) -> EnumeratorState:  # noqa: ARG002  of the contract
         """Give what was seen, and the splits that nobody has, in reading order."""
+        seen = {"segments": list(self._in_files)} if self._in_files else self._seen.snapshot()
         return {
             "kind": KIND,
-            "version": VERSION,
+            "version": WITH_HASHES if isinstance(seen, str) else VERSION,
             "listed": self._listed,
-            "seen": self._seen.snapshot(),
+            "seen": seen,
             "unassigned": [encode_split(split) for split in self._unassigned],
         }
 
@@ -130,6 +152,18 @@ class PullingEnumerator:
     def close(self) -> None:
         """Nothing: the planner is its opener's."""
 
+    def _seen_read(self, segments: Sequence[Segment] | None, error: Exception | None) -> None:
+        if error is not None:
+            raise error
+        assert segments is not None, "files without a result"
+        self._seen, self._in_files = SeenSplits.in_files(segments), ()
+        self._list()
+
+    def _list(self) -> None:
+        self._context.call_async(
+            self._planner.list_splits, self._splits_listed, every_ms=self._interval_ms
+        )
+
     def _splits_listed(self, discovery: Discovery | None, error: Exception | None) -> None:
         if error is not None:
             raise error
@@ -138,25 +172,36 @@ class PullingEnumerator:
             return  # what is new is found again by the next listing
         new = self._seen.new_in(discovery.owners)
         if not new:
-            self._add(())
+            self._add(_Found())
             return
         self._resolving = True
         owners = {split_id: discovery.owners[split_id] for split_id in new}
         self._context.call_async(
-            partial(_resolve, self._planner, owners, first_listing=not self._listed),
+            partial(
+                _resolve,
+                self._planner,
+                owners,
+                first_listing=not self._listed,
+                seen=self._seen,
+                files=self._files,
+            ),
             self._splits_resolved,
         )
 
-    def _splits_resolved(self, splits: Sequence[Split] | None, error: Exception | None) -> None:
+    def _splits_resolved(self, found: _Found | None, error: Exception | None) -> None:
         self._resolving = False
         if error is not None:
             raise error
-        assert splits is not None, "positions without a result"
-        self._add(splits)
+        assert found is not None, "positions without a result"
+        self._add(found)
 
-    def _add(self, splits: Sequence[Split]) -> None:
-        self._seen.add([split.split_id for split in splits])
-        self._unassigned.extend(splits)
+    def _add(self, found: _Found) -> None:
+        split_ids = [split.split_id for split in found.splits]
+        if found.segments:
+            self._seen.keep(split_ids, found.segments)
+        elif split_ids:
+            self._seen.add(split_ids)
+        self._unassigned.extend(found.splits)
         self._listed = True
         self._serve()
 
@@ -169,8 +214,32 @@ class PullingEnumerator:
                 self._context.signal_no_more_splits(reader)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """New splits, and the files that hold them and all that was seen before; none where the snapshot does."""
+
+    splits: tuple[Split, ...] = ()
+    segments: tuple[Segment, ...] = ()
+
+
+def _file_names(state: EnumeratorState, files: SegmentFiles | None) -> Sequence[str]:
+    """Give the files that a snapshot of this version names.
+
+    Raises StateMismatchError, and SinkError where there is no folder to read them from.
+    """
+    check_snapshot(state, kind=KIND, version=VERSION, keys=KEYS)
+    if files is None:
+        raise SinkError(
+            "the checkpoint says in files beside it which files were read, and their folder cannot be opened",
+            hint="run it where it ran before, with the same rights: pyarrow has to open the checkpoint's file system",
+        )
+    seen: Mapping[str, Sequence[str]] = state["seen"]
+    check_keys(seen, {"segments"}, "the files that were read")
+    return tuple(seen["segments"])
+
+
 def _seen(state: EnumeratorState) -> SeenSplits:
-    """Read what a snapshot of this version or an older one says was seen. Raises StateMismatchError."""
+    """Read what a snapshot that needs no files says was seen. Raises StateMismatchError."""
     version = state.get("version")
     if version == WITH_ALL_NAMES:
         check_snapshot(state, kind=KIND, version=WITH_ALL_NAMES, keys=KEYS)
@@ -183,18 +252,33 @@ def _seen(state: EnumeratorState) -> SeenSplits:
                 hint=HINT,
             )
         return SeenSplits.of(state["seen"])
-    check_snapshot(state, kind=KIND, version=VERSION, keys=KEYS)
+    if version != WITH_HASHES:
+        check_snapshot(state, kind=KIND, version=VERSION, keys=KEYS)
+    check_snapshot(state, kind=KIND, version=WITH_HASHES, keys=KEYS)
     return SeenSplits.restored(state["seen"])
 
 
 def _resolve(
-    planner: SplitPlanner, owners: dict[str, str], *, first_listing: bool
-) -> tuple[Split, ...]:
-    """Resolve positions; runs on the executor's worker, so it touches nothing of the enumerator."""
+    planner: SplitPlanner,
+    owners: dict[str, str],
+    *,
+    first_listing: bool,
+    seen: SeenSplits,
+    files: SegmentFiles | None,
+) -> _Found:
+    """Resolve positions and write down what is seen by that; runs on the executor's worker, so it changes nothing.
+
+    No listing is looked at meanwhile, so that `seen` stays what it is.
+    """
     starts = planner.start_positions(tuple(owners), first_listing=first_listing)
     stops = planner.stop_positions(tuple(owners))
-    return tuple(
+    splits = tuple(
         Split(split_id=split_id, start=starts[split_id], stop=stops.get(split_id), owner=owner)
         for split_id, owner in owners.items()
         if split_id in starts
     )
+    if files is None or not splits:
+        return _Found(splits=splits, segments=seen.segments)
+    segments = seen.segments_with([s.split_id for s in splits], chain=files.new_chain())
+    files.write([s for s in segments if s not in seen.segments], segments)
+    return _Found(splits=splits, segments=segments)

@@ -38,6 +38,7 @@ from penstock.connector.source.events import (
     SplitRequested,
     WatermarkAlignment,
 )
+from penstock.connector.source.segments import SegmentFiles
 
 __all__ = ["Coordination", "enumerator_state"]
 
@@ -65,12 +66,18 @@ class Coordination:
     """
 
     def __init__(
-        self, source: SplitSource, planner: SplitPlanner, state: CoordinatorState | None
+        self,
+        source: SplitSource,
+        planner: SplitPlanner,
+        state: CoordinatorState | None,
+        open_segment_files: Callable[[], SegmentFiles | None] = lambda: None,
     ) -> None:
         # what is left after the batch tells an aligned table's group how far the next one gets
         self._beyond = 0 if source.watermark.alignment is None else 1
         self._coordinator = SourceCoordinator(
-            CoordinatorSettings(parallelism=1), source.enumerator(planner), state
+            CoordinatorSettings(parallelism=1, open_segment_files=open_segment_files),
+            source.enumerator(planner),
+            state,
         )
         self._calls: list[_Call] = []
         self._taken: CoordinatorState = {}

@@ -28,10 +28,12 @@ from penstock.connector.source.batch_events import (
 )
 from penstock.connector.source.batch_planner import BatchPlanner, BatchPlannerSettings
 from penstock.connector.source.planning_clock import PlanningClock
+from penstock.connector.source.segments import SegmentFiles
 from penstock.connector.source.split import Extent
 from penstock.connector.source.state import SourceState, highest_allowed_ms
 from penstock.connector.spark.board import Board
 from penstock.connector.spark.coordination import Coordination, enumerator_state
+from penstock.connector.spark.segment_folder import open_segment_folder
 
 __all__ = ["PlanningExecutor"]
 
@@ -186,7 +188,9 @@ class PlanningExecutor:
         if self._coordination is not None and after == self._last:
             return self._coordination
         self._leave()
-        coordination = Coordination(self._source, self.planner, after.coordinator)
+        coordination = Coordination(
+            self._source, self.planner, after.coordinator, self._open_segment_files
+        )
         coordination.start(now_ms)
         settings = BatchPlannerSettings(
             tracks_event_time=self._scan.rowtime is not None,
@@ -202,6 +206,12 @@ class PlanningExecutor:
         coordination.register(self._batches, now_ms)
         self._coordination, self._last = coordination, after
         return coordination
+
+    def _open_segment_files(self) -> SegmentFiles | None:
+        """Open the folder beside the checkpoint, where a source that is pulled keeps what it has seen."""
+        if self._scan.seen_files is None:
+            return None
+        return open_segment_folder(self._scan.seen_files)
 
     def _without_lifted_stops(self, after: SourceState) -> SourceState:
         """Let a table that is no longer bounded go on where it stopped."""

@@ -24,6 +24,7 @@ from penstock.connector.spark.configured import configured
 from penstock.connector.spark.dead_letters import staging_of
 from penstock.connector.spark.frame import read_scan_frame
 from penstock.connector.spark.lookup import register_lookup
+from penstock.connector.spark.segment_folder import FOLDER as SEEN_FILES
 from penstock.connector.spark.watermark import unmark
 from penstock.connector.spark.windows import Cumulate, Hop, Tumble, WindowFunction, assign_windows
 from penstock.sql.dialect import WindowKind, WindowTable, to_spark_query, window_tables
@@ -187,6 +188,10 @@ class FrameBuilder:
         base = self.checkpoint or str(self.workdir / f"penstock_{tag}")
         return f"{base}/{EVENT_TIMES}/{index}"
 
+    def _seen_files(self) -> str | None:
+        """Give the folder in the checkpoint for what planning has seen of watched folders, of all tables alike."""
+        return None if self.checkpoint is None else f"{self.checkpoint}/{SEEN_FILES}"
+
     def _leaf_frame(
         self,
         leaf: AnalysedLeaf,
@@ -217,6 +222,7 @@ class FrameBuilder:
             staging=staging,
             outage_file=outage_file,
             event_times=event_times if streaming else None,
+            seen_files=self._seen_files() if streaming else None,
         )
         read = read_scan_frame(
             self.spark,

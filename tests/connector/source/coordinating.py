@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -33,6 +33,7 @@ from penstock.connector.source.events import (
     SendToReader,
     SplitRequested,
 )
+from penstock.connector.source.segments import SegmentFiles
 from penstock.connector.source.split import Discovery, Split
 
 
@@ -46,8 +47,11 @@ class Job:
         parallelism: int = 2,
         alignment: Alignment | None = None,
         state: Mapping[str, Any] | None = None,
+        open_segment_files: Callable[[], SegmentFiles | None] = lambda: None,
     ) -> None:
-        settings = CoordinatorSettings(parallelism=parallelism, alignment=alignment)
+        settings = CoordinatorSettings(
+            parallelism=parallelism, alignment=alignment, open_segment_files=open_segment_files
+        )
         self.coordinator = SourceCoordinator(settings, make, state)
         self.sent: list[tuple[int, ReaderEvent]] = []
         self.published: list[tuple[str, int | None]] = []
