@@ -109,6 +109,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         pa.table({"who": ["boss"], "salary": [999_999]}),
         configuration={"delta.enableChangeDataFeed": "true"},
     )
+    write_deltalake(
+        folder / "people",
+        pa.table({"id": pa.array([], pa.int64()), "name": pa.array([], pa.string())}),
+        configuration={"delta.enableChangeDataFeed": "true"},
+    )
     script = folder / "setup.sql"
     script.write_text(SETUP, encoding="utf-8")
     more = ("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
@@ -131,6 +136,8 @@ def test_what_is_published_is_read(served: Served) -> None:
             query: sorted(rows_of(cursor, query))
             for query in (
                 "SELECT name FROM people",
+                "SELECT id FROM people WITH ('fs.file.impl' = 'some.Class', 'fs.file.impl.disable.cache' = 'true', "
+                "'path' = '/')",
                 "SELECT * FROM notes",
                 "SELECT word FROM names LIMIT 1",
                 "FROM people |> WHERE id = 1 |> SELECT name",
@@ -143,6 +150,7 @@ def test_what_is_published_is_read(served: Served) -> None:
 
     assert list(found.values()) == [
         [("Ann",), ("Bo",)],
+        [(1,), (2,)],
         [(1, "hi")],
         [("${env:KAFKA_PASSWORD}",)],
         [("Ann",)],
@@ -188,6 +196,18 @@ def test_no_process_of_spark_s_has_the_key_in_its_environment(served: Served) ->
 
 
 REFUSED: dict[str, list[str]] = {
+    "not allowed: people: earlier versions of a table are not published": [
+        "SELECT * FROM people VERSION AS OF 0",
+        "SELECT * FROM people FOR SYSTEM_VERSION AS OF 0",
+        "SELECT * FROM people WITH ('versionAsOf' = '0')",
+        "WITH p AS (SELECT * FROM people VERSION AS OF 0) SELECT (SELECT COUNT(*) FROM p)",
+        "SELECT 1 WHERE EXISTS (SELECT * FROM people VERSION AS OF 0)",
+        "EXECUTE IMMEDIATE 'SELECT * FROM people VERSION AS OF 0'",
+    ],
+    "not allowed: people: changes of a table are not published": [
+        "SELECT * FROM people WITH ('readChangeFeed' = 'true', 'startingVersion' = '0')",
+        "SELECT * FROM people WITH ('READCHANGEDATA' = 'true', 'startingVersion' = '0')",
+    ],
     "[TABLE_OR_VIEW_NOT_FOUND]": [
         "SELECT * FROM delta.`{private}`",
         "SELECT * FROM DELTA.`{private}`",

@@ -40,6 +40,10 @@ _RELATIONS = (
 )
 """What a name in a query becomes."""
 
+_FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
+_DELTA_FILES = "org.apache.spark.sql.delta.files.TahoeLogFileIndex"
+_CHANGE_FEED = "org.apache.spark.sql.delta.commands.cdc.CDCReader$DeltaCDFRelation"
+
 _FUNCTIONS = (
     "reflect",
     "java_method",
@@ -137,6 +141,7 @@ class _ReadOnlyRule:
             jvm, (f"{_LOGICAL}.Command", f"{_LOGICAL}.ScriptTransformation")
         )
         self._relation = _instance_of(jvm, _RELATIONS)
+        self._files = jvm.java.lang.Class.forName(_FILES, True, _class_loader(jvm))
         self._analysis = jvm.org.apache.spark.sql.catalyst.analysis.AnalysisContext
 
     def apply(self, plan: Any) -> Any:
@@ -201,12 +206,23 @@ class _ReadOnlyRule:
                 case "LogicalRelation":
                     # without an entry it is Spark's or Delta's own: files by their path are off
                     if node.catalogTable().isDefined():
-                        self._check_entry(node.catalogTable().get())
+                        entry = node.catalogTable().get()
+                        self._check_entry(entry)
+                        self._check_version(node.relation(), entry.identifier().table())
                 case "HiveTableRelation":
                     self._check_entry(node.tableMeta())
                 case "DataSourceV2Relation":
                     self._check_table(node.table())
             nodes.extend(_items(node.children()))
+
+    def _check_version(self, relation: Any, name: str) -> None:
+        """Refuse rows that are gone: a Delta table as it was, or its changes, which options of a query ask for too."""
+        if relation.getClass().getName() == _CHANGE_FEED:
+            self._refuse(f"{name}: changes of a table are not published")
+        if self._files.isInstance(relation):
+            location = relation.location()
+            if location.getClass().getName() == _DELTA_FILES and location.isTimeTravelQuery():
+                self._refuse(f"{name}: earlier versions of a table are not published")
 
     def _check_child(self, child: Any) -> None:
         """Look at what a command is about."""
@@ -309,8 +325,11 @@ def _is_instance(jvm: Any, name: str) -> Any:
     )
     lookup = jvm.java.lang.invoke.MethodHandles.publicLookup()
     handle = lookup.findVirtual(java_class.forName("java.lang.Class"), "isInstance", kind)
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return handle.bindTo(java_class.forName(name, True, loader))
+    return handle.bindTo(java_class.forName(name, True, _class_loader(jvm)))
+
+
+def _class_loader(jvm: Any) -> Any:
+    return jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
 
 def _nothing_to_check(jvm: Any) -> Any:
