@@ -25,6 +25,8 @@ from penstock.connector.arrow import python_values
 from penstock.connector.bad_record_files import letters_of
 from penstock.connector.kafka.records import Records, metadata_array
 from penstock.connector.source.records import BadRecord, Stage
+from penstock.sql.cli.dlq_text import letter_lines
+from penstock.sql.cli.report import print_json, print_lines, say
 from penstock.sql.cli.row_text import RowFormat, RowWriter
 from penstock.sql.cli.text import watermark_text
 from penstock.sql.error_formats import ErrorFormat, show_error
@@ -155,3 +157,19 @@ def test_values_that_python_has_not_are_texts() -> None:
 def test_a_watermark_of_any_year_is_shown() -> None:
     """A row may say it is of the year -9999."""
     assert watermark_text(-377_705_116_800_000).endswith("1-01-01 00:00:00")
+
+
+def test_the_name_of_a_file_writes_no_escapes_to_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is a split's, in progress and notes, and a dead letter's place; colours are Penstock's own."""
+    letter = {"topic": None, "path": ESCAPES, "position": 3, "timestamp": None, "replayed": False}
+    letter |= {"table": "t", "pipeline": "p", "stage": "value", "error": ESCAPES}
+    print_lines([*letter_lines(letter), "\x1b[31mred\x1b[0m"])
+    say(ESCAPES)
+    print_json({"split": ESCAPES})
+    shown = "".join(capsys.readouterr())
+
+    assert "\x1b[31mred\x1b[0m" in shown
+    assert shown.count("\x1b") == 2
+    assert not set(shown) & set("\x07\r\x9b")

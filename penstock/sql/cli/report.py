@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 import traceback
@@ -17,6 +18,7 @@ import typer
 
 from penstock.catalog.errors import InputError, PenstockError
 from penstock.catalog.secret_mask import masked, without_secrets
+from penstock.sql.cli.terminal import terminal_text
 
 if TYPE_CHECKING:
     from penstock.sql.error_formats import ErrorFormat
@@ -33,6 +35,7 @@ __all__ = [
     "say_warnings",
 ]
 
+_CONTROLS = re.compile(r"[\x7f-\x9f]")
 UNLIMITED_WIDTH = 100_000
 EXIT_FAILED = 1
 EXIT_WRONG_INPUT = 2
@@ -98,7 +101,7 @@ def reporting(
 def say(*lines: str) -> None:
     """Write lines to stderr: progress, diagnostics, what a person reads and a program does not."""
     for line in lines:
-        sys.stderr.write(f"{without_secrets(line)}\n")
+        sys.stderr.write(f"{terminal_text(without_secrets(line))}\n")
     sys.stderr.flush()
 
 
@@ -113,13 +116,16 @@ def say_warnings(warnings: Sequence[PenstockError], shape: ErrorFormat) -> None:
 
 def print_json(document: Any) -> None:
     """Write one JSON document to stdout."""
-    sys.stdout.write(json.dumps(masked(document), indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(masked(document), indent=2, ensure_ascii=False)
+    # JSON leaves these as they are, and terminals take some of them for commands
+    text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def print_lines(lines: Sequence[str]) -> None:
     """Write lines of text to stdout."""
-    sys.stdout.write(without_secrets("".join(f"{line}\n" for line in lines)))
+    sys.stdout.write(terminal_text(without_secrets("".join(f"{line}\n" for line in lines))))
     sys.stdout.flush()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.sql.cli.terminal import terminal_text
 from penstock.sql.cli.text import count_text, duration_text, timeless_text, watermark_text
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def split_table(status: JobStatus, group: str | None) -> Table:
     for split in status.splits[:SHOWN]:
         held = split.held_at_ms is not None
         table.add_row(
-            Text(split.split_id),
+            Text(terminal_text(split.split_id)),
             count_text(split.position),
             count_text(split.lag),
             watermark_text(split.watermark_ms),
