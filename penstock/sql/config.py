@@ -17,7 +17,7 @@ from penstock.catalog.errors import ConfigError, did_you_mean
 from penstock.catalog.reference_rules import ReferenceRules, visible_variables
 from penstock.catalog.secret import KEY_FILE, keep_catalog_key, keep_key_file
 from penstock.sql.dotenv import ENV_FILE, read_dotenv, sets_options
-from penstock.sql.own_files import check_own
+from penstock.sql.own_files import check_link, check_own
 from penstock.sql.plan.settings import CHECKPOINT_DIR, PIPELINE_NAME, TARGET
 from penstock.sql.project_file import Section, read_document
 from penstock.sql.template_folders import TemplateFolders, lies_open_in
@@ -171,6 +171,7 @@ def load_dotenv(start: Path) -> tuple[str, ...]:
 def read_project(file: Path, *, target: str | None = None) -> Project:
     """Read a project file. Raises ConfigError for bad TOML, unknown keys (with the nearest known) and wrong types."""
     check_own(file)
+    check_link(file, file.parent)
     document = read_document(file)
     document.only("target", "paths", "targets", "secrets", *SECTIONS)
     paths, targets = document.section("paths"), document.section("targets")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from penstock.catalog.errors import ConfigError, Span
-from penstock.sql.own_files import check_own
+from penstock.sql.own_files import check_link, check_own
 
 __all__ = ["ENV_FILE", "read_dotenv", "sets_options"]
 
@@ -62,6 +62,7 @@ def read_dotenv(file: Path) -> dict[str, str]:
     if not file.is_file():
         return {}
     check_own(file)
+    check_link(file, file.parent)
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:

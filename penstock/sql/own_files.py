@@ -11,7 +11,7 @@ from pathlib import Path
 
 from penstock.catalog.errors import ConfigError
 
-__all__ = ["SAFE_FOLDERS_VARIABLE", "check_own"]
+__all__ = ["SAFE_FOLDERS_VARIABLE", "check_link", "check_own"]
 
 SAFE_FOLDERS_VARIABLE = "PENSTOCK_SAFE_FOLDERS"
 """Folders, separated as in PATH, whose files are taken whoever owns them; `*` for all."""
@@ -32,6 +32,20 @@ def check_own(file: Path, *, folder: bool = True) -> None:
                 f"{file} is not used: {'it' if path == file else path} belongs to another user (uid {min(foreign)})",
                 hint=f"if you trust it, set {SAFE_FOLDERS_VARIABLE}={file.parent.resolve()}",
             )
+
+
+def check_link(file: Path, root: Path) -> None:
+    """Check that a file of the project at `root` is no link that leads out of it. Raises ConfigError.
+
+    Links can be committed, and what is wrong with a file is shown with its lines: `~/.netrc` would be in a report.
+    """
+    target, project = file.resolve(), root.resolve()
+    is_here = file.parent.resolve().is_relative_to(project)
+    if is_here and not target.is_relative_to(project) and not _is_safe(file):
+        raise ConfigError(
+            f"{file} is not used: it is a link that leads out of its project",
+            hint=f"if you trust it, set {SAFE_FOLDERS_VARIABLE}={target.parent}",
+        )
 
 
 def _trusted() -> set[int]:

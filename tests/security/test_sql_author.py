@@ -325,6 +325,29 @@ def test_a_catalog_that_the_operator_names_is_the_only_one_that_is_opened(
             server.accept()
 
 
+@pytest.mark.parametrize("name", ["penstock.toml", ".env", "job.sql", "shared/job.sql"])
+def test_a_file_of_a_project_that_is_a_link_shows_nothing_of_another(
+    project: Path, private: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A link can be committed, and a mistake is shown with its line; within the project links are taken."""
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.delenv("PENSTOCK_SAFE_FOLDERS", raising=False)
+    (project / "ok.sql").write_text("SELECT 1;")
+    (project / "shared").mkdir()
+    link = project / name
+    link.unlink(missing_ok=True)
+    link.symlink_to(private / "password")
+    checked = name if name.endswith(".sql") else "ok.sql"
+    shown = RUNNER.invoke(app, ["validate", checked]).output
+    assert "a link that leads out of its project" in shown
+    assert PASSWORD not in shown
+
+    link.unlink()
+    (project / "real.sql").write_text("SELECT 1;")
+    (project / "shared" / "inside.sql").symlink_to(project / "real.sql")
+    assert RUNNER.invoke(app, ["validate", "shared/inside.sql"]).exit_code == 0
+
+
 @pytest.mark.parametrize("by", ["penstock.toml", ".env", "a target"])
 def test_a_check_logs_in_to_no_server_that_a_project_names(
     project: Path, monkeypatch: pytest.MonkeyPatch, by: str

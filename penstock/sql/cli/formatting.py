@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -50,7 +51,9 @@ def format_files(
     with reporting(context, verbose=verbose, errors=errors):
         from penstock.sql.layout import format_sql
 
-        laid_out = [(file, format_sql(file.text, file.name)) for file in read_scripts(files)]
+        laid_out = [
+            (file, format_sql(file.text, file.name)) for file in read_scripts(files, Path.cwd())
+        ]
         changed = [(file, text) for file, text in laid_out if text != file.text]
         for file, text in changed if diff else ():
             print_lines(_difference(file, text))

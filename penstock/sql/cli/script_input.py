@@ -12,6 +12,7 @@ from penstock.catalog.secret import keep_catalog_key
 from penstock.sql.cli.catalog import open_catalog
 from penstock.sql.cli.pairs import read_pairs, read_variables
 from penstock.sql.config import Project, find_project, is_from_dotenv, read_project
+from penstock.sql.own_files import check_link
 from penstock.sql.run.script_file import ScriptFile, read_script
 
 if TYPE_CHECKING:
@@ -161,14 +162,17 @@ def read_input(
         catalog_url=catalog or project.default_catalog_url,
         master=master or project.master,
         spark_conf={**project.spark_conf, **read_pairs("--conf", conf)},
-        files=read_scripts(files),
+        files=read_scripts(files, project.root),
         strict=strict,
         is_catalog_named=catalog is not None and not is_from_dotenv(CATALOG_VARIABLE, catalog),
     )
 
 
-def read_scripts(files: Sequence[Path]) -> tuple[ScriptFile, ...]:
-    """Read files, of which `-` is standard input. Raises ConfigError."""
+def read_scripts(files: Sequence[Path], root: Path) -> tuple[ScriptFile, ...]:
+    """Read files of a project at `root`, of which `-` is standard input. Raises ConfigError."""
+    for path in files:
+        if path != STDIN:
+            check_link(path, root)
     return tuple(
         ScriptFile(name="stdin", text=sys.stdin.read()) if path == STDIN else read_script(path)
         for path in files
