@@ -44,7 +44,8 @@ class Scan:
     checkpoint of a streaming query, a Hadoop URL or a path, where tasks leave what they know of bad records;
     `event_times` is another, where they leave what they know of event times,
     and `seen_files` a third, where planning keeps which files it has seen.
-    `outage_file` is a local file of a streaming query, where its planning says what it waits for.
+    `outage_file` is a local file of a streaming query, where its planning says what it waits for. `input` is the place
+    of the table among those of the query, set where the query asks for the order in which rows came (ARRIVED).
     """
 
     table: Table
@@ -58,6 +59,7 @@ class Scan:
     outage_file: str | None = None
     event_times: str | None = None
     seen_files: str | None = None
+    input: int | None = None
 
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
@@ -95,6 +97,7 @@ def write_scan(scan: Scan, path: Path) -> None:
         "outage_file": scan.outage_file,
         "event_times": scan.event_times,
         "seen_files": scan.seen_files,
+        "input": scan.input,
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -118,6 +121,7 @@ def read_scan(path: Path) -> Scan:
         outage_file=value["outage_file"],
         event_times=value["event_times"],
         seen_files=value["seen_files"],
+        input=value["input"],
     )
 
 

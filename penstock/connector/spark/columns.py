@@ -4,6 +4,7 @@
     __watermark_before  type of the rowtime the watermark before this batch; NULL in a heartbeat row
     __skipped           INT                 only in a marker row: bad records that a task left out
     __row_kind          TINYINT             the kind of a change, where the scan asks for it (ROW_KIND)
+    __arrived           STRUCT of integers  which row came first, where the query asks for that (ARRIVED)
     __row               BOOLEAN             stands in where a query asks for no column at all (COUNT(*))
 
 Heartbeat and marker rows have NULL in all columns of the table, which is why Spark is told that every column
@@ -13,23 +14,27 @@ may be NULL; `frame.py` filters them out and declares NOT NULL again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BooleanType,
     IntegerType,
+    LongType,
     StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
+from penstock.connector.arrival import ARRIVED, ARRIVED_FIELDS
 from penstock.connector.scan import Scan
 from penstock.connector.spark.offsets import Watermarks
 from penstock.connector.spark.types import spark_type
 
-__all__ = ["SKIPPED", "WATERMARK", "WATERMARK_BEFORE", "RowFramer", "scan_schema"]
+__all__ = ["SKIPPED", "WATERMARK", "WATERMARK_BEFORE", "Came", "RowFramer", "scan_schema"]
 
 WATERMARK = "__watermark"
 WATERMARK_BEFORE = "__watermark_before"
@@ -48,9 +53,22 @@ def scan_schema(scan: Scan, *, counts_skipped: bool) -> StructType:
             StructField(WATERMARK, TimestampType(), True),
             StructField(WATERMARK_BEFORE, before, True),
         ]
+    if scan.input is not None:
+        order = [StructField(name, LongType(), False) for name in ARRIVED_FIELDS]
+        fields.append(StructField(ARRIVED, StructType(order), True))
     if counts_skipped:
         fields.append(StructField(SKIPPED, IntegerType(), True))
     return StructType(fields or [StructField(ROW, BooleanType(), True)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Came:
+    """When rows of one split came: the fields of ARRIVED, `position` that of the first row."""
+
+    batch: int
+    input: int
+    split: int
+    position: int
 
 
 class RowFramer:
@@ -63,7 +81,7 @@ class RowFramer:
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
         self._watermarks = watermarks
 
-    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def rows(self, batch: pa.RecordBatch, came: Came | None = None) -> pa.RecordBatch:
         """Frame rows of the table."""
         constants = self._constants(batch.num_rows)
         names = set(batch.schema.names)
@@ -76,6 +94,8 @@ class RowFramer:
                     if array.type.equals(field.type, check_metadata=True)
                     else array.cast(field.type)
                 )
+            if field.name == ARRIVED and came is not None:
+                return _arrived(field, came, batch.num_rows)
             return constants(field)
 
         return self._assemble(column)
@@ -115,3 +135,10 @@ class RowFramer:
         return pa.RecordBatch.from_arrays(
             [column(field) for field in self._schema], schema=self._schema
         )
+
+
+def _arrived(field: pa.Field, came: Came, length: int) -> pa.Array:
+    position = pa.array(np.arange(came.position, came.position + length, dtype=np.int64))
+    constants = (came.batch, came.input, came.split)
+    repeated = [pa.repeat(pa.scalar(value, pa.int64()), length) for value in constants]
+    return pa.StructArray.from_arrays([*repeated, position], fields=list(field.type))

@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.connector.arrival import ARRIVED
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.scan import Scan, write_scan
 from penstock.connector.spark.columns import ROW, SKIPPED, WATERMARK_BEFORE
@@ -80,5 +81,6 @@ def _with_computed(frame: DataFrame, scan: Scan, computed: Mapping[str, str]) ->
         selected.append(
             mark(value, column.name) if column.name == rowtime else value.alias(column.name)
         )
-    hidden = [F.col(name) for name in (ROW_KIND, WATERMARK_BEFORE, ROW) if name in frame.columns]
+    names = (ROW_KIND, WATERMARK_BEFORE, ARRIVED, ROW)
+    hidden = [F.col(name) for name in names if name in frame.columns]
     return frame.select(*selected, *hidden)

@@ -45,7 +45,7 @@ class TaskPartition(InputPartition):
     Records whose watermark is above `not_after_ms` (epoch ms) are bad records; None is no bound. `batch_positions`
     are the positions of all ranges of the batch, which its records cannot exceed; None where a range has no end.
     `reports` says where the task tells of event times above `known_ms`, the watermark that planning gave each split,
-    and of late rows in the splits `counts_late`.
+    and of late rows in the splits `counts_late`. `numbers` are the places of the splits in the batch's offset.
     """
 
     splits: tuple[Split, ...]
@@ -56,6 +56,7 @@ class TaskPartition(InputPartition):
     reports: ReportPlace | None = None
     known_ms: tuple[tuple[str, int], ...] = ()
     counts_late: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
 
 
 def plan_partitions(
@@ -86,6 +87,7 @@ def plan_partitions(
     known_ms = {s.split_id: s.watermark_ms for s in state.splits if s.watermark_ms is not None}
     # nothing is late before there is a watermark
     behind = set() if state.watermark_before_ms is None else set(_behind_its_discovery(state))
+    numbers = {split.split_id: number for number, split in enumerate(state.splits)}
     task_splits = [tuple(planner.split(r.split_id, r.start, r.stop) for r in t) for t in packed]
     return [
         TaskPartition(
@@ -97,6 +99,7 @@ def plan_partitions(
             reports=reports if tracks_event_time else None,
             known_ms=tuple((i, known_ms[i]) for s in splits if (i := s.split_id) in known_ms),
             counts_late=tuple(s.split_id for s in splits if s.split_id in behind),
+            numbers=tuple(numbers[s.split_id] for s in splits),
         )
         for index, splits in enumerate(task_splits)
     ]

@@ -18,13 +18,15 @@ from penstock.connector.failpoints import reach
 from penstock.connector.far_future import FutureGuard
 from penstock.connector.scan import Scan
 from penstock.connector.source.reader import SourceReader
-from penstock.connector.spark.columns import RowFramer
+from penstock.connector.spark.columns import Came, RowFramer
 from penstock.connector.spark.failure import readable_by_spark
 from penstock.connector.spark.offsets import TaskPartition
 
 __all__ = ["read_partition"]
 
 _BATCH_ID = "streaming.sql.batchId"
+_LETTERS = "where its bad records belong"
+_ORDER = "which rows came first"
 
 
 def read_partition(
@@ -32,6 +34,7 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task's ranges as record batches of `schema`; in split order within each range."""
     framer = RowFramer(schema, partition.watermarks)
+    arrivals = None if scan.input is None else _Arrivals(partition, scan, scan.input)
     if partition.heartbeat:
         yield framer.heartbeat()
     with readable_by_spark():
@@ -61,13 +64,36 @@ def read_partition(
                 bad.take(records)
                 delivered = guard.batches(records)
                 bad.finish(records.finished)
-                for _, batch in delivered:
+                for split_id, batch in delivered:
                     reach("read")
-                    yield framer.rows(batch)
+                    came = None if arrivals is None else arrivals.next(split_id, batch.num_rows)
+                    yield framer.rows(batch, came)
             reach("read-to-end")
             skipped = reader.skipped if source.skips_bad_records else 0
     if skipped + guard.left_out:
         yield framer.skipped(skipped + guard.left_out)
+
+
+class _Arrivals:
+    """Counts the rows of a task's ranges; a range begins at its first position, which no row before it reaches."""
+
+    def __init__(self, partition: TaskPartition, scan: Scan, number: int) -> None:
+        self._input = number
+        # what is read once has no batches
+        self._batch = 0 if scan.event_times is None else _told_batch_id(scan, _ORDER)
+        self._splits = {
+            split.split_id: place
+            for split, place in zip(partition.splits, partition.numbers, strict=True)
+        }
+        self._next = {split.split_id: split.start for split in partition.splits}
+
+    def next(self, split_id: str, rows: int) -> Came:
+        """Say when the next `rows` rows of a split came."""
+        position = self._next[split_id]
+        self._next[split_id] = position + rows
+        return Came(
+            batch=self._batch, input=self._input, split=self._splits[split_id], position=position
+        )
 
 
 def _late(partition: TaskPartition) -> Mapping[str, int]:
@@ -85,14 +111,7 @@ def _reporter(partition: TaskPartition) -> RangeReporter | None:
 
 
 def _bad_record_guard(partition: TaskPartition, scan: Scan) -> BadRecordGuard:
-    batch_id = _batch_id() if scan.staging is not None else None
-    if scan.staging is not None and batch_id is None:
-        raise SinkError(
-            f"table {scan.table.identifier}: a task cannot tell which batch it reads for, so it cannot say where its "
-            "bad records belong",
-            hint="a sink has to read the batch on the thread that Spark calls it on, or a thread started from there "
-            "with pyspark.InheritableThread",
-        )
+    batch_id = None if scan.staging is None else _told_batch_id(scan, _LETTERS)
     return BadRecordGuard(
         bad_record_settings(scan.table),
         str(scan.table.identifier),
@@ -101,6 +120,18 @@ def _bad_record_guard(partition: TaskPartition, scan: Scan) -> BadRecordGuard:
         staging=scan.staging,
         batch_id=batch_id,
     )
+
+
+def _told_batch_id(scan: Scan, unknown: str) -> int:
+    """Tell the micro-batch of a stream. Raises SinkError, naming what is `unknown` without it."""
+    batch_id = _batch_id()
+    if batch_id is None:
+        raise SinkError(
+            f"table {scan.table.identifier}: a task cannot tell which batch it reads for, so it cannot say {unknown}",
+            hint="a sink has to read the batch on the thread that Spark calls it on, or a thread started from there "
+            "with pyspark.InheritableThread",
+        )
+    return batch_id
 
 
 def _batch_id() -> int | None:

@@ -7,6 +7,9 @@ from penstock.sql.compatibility.row import Kind, Row, Status
 __all__ = ["HINTS", "QUERIES"]
 
 UPDATING = "on a stream it keeps its results up to date: the sink has to take updates"
+FIRST_COMES = f"{UPDATING}; of rows with equal order the one that came first is first, as in Flink"
+LAST_STAYS = f"{UPDATING}; of rows with equal times the one that came last stays, as in Flink"
+IN_WINDOWS = f"{UPDATING}; Flink gives them when the watermark closes the window"
 BOUNDED = "for tables that have an end"
 MAINTAINED = "state is kept beside the checkpoint; the sink has to take updates"
 KEPT = "on a stream its results are kept up to date, with state beside the checkpoint: the sink has to take updates"
@@ -145,16 +148,16 @@ GROUPS: tuple[Row, ...] = (
          Status.NATIVE, BOUNDED),
     _row("Top-N",
          "SELECT auction, price, rn FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY "
-         "price DESC) AS rn FROM bids) WHERE rn <= 3", Status.OWN, UPDATING),
+         "price DESC) AS rn FROM bids) WHERE rn <= 3", Status.OWN, FIRST_COMES),
     _row("deduplication, first row",
          "SELECT auction, price FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts) AS "
-         "rn FROM bids) WHERE rn = 1", Status.OWN, UPDATING),
+         "rn FROM bids) WHERE rn = 1", Status.OWN, FIRST_COMES),
     _row("deduplication, first row that comes",
          "SELECT auction, price FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY pt) AS "
          "rn FROM bids) WHERE rn = 1", Status.OWN, UPDATING),
     _row("deduplication, last row",
          "SELECT auction, price FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts DESC) "
-         "AS rn FROM bids) WHERE rn = 1", Status.OWN, UPDATING),
+         "AS rn FROM bids) WHERE rn = 1", Status.OWN, LAST_STAYS),
     _row("aggregate of an aggregate",
          "SELECT n, COUNT(*) AS auctions FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction) GROUP BY n",
          Status.OWN, MAINTAINED),
@@ -254,11 +257,11 @@ WINDOWS: tuple[Row, ...] = (
     _row("window Top-N",
          "SELECT auction, price, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end "
          "ORDER BY price DESC) AS rn FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) "
-         "WHERE rn <= 3", Status.OWN, CLOSED),
+         "WHERE rn <= 3", Status.OWN, IN_WINDOWS),
     _row("window deduplication",
          "SELECT auction, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, auction "
          "ORDER BY ts DESC) AS rn FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) "
-         "WHERE rn = 1", Status.OWN, CLOSED),
+         "WHERE rn = 1", Status.OWN, IN_WINDOWS),
     *GROUP_WINDOWS,
 )  # fmt: skip
 

@@ -8,16 +8,32 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
+from penstock.connector.arrival import ARRIVED
 from penstock.sql.dialect import to_text
+from penstock.sql.dialect.windows import WINDOW_COLUMNS
 from penstock.sql.maintain.relation import Item, Relation, Staged, column, unique_name
 from penstock.sql.maintain.stage_list import StageList
 from penstock.sql.maintain.stages import ARRIVAL, Input, Keeps
 from penstock.sql.plan.aggregation import is_same
 from penstock.sql.plan.mechanism import Mechanism, Way
 from penstock.sql.plan.ranking import Numbered, check_numbered
+from penstock.sql.plan.ties import TieBreak
 from penstock.sql.positions import span_of
 
-__all__ = ["number_rows", "reads_number"]
+__all__ = ["Ties", "number_rows", "reads_number"]
+
+_START = WINDOW_COLUMNS[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ties:
+    """How rows of equal order are told apart: by their arrival, of which the `winner` comes first.
+
+    `by_record`: rows have the column ARRIVED; else what is known is the batch that they came in.
+    """
+
+    winner: TieBreak
+    by_record: bool
 
 
 def reads_number(reader: exp.Select, numbered: Numbered) -> bool:
@@ -35,11 +51,13 @@ def number_rows(
     *,
     shows_number: bool,
     by_arrival: bool,
+    ties: Ties | None = None,
 ) -> Staged:
     """Add the stage; the SELECT that numbers has no star any more. Gives its columns in their order, then others.
 
     `by_arrival`: it numbers rows in the order in which they came. Raises UnsupportedError for that over changes.
-    Rows of equal order are told apart by their other columns, so that the same ones are taken each time.
+    Rows of equal order are told apart by `ties`, and where that does not, or for changes, by their other columns, so
+    that the same ones are taken each time.
     """
     check_numbered(numbered)
     columns = [i for i in numbered.select.expressions if i is not numbered.item]
@@ -55,16 +73,24 @@ def number_rows(
     partition = tuple(_named(part, items) for part in spelled)
     parts = _order(numbered)
     order = [_ordered(part, items) for part in parts[1 if by_arrival else 0 :]]
+    if by_arrival or numbered.ties:
+        ties = None
+    if ties is not None and ties.by_record:
+        items.append((ARRIVED, exp.column(ARRIVED, quoted=True)))
     rows = stages.staged(project(items))
+    if not rows.inserts:
+        ties = None  # a row that is updated came more than once
     if by_arrival:
         order = [_in_order_of_arrival(numbered, parts[0], rows)]
+    by_batch = ties is not None and not ties.by_record
     ranks = _Ranks(
         numbered=numbered,
         rows=rows,
         names=tuple(names),
         partition=partition,
         order=tuple(order),
-        arrival=(ARRIVAL,) if by_arrival else (),
+        arrival=(ARRIVAL,) if by_arrival or by_batch else (),
+        ties=ties,
         shows_number=shows_number,
     )
     number = numbered.name
@@ -96,6 +122,7 @@ class _Ranks:
     partition: tuple[str, ...]
     order: tuple[exp.Expr, ...]
     arrival: tuple[str, ...]
+    ties: Ties | None
     shows_number: bool
 
     @property
@@ -116,7 +143,13 @@ class _Ranks:
     @property
     def given(self) -> Input:
         arrival = self.arrival[0] if self.arrival else None
-        return Input(name=self.rows.name, key=self.partition, keeps=self.keeps, arrival=arrival)
+        return Input(
+            name=self.rows.name,
+            key=self.partition,
+            keeps=self.keeps,
+            arrival=arrival,
+            by_batch=arrival is not None and self.ties is not None,
+        )
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -140,14 +173,25 @@ class _Ranks:
             return self.rows.key
         return None
 
+    @property
+    def _by_arrival(self) -> list[exp.Expr]:
+        """The order of rows that the order of the query leaves open."""
+        if self.ties is None:
+            return []
+        arrival = column(ARRIVED if self.ties.by_record else ARRIVAL)
+        last = self.ties.winner is TieBreak.LAST
+        return [exp.Ordered(this=arrival, desc=last or None, nulls_first=not last)]
+
     def query(self) -> exp.Select:
         """Number the rows, and keep those within the bound."""
         columns, number = (*self.rows.columns, *self.arrival), self.numbered.name
         order = list(self.order)
         if not self.numbered.ties:
+            order += self._by_arrival
             known = {part.this.name for part in order}
-            others = [column(name) for name in columns if name not in known]
-            order += [exp.Ordered(this=other, nulls_first=True) for other in others]
+            # of one record there may be a row for each of its windows
+            others = [_START] if ARRIVED in known else columns
+            order += [_ascending(n) for n in others if n not in known and n in columns]
         over = exp.Window(
             this=self.numbered.window.this.copy(),
             partition_by=[column(name) for name in self.partition],
@@ -160,6 +204,10 @@ class _Ranks:
         shown = (*self.shown, *self.arrival)
         query = exp.select(*(exp.alias_(column(name), name, quoted=True) for name in shown))
         return query.from_(inner.subquery("__numbered"), copy=False).where(bound, copy=False)
+
+
+def _ascending(name: str) -> exp.Expr:
+    return exp.Ordered(this=column(name), nulls_first=True)
 
 
 def _in_order_of_arrival(numbered: Numbered, first: exp.Ordered, rows: Staged) -> exp.Expr:

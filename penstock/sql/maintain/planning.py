@@ -36,7 +36,7 @@ from penstock.sql.maintain.grouping import distinct, group_by
 from penstock.sql.maintain.join_conditions import join_conditions
 from penstock.sql.maintain.joining import Kind, join, kind_of
 from penstock.sql.maintain.lives import TimesToLive
-from penstock.sql.maintain.numbering import number_rows, reads_number
+from penstock.sql.maintain.numbering import Ties, number_rows, reads_number
 from penstock.sql.maintain.over import add_over
 from penstock.sql.maintain.over_clauses import over_calls, over_window
 from penstock.sql.maintain.relation import Item, Relation, Staged, Streamed, column
@@ -49,12 +49,13 @@ from penstock.sql.maintain.versions import Versions, last_rows, versions_of_tabl
 from penstock.sql.plan import row_kinds
 from penstock.sql.plan.aggregation import own_aggregates
 from penstock.sql.plan.changelog import LEAF, plan_changes, refuse_over
-from penstock.sql.plan.flow import Flow, TableInput
+from penstock.sql.plan.flow import Arrival, Flow, TableInput
 from penstock.sql.plan.inlining import inline_ctes
-from penstock.sql.plan.ranking import find_numbered
+from penstock.sql.plan.ranking import Numbered, find_numbered
 from penstock.sql.plan.stateful import waits_for_time
 from penstock.sql.plan.stream_joins import is_regular
 from penstock.sql.plan.temporal_joins import has_temporal, is_temporal
+from penstock.sql.plan.ties import carry_arrival, winner
 from penstock.sql.positions import span_of
 
 __all__ = ["MaintainedPlan", "plan_maintained"]
@@ -202,9 +203,13 @@ class _Walk:
                 expanded = self._source(numbered.select)
                 shows = reads_number(reader, numbered)
                 arrives = numbered.is_by_arrival(self._proctimes)
-                project = expanded.project
                 ranked = number_rows(
-                    numbered, project, self.stages, shows_number=shows, by_arrival=arrives
+                    numbered,
+                    expanded.project,
+                    self.stages,
+                    shows_number=shows,
+                    by_arrival=arrives,
+                    ties=self._ties(numbered, expanded),
                 )
                 names = [i.alias_or_name for i in numbered.select.expressions]
                 kept = [n for n in names if shows or n != numbered.name]
@@ -232,6 +237,15 @@ class _Walk:
             case _:
                 rows = self.query(node)
                 return rows, rows.columns
+
+    def _ties(self, numbered: Numbered, source: StreamedSource | StagedSource) -> Ties | None:
+        """Say how rows of equal order are told apart, by their arrival; None: by their columns."""
+        if any(table.arrival is Arrival.OPEN for table in self._tables):
+            return None
+        by_record = isinstance(source, StreamedSource) and carry_arrival(
+            source.skeleton, self._tables
+        )
+        return Ties(winner=winner(numbered, self._tables), by_record=by_record)
 
     def _windowed(self, node: exp.Table) -> Staged | None:
         """Give rows of a stage with their windows; None for those of a table."""

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 
 from penstock.sql.maintain.arrangement import COUNT, TIME, Arrangement, Layout, columns_of
-from penstock.sql.maintain.arrival import numbered
+from penstock.sql.maintain.arrival import first_number, numbered
 from penstock.sql.maintain.changes import Changes, Moment
 from penstock.sql.maintain.difference import SIGN, difference, signed
 from penstock.sql.maintain.measures import measures_of
@@ -155,7 +155,10 @@ def _delta(
 ) -> DataFrame:
     """Give a batch's changes in the columns of the arrangement."""
     changes = coming.frame
-    if given.arrival is not None:
+    if given.arrival is not None and given.by_batch:
+        number = F.lit(first_number(moment.batch_id)).cast("bigint")
+        changes = changes.withColumn(given.arrival, number)
+    elif given.arrival is not None:
         changes = numbered(changes, given.arrival, moment.batch_id)
     rows = signed(changes)
     if not given.measures:

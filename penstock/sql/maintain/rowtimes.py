@@ -9,8 +9,7 @@ from sqlglot import exp
 from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.windows import WINDOW_COLUMNS, is_windowing
 from penstock.sql.plan.aggregation import own_aggregates
-from penstock.sql.plan.changelog import LEAF
-from penstock.sql.plan.flow import TableInput
+from penstock.sql.plan.flow import LEAF, TableInput
 from penstock.sql.plan.temporal_joins import is_temporal
 
 __all__ = ["rowtime_sources", "version_leaves"]

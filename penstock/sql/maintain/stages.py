@@ -118,7 +118,8 @@ class Input:
     With `measures` the table has one row a key (those with rows left): the key columns, the measures, and
     `__n` (BIGINT), the number of rows; rows themselves are not kept.
     `arrival`: name of a BIGINT column to add, which numbers rows in the order of their arrival (PROCTIME order); for
-    relations of inserts alone. Where the query gives it, it is no column of the stage's result.
+    relations of inserts alone. Where the query gives it, it is no column of the stage's result. `by_batch`: rows of a
+    batch have one number, as their order is another each time that the batch runs.
     `time_to_live_ms`: that of the hint STATE_TTL, 0 for ever; None: that of `table.exec.state.ttl`.
     """
 
@@ -127,6 +128,7 @@ class Input:
     measures: tuple[Measure, ...] = ()
     keeps: Keeps = Keeps.ROWS
     arrival: str | None = None
+    by_batch: bool = False
     time_to_live_ms: int | None = None
 
 

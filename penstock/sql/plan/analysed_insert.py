@@ -18,6 +18,7 @@ __all__ = ["AnalysedInsert"]
 class AnalysedInsert:
     """An INSERT that passed every check that needs no JVM.
 
+    `earlier` is the query as earlier versions ran it, where their checkpoints do not fit `query`: they go on with that.
     `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints, `run_for` is the
     project's target (`TARGET`), `state_ttl_ms` is how
     long state is kept without use (0: for ever); `place` is its query's name and checkpoint once they are chosen.
@@ -27,6 +28,7 @@ class AnalysedInsert:
     target: Table
     query: AnalysedQuery
     sink: Sink
+    earlier: AnalysedQuery | None = None
     editor: Editor | None = None
     pipeline: str = ""
     base: str = ""

@@ -12,10 +12,11 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import EngineSource, OutputMode
 from penstock.connector.rowtime import Rowtime
 from penstock.sql.maintain.describe import describe_maintained
-from penstock.sql.maintain.stages import Maintained
+from penstock.sql.maintain.stages import Maintained, Recompute
 from penstock.sql.plan.fields import Paths, narrowed
 from penstock.sql.plan.flow import Flow
 from penstock.sql.plan.mechanism import describe_changes, describe_mechanism
+from penstock.sql.plan.ties import ARRIVES
 
 __all__ = ["AnalysedLeaf", "AnalysedQuery", "mechanism_lines"]
 
@@ -71,6 +72,17 @@ class AnalysedQuery:
     def followed(self) -> tuple[AnalysedLeaf, ...]:
         """The tables that are sources of the stream, in the order that a checkpoint knows them by."""
         return tuple(leaf for leaf in self.leaves if not leaf.looked_up)
+
+    @property
+    def breaks_ties(self) -> bool:
+        """Whether it asks which of rows with equal order came first."""
+        if any(table.meta.get(ARRIVES) for table in self.query.find_all(exp.Table)):
+            return True
+        stages = () if self.maintained is None else self.maintained.stages
+        inputs = (
+            given for stage in stages if isinstance(stage, Recompute) for given in stage.inputs
+        )
+        return any(given.by_batch for given in inputs)
 
     @property
     def source_names(self) -> tuple[str, ...]:

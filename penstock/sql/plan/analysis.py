@@ -39,7 +39,7 @@ from penstock.sql.plan.columns import (
     with_key,
 )
 from penstock.sql.plan.fields import Paths, field_paths, merged, row_paths
-from penstock.sql.plan.flow import Flow, TableInput
+from penstock.sql.plan.flow import Arrival, Flow, TableInput
 from penstock.sql.plan.lookup_joins import take_lookups
 from penstock.sql.plan.lookup_keys import check_lookups
 from penstock.sql.plan.relations import Leaf, find_relations
@@ -65,11 +65,14 @@ def analyse(
     appends: bool,
     sink: SinkTable | None = None,
     state_ttl_ms: int = 0,
+    breaks_ties: bool = True,
 ) -> AnalysedQuery:
     """Analyse a query; `appends` says that it feeds a sink, which without a `sink` only takes rows that stay.
 
     An updating query is maintained where Spark cannot stream it, and where its state has a time to live; one with the
     hint STATE_TTL always.
+
+    Without `breaks_ties` it does not ask which of rows with equal order came first, as in earlier versions.
 
     Raises InputError subclasses: unknown tables, wrong options, updating queries that the sink cannot take.
     """
@@ -83,6 +86,8 @@ def analyse(
         for node in leaf.nodes:
             node.meta[LEAF] = index
     inputs = tuple(map(_table_input, relations.leaves, sources))
+    if not breaks_ties:
+        inputs = tuple(replace(given, arrival=Arrival.OPEN) for given in inputs)
     lookups = take_lookups(
         relations.query,
         inputs,
@@ -278,6 +283,7 @@ def _table_input(leaf: Leaf, source: SplitSource | EngineSource) -> TableInput:
             if isinstance(column, ComputedColumn) and column.expression.upper() == "PROCTIME()"
         ),
         rowtime=watermark.column if watermark is not None else None,
+        arrival=Arrival.RECORD if is_split_source(source) else Arrival.BATCH,
     )
 
 

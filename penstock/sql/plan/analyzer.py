@@ -72,11 +72,13 @@ class Analyzer:
             key=key.columns if key is not None else (),
             wants_rows_before=isinstance(sink, WantsRowsBefore) and sink.wants_rows_before,
         )
-        query = self._analyse_into(statement.query, into)
+        asked = statement.query
+        query = self._analyse_into(asked, into)
         if (conflict := statement.conflict) is not None:
             check_conflict(conflict, query.flow, into, followed=bool(query.followed))
             if keeps_first(conflict, query.flow, into):
-                query = self._analyse_into(first_of_each_key(statement.query, into), into)
+                asked = first_of_each_key(asked, into)
+                query = self._analyse_into(asked, into)
         if query.followed and isinstance(sink, OnceOnly) and sink.once_only:
             raise UnsupportedError(
                 f"{target.identifier} takes no stream: a batch that is written again would be in it twice",
@@ -88,13 +90,18 @@ class Analyzer:
             target=target,
             query=query,
             sink=sink,
+            earlier=self._analyse_into(asked, into, breaks_ties=False)
+            if query.breaks_ties
+            else None,
             pipeline=self.pipeline,
             base=self.checkpoint_base,
             run_for=self.run_for,
             state_ttl_ms=self.state_ttl_ms,
         )
 
-    def _analyse_into(self, query: exp.Expr, sink: SinkTable) -> AnalysedQuery:
+    def _analyse_into(
+        self, query: exp.Expr, sink: SinkTable, *, breaks_ties: bool = True
+    ) -> AnalysedQuery:
         return analyse(
             query,
             self.namespace,
@@ -102,6 +109,7 @@ class Analyzer:
             appends=True,
             sink=sink,
             state_ttl_ms=self.state_ttl_ms,
+            breaks_ties=breaks_ties,
         )
 
     def _analyse_overwrite(

@@ -3,7 +3,8 @@
 Spark has no OVER in streams. The best row of each key is max_by or min_by of the whole row in update mode; the n best
 are their form with a count, an array that is unfolded behind the aggregation, each row under its number. Numbers are
 never taken back over inserts: whatever comes, row 3 of a key is replaced by another row 3, so (key, number) is the key
-of the result. Which of rows with equal order is taken is left open, as in SQL.
+of the result. Of rows with equal order the one that came first is taken, as in Flink (`ties.py`), where the tables
+tell.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
+from penstock.connector.arrival import ARRIVED, ARRIVED_FIELDS
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_text
 from penstock.sql.plan.flow import Flow
 from penstock.sql.plan.mechanism import Mechanism, Way
 from penstock.sql.plan.ranking import Numbered, check_numbered
 from penstock.sql.plan.row_kinds import Relation, expand_stars
+from penstock.sql.plan.ties import TieBreak
 from penstock.sql.positions import span_of
 
 __all__ = ["rank"]
@@ -28,8 +31,11 @@ TIMES = (exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ, exp.DType.DATE)
 NUMBERS = exp.DataType.NUMERIC_TYPES
 
 
-def rank(numbered: Numbered, relations: list[Relation], source: Flow) -> Flow:
-    """Replace the query that numbers rows by an aggregation. `source` is the flow of its FROM clause."""
+def rank(numbered: Numbered, relations: list[Relation], source: Flow, tie: TieBreak | None) -> Flow:
+    """Replace the query that numbers rows by an aggregation. `source` is the flow of its FROM clause.
+
+    `tie` says which of rows with equal order is taken; None leaves it open.
+    """
     select, item = numbered.select, numbered.item
     _check(numbered, source)
     expand_stars(select, relations)
@@ -41,7 +47,7 @@ def rank(numbered: Numbered, relations: list[Relation], source: Flow) -> Flow:
     names = tuple(i.alias_or_name for i in columns)
     partition = list(numbered.window.args.get("partition_by") or [])
     key = tuple(_key_name(part, columns) for part in partition)
-    downwards, order = _order(numbered)
+    downwards, order = _order(numbered, tie)
     _to_pairs(select, columns, names, partition, order)
     one = numbered.limit == 1
     best = _best_one if one else _best_rows
@@ -98,7 +104,7 @@ def _key_name(part: exp.Expr, columns: list[exp.Expr]) -> str:
     )
 
 
-def _order(numbered: Numbered) -> tuple[bool, exp.Expr]:
+def _order(numbered: Numbered, tie: TieBreak | None) -> tuple[bool, exp.Expr]:
     """Give the order as one value, and whether the greatest is the first. NULL is the smallest, as in Flink."""
     order = numbered.window.args.get("order")
     if order is None or not order.expressions:
@@ -110,7 +116,16 @@ def _order(numbered: Numbered) -> tuple[bool, exp.Expr]:
         _ordered(part, turned=bool(part.args.get("desc")) != downwards)
         for part in order.expressions
     ]
+    if tie is not None:
+        parts += _in_order_of_arrival(turned=downwards is not (tie is TieBreak.LAST))
     return downwards, exp.Anonymous(this="struct", expressions=parts)
+
+
+def _in_order_of_arrival(*, turned: bool) -> list[exp.Expr]:
+    fields = [
+        exp.Dot(this=exp.column(ARRIVED), expression=exp.to_identifier(n)) for n in ARRIVED_FIELDS
+    ]
+    return [exp.BitwiseNot(this=exp.paren(f)) if turned else f for f in fields]
 
 
 def _ordered(part: exp.Ordered, *, turned: bool) -> exp.Expr:

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.identifier import quoted
+from penstock.connector.arrival import ARRIVED
 from penstock.connector.contract import EngineSource, Projecting, SplitSource
 from penstock.connector.event_time_reports import FOLDER as EVENT_TIMES
 from penstock.connector.outage import outage_file
@@ -37,6 +38,7 @@ from penstock.sql.plan.engine import TIME_ZONE
 from penstock.sql.plan.groups import group_members
 from penstock.sql.plan.inlining import inline_ctes
 from penstock.sql.plan.lookup_keys import AskedByKey, lookups_in, way_of, write_lookup
+from penstock.sql.plan.ties import ARRIVES
 
 __all__ = ["FrameBuilder"]
 
@@ -108,6 +110,7 @@ class FrameBuilder:
                 staging=self._staging(index, leaf) if streaming else None,
                 outage_file=self._outage_file(index) if streaming else None,
                 event_times=self._event_times(index, tag),
+                place=index,
             )
         if window_tables(query):
             query = inline_ctes(query)  # a function reads a query of its own, which knows no WITH
@@ -146,7 +149,9 @@ class FrameBuilder:
         staging: str | None,
         outage_file: str | None,
         event_times: str,
+        place: int,
     ) -> None:
+        arrives = any(node.meta.get(ARRIVES) for node in nodes)
         frame, late_bound = self._leaf_frame(
             leaf,
             view,
@@ -155,15 +160,21 @@ class FrameBuilder:
             staging=staging,
             outage_file=outage_file,
             event_times=event_times,
+            place=place if arrives else None,
         )
-        if late_bound:
-            register(frame, f"{view}_late")
-            frame = frame.drop(WATERMARK_BEFORE)
-        register(frame, view)
+        views: dict[tuple[bool, bool], str] = {}
         for node in nodes:
             alias = node.alias or node.name
             # a windowing function directly on the table counts late rows, which takes the hidden column
-            name = f"{view}_late" if late_bound and node.meta.get(WINDOWED) else view
+            hidden = (
+                late_bound and bool(node.meta.get(WINDOWED)),
+                bool(node.meta.get(ARRIVES)),
+            )
+            if hidden not in views:
+                views[hidden] = f"{view}_{len(views)}" if views else view
+                shown = frame if hidden[0] else frame.drop(WATERMARK_BEFORE)
+                register(shown if hidden[1] else shown.drop(ARRIVED), views[hidden])
+            name = views[hidden]
             columns = node.args["alias"].columns if node.args.get("alias") is not None else []
             identifier = exp.to_identifier(alias, quoted=True)
             node.set("alias", exp.TableAlias(this=identifier, columns=columns))
@@ -202,6 +213,7 @@ class FrameBuilder:
         staging: str | None,
         outage_file: str | None,
         event_times: str,
+        place: int | None,
     ) -> tuple[DataFrame, bool]:
         computed = {name: to_spark(text, leaf.table.schema) for name, text in leaf.computed.items()}
         source = self._source(leaf)
@@ -223,6 +235,7 @@ class FrameBuilder:
             outage_file=outage_file,
             event_times=event_times if streaming else None,
             seen_files=self._seen_files() if streaming else None,
+            input=place,
         )
         read = read_scan_frame(
             self.spark,

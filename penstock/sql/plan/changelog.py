@@ -25,19 +25,18 @@ from penstock.sql.plan.aggregation import (
     own_aggregates,
 )
 from penstock.sql.plan.best_rows import rank
-from penstock.sql.plan.flow import Flow, TableInput, kind_literal, renamed
+from penstock.sql.plan.flow import LEAF, Flow, TableInput, kind_literal, renamed
 from penstock.sql.plan.inlining import inline_ctes
 from penstock.sql.plan.joined_changes import Joined, join_changes
 from penstock.sql.plan.ranking import find_numbered
 from penstock.sql.plan.row_kinds import Relation, add_kind, project_changes, project_rows
 from penstock.sql.plan.stream_joins import updates
 from penstock.sql.plan.temporal_joins import refuse_temporal
+from penstock.sql.plan.ties import tie_break
 from penstock.sql.positions import span_of
 from penstock.sql.walking import find_nodes
 
 __all__ = ["LEAF", "ChangePlan", "plan_changes", "refuse_over"]
-
-LEAF = "penstock.leaf"  # label of a table node: index of its leaf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +93,10 @@ class _Walk:
                     )
                 relations, joined = self._from(numbered.select)
                 self._refuse_chain(joined.flow, numbered.item, "ROW_NUMBER")
-                return self._aliased(node, rank(numbered, relations, joined.flow))
+                tie = tie_break(
+                    numbered, self._tables
+                )  # columns of FROM are told before it has one more
+                return self._aliased(node, rank(numbered, relations, joined.flow, tie))
             case exp.Subquery():
                 return self.query(node)
             case exp.Table() if isinstance(node.this, exp.Anonymous):

@@ -30,6 +30,7 @@ from penstock.sql.plan.saved import (
     damaged,
     read_offsets,
     read_saved,
+    read_shape,
 )
 from penstock.sql.plan.shape import QueryShape, check_fits
 
@@ -39,6 +40,7 @@ __all__ = [
     "checkpoint_files",
     "record_query",
     "saved_checkpoint",
+    "saved_shape",
     "set_aside",
 ]
 
@@ -74,6 +76,11 @@ class _HadoopFiles:
 def saved_checkpoint(spark: SparkSession, location: str) -> SavedCheckpoint | None:
     """Read a checkpoint without starting anything; None where there is none. Raises StateMismatchError."""
     return read_saved(_HadoopFiles(spark=spark, location=location))
+
+
+def saved_shape(spark: SparkSession, location: str) -> QueryShape | None:
+    """Read what a checkpoint was made for, as `read_shape`."""
+    return read_shape(_HadoopFiles(spark=spark, location=location))
 
 
 def batch_watermarks(spark: SparkSession, location: str, batch_id: int, sources: int) -> Watermarks:

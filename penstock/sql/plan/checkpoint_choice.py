@@ -45,7 +45,8 @@ class WantedQuery:
     """A query that is to run. `base` is its target's name, `table` its full name, `span` where it stands.
 
     `keeps`: it has a checkpoint of its own; INSERT .. VALUES has none, nor an INSERT of a set that reads once.
-    `fixed`: it has its name whatever its statement is, as what fills a materialized table.
+    `fixed`: it has its name whatever its statement is, as what fills a materialized table. `earlier_shape` is that of
+    the form in which earlier versions ran it, where it differs.
     """
 
     base: str
@@ -55,6 +56,12 @@ class WantedQuery:
     shape: QueryShape | None = None
     keeps: bool = True
     fixed: bool = False
+    earlier_shape: QueryShape | None = None
+
+    def fits(self, known: KnownCheckpoint) -> bool:
+        """Tell whether a checkpoint has the shape of this query."""
+        shapes = [self.shape] if self.earlier_shape is None else [self.shape, self.earlier_shape]
+        return known.shape in shapes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +224,7 @@ def _by_place(state: _Table, places: Sequence[str]) -> None:
     if {places[index] for index in state.wanted} != set(by_name):
         return
     pairs = [(index, one, by_name[places[index]]) for index, one in state.wanted.items()]
-    if len(pairs) == 1 or all(one.shape == k.shape for _, one, k in pairs):
+    if len(pairs) == 1 or all(one.fits(k) for _, one, k in pairs):
         for index, _, known in pairs:
             state.pair(index, known)
 
@@ -230,7 +237,7 @@ def _by_shape(state: _Table) -> None:
         only = [
             (index, found[0])
             for index, one in wanted.items()
-            if len(found := [k for k in known if k.shape == one.shape]) == 1
+            if len(found := [k for k in known if one.fits(k)]) == 1
         ]
         if not only or len(wanted) != len(known):
             return

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from sqlglot import exp
 
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.sql.plan.mechanism import Mechanism
 
-__all__ = ["Flow", "TableInput", "delete", "is_one_of", "kind_literal", "kind_of", "renamed"]
+__all__ = [
+    "LEAF", "Arrival", "Flow", "TableInput", "delete", "is_one_of", "kind_literal", "kind_of", "renamed",
+]  # fmt: skip
+
+LEAF = "penstock.leaf"  # label of a table node: index of its leaf
+
+
+class Arrival(StrEnum):
+    """What is known of the order in which the rows of a table came."""
+
+    OPEN = "open"
+    """Not asked for, as in versions of Penstock whose checkpoints go on."""
+    BATCH = "batch"
+    """The micro-batch that a row came in."""
+    RECORD = "record"
+    """The order of any two rows, by the column ARRIVED (`connector/arrival.py`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +34,7 @@ class TableInput:
 
     `static`: Spark reads it by itself, so that a query may also look into it once a batch instead of following it.
     `proctimes` are its columns that say when a row came (PROCTIME()). `rowtime` is the column that its WATERMARK is
-    of, where the split runtime follows it.
+    of, where the split runtime follows it. `arrival` says what is known of the order of its rows.
     """
 
     name: str
@@ -28,6 +44,7 @@ class TableInput:
     static: bool = False
     proctimes: frozenset[str] = frozenset()
     rowtime: str | None = None
+    arrival: Arrival = Arrival.OPEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,17 +23,26 @@ from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import Analyzer, filled_columns
 from penstock.sql.plan.build import FrameBuilder
-from penstock.sql.plan.checkpoint import checkpoint_files
+from penstock.sql.plan.checkpoint import checkpoint_files, saved_shape
 from penstock.sql.plan.engine import engine_conf
 from penstock.sql.plan.maintained import answer_at_once
+from penstock.sql.plan.place import QueryPlace
 from penstock.sql.plan.planned_insert import PlannedInsert
-from penstock.sql.plan.query_place import PlacedStatement, Unit, insert_shape, place_statements
+from penstock.sql.plan.query_place import (
+    PlacedStatement,
+    Unit,
+    as_checkpointed,
+    insert_shape,
+    place_statements,
+)
 from penstock.sql.plan.sent_rows import shown_rows
 from penstock.sql.plan.spark_errors import as_input_error
 from penstock.sql.positions import span_of
 from penstock.sql.statements import InsertInto, Select
 
 __all__ = ["Planner"]
+
+log = logging.getLogger(__name__)
 
 CONTINUOUS_LIMIT = 1_000_000  # records of a micro-batch, where the table sets no limit
 
@@ -41,14 +51,18 @@ CONTINUOUS_LIMIT = 1_000_000  # records of a micro-batch, where the table sets n
 class Planner(Analyzer):
     """Plans what it has checked, in Spark.
 
-    What checkpoints hold is not looked at: `PlannedInsert.check_checkpoint` does.
+    Whether a query fits its checkpoint is not asked: `PlannedInsert.check_checkpoint` does. `from_scratch`: none is
+    gone on from.
     """
 
+    from_scratch: bool = False
     _workdir: tempfile.TemporaryDirectory[str] | None = None
 
     def plan_insert(self, analysed: AnalysedInsert, spark: SparkSession) -> PlannedInsert:
         """Plan an analysed INSERT in Spark and check it as a whole. Raises InputError; nothing is started."""
         place = analysed.place or self.place(Unit(inserts=(analysed,)), spark).places[0]
+        if analysed.earlier is not None and not self.from_scratch:
+            analysed = _going_on(analysed, place, spark)
         analysed = self._ready_insert(analysed)
         columns, query = _target_columns(analysed.statement, analysed.target), analysed.query
         key = analysed.target.schema.primary_key
@@ -168,6 +182,18 @@ class Planner(Analyzer):
         if self._workdir is not None:
             self._workdir.cleanup()
             self._workdir = None
+
+
+def _going_on(analysed: AnalysedInsert, place: QueryPlace, spark: SparkSession) -> AnalysedInsert:
+    """Plan an INSERT as earlier versions did where its checkpoint is of one of those."""
+    found = as_checkpointed(analysed, saved_shape(spark, place.location))
+    if found is not analysed:
+        log.warning(
+            "%s goes on from a checkpoint of an earlier version: which of rows with equal order ROW_NUMBER() takes "
+            "stays as it was; --from-scratch begins anew, by Flink's rule",
+            place.job,
+        )
+    return found
 
 
 def _text_of(query: AnalysedQuery) -> str:

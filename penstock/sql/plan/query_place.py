@@ -23,7 +23,9 @@ from penstock.sql.plan.refresh_name import refresh_name
 from penstock.sql.plan.shape import QueryShape, shape_of
 from penstock.sql.plan.statement_set import SET_NAME, SharedRead, share
 
-__all__ = ["PlacedStatement", "Unit", "base_name", "insert_shape", "place_statements"]
+__all__ = [
+    "PlacedStatement", "Unit", "as_checkpointed", "base_name", "insert_shape", "place_statements",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +141,22 @@ def base_name(target: Table) -> str:
     return refresh_name(target.identifier) if kept else target.identifier.name
 
 
+def as_checkpointed(insert: AnalysedInsert, known: QueryShape | None) -> AnalysedInsert:
+    """Give an INSERT in the form whose state a checkpoint holds: as earlier versions ran it, where that is what fits.
+
+    `known` is the shape in the checkpoint, None where there is none yet.
+    """
+    if insert.earlier is None or known is None or known != _earlier_shape(insert):
+        return insert
+    return replace(insert, query=insert.earlier, earlier=None)
+
+
+def _earlier_shape(insert: AnalysedInsert) -> QueryShape | None:
+    if insert.earlier is None:
+        return None
+    return insert_shape(replace(insert, query=insert.earlier))
+
+
 def insert_shape(insert: AnalysedInsert) -> QueryShape:
     """Say what may not change between two starts of an INSERT."""
     query = insert.query
@@ -167,6 +185,7 @@ def _entries(units: Sequence[Unit], project: Path) -> Iterator[_Entry]:
                     text=statement_text(insert.statement),
                     span=insert.statement.span,
                     shape=insert_shape(insert) if keeps else None,
+                    earlier_shape=_earlier_shape(insert) if keeps else None,
                     keeps=keeps,
                     fixed=insert.target.materialization is not None,
                 ),

@@ -24,6 +24,7 @@ __all__ = [
     "damaged",
     "read_offsets",
     "read_saved",
+    "read_shape",
 ]
 
 SHAPE_FILE = "penstock-query.json"
@@ -153,6 +154,14 @@ def _check_never_ran(files: CheckpointFiles, there: set[str]) -> None:
         raise damaged(
             files.location, f"{OFFSETS}/0", f"is missing, though the query wrote {signs[0]}"
         )
+
+
+def read_shape(files: CheckpointFiles) -> QueryShape | None:
+    """Read what a checkpoint was made for; None where that cannot be, which is told when it is gone on from."""
+    try:
+        return None if files.text(SHAPE_FILE) is None else _shape(files)
+    except StateMismatchError:
+        return None
 
 
 def _shape(files: CheckpointFiles) -> QueryShape:

@@ -25,8 +25,8 @@ from penstock.sql.plan.called_functions import called_functions
 from penstock.sql.plan.checkpoint_identity import read_identity
 from penstock.sql.plan.local_files import LocalFiles
 from penstock.sql.plan.place import QueryPlace
-from penstock.sql.plan.query_place import PlacedStatement, insert_shape
-from penstock.sql.plan.saved import METADATA
+from penstock.sql.plan.query_place import PlacedStatement, as_checkpointed, insert_shape
+from penstock.sql.plan.saved import METADATA, read_shape
 from penstock.sql.plan.set_labels import arranged
 from penstock.sql.plan.shape import QueryShape
 from penstock.sql.plan.statement_set import SharedRead, SideBySide, share
@@ -160,7 +160,12 @@ def _judged(checked: CheckedStatement, draft: Draft) -> JudgedStatement:
 
 
 def _ready(insert: AnalysedInsert, draft: Draft) -> AnalysedInsert:
-    """Seal the secrets that options of its tables refer to, as they are now. Raises UnknownObjectError, ConfigError."""
+    """Give the form that its checkpoint has, with the secrets that options of its tables refer to, as they are now.
+
+    Raises UnknownObjectError, ConfigError.
+    """
+    if insert.earlier is not None and insert.place is not None:
+        insert = as_checkpointed(insert, read_shape(_open(insert.place.location)))
     secrets = draft.namespace.secrets
     leaves = tuple(replace(leaf, table=sealed(leaf.table, secrets)) for leaf in insert.query.leaves)
     target = sealed(insert.target, secrets)

@@ -52,6 +52,7 @@ def plan_scripts(
             settings=draft.settings,
             default_pipeline=script.file.pipeline,
             taken=taken,
+            from_scratch=from_scratch,
         )
         statements = tuple(
             faults.gather(partial(_plan, one, draft, planner, spark, judges=judges), default=one)

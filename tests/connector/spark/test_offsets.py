@@ -68,3 +68,20 @@ def test_the_one_position_of_a_compressed_file_bounds_nothing(tmp_path: Path) ->
 
     assert task.batch_positions is not None
     assert task.batch_positions > 1 << 60
+
+
+@pytest.mark.parametrize("tasks", [None, 1, 3])
+def test_tasks_know_the_places_of_their_splits_in_the_offset(tasks: int | None) -> None:
+    """However the ranges are dealt to tasks: a replay by another number of cores gives rows the same order."""
+    splits = (*STATE.splits, SplitState(split_id="t-1", owner="t", start=5, end=9))
+    listing = Listing({"t-0": 0, "t-1": 0})
+    planned_tasks = plan_partitions(
+        SourceState(splits=splits), listing, tasks=tasks, tracks_event_time=False
+    )
+
+    places = [
+        (split.split_id, place)
+        for task in planned_tasks
+        for split, place in zip(task.splits, task.numbers, strict=True)
+    ]
+    assert set(places) == {("t-0", 0), ("t-1", 1)}

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from penstock.catalog.errors import SinkError
 from penstock.catalog.schema import Watermark
+from penstock.connector.arrival import ARRIVED
 from penstock.connector.far_future import leaves_out_rows
 from penstock.connector.filesystem.connector import FilesystemConnector
 from penstock.connector.rowtime import Rowtime
 from penstock.connector.scan import Scan
 from penstock.connector.source.split import Split
+from penstock.connector.spark import task
 from penstock.connector.spark.columns import SKIPPED, scan_schema
 from penstock.connector.spark.failure import SparkReadableError
 from penstock.connector.spark.offsets import TaskPartition, Watermarks
@@ -123,3 +126,50 @@ def test_both_kinds_of_bad_records_stop_a_task_together(folder: Path) -> None:
     options = {"scan__watermark__on_future": "dead-letter", "bad_records": "dead-letter"}
     with pytest.raises(SparkReadableError, match="2 of 4"):
         run(folder, ("id",), scan__dead_letter__path=None, bad_records__max_rows="1", **options)
+
+
+def arrived(
+    folder: Path, ranges: dict[str, tuple[int, int]], **scan_changes: Any
+) -> dict[int, Any]:
+    """Read ranges of files as one task; gives ids with when their rows came."""
+    table = file_table(folder / "in", {}, columns={"id": "BIGINT"})
+    source = FilesystemConnector(project=folder).source(table)
+    planner = planning(source)
+    splits = {i: planner.split(i, *at) for i, at in planned(planner).items()}
+    scan = Scan(table=table, columns=("id",), rowtime=None, time_zone="UTC", project=str(folder))
+    scan = replace(scan, input=2, **scan_changes)
+    partition = TaskPartition(
+        splits=tuple(replace(splits[i], start=at, stop=stop) for i, (at, stop) in ranges.items()),
+        watermarks=None,
+        heartbeat=False,
+        numbers=tuple(sorted(splits).index(i) for i in ranges),
+    )
+    found = read_partition(partition, scan, source, scan_schema(scan, counts_skipped=False))
+    return {row["id"]: tuple(row[ARRIVED].values()) for b in found for row in b.to_pylist()}
+
+
+def test_rows_of_two_tasks_are_in_the_order_of_their_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is cut gives the order that it has whole; another file comes behind it, a batch before all."""
+    monkeypatch.setattr(task, "_batch_id", lambda: 4)
+    for name, first in (("a", 0), ("b", 5)):
+        rows = "\n".join(f'{{"id":{first + i}}}' for i in range(4))
+        write(tmp_path / "in" / name, rows + "\n")
+    a, b = sorted(planned(planning(FilesystemConnector(project=tmp_path).source(
+        file_table(tmp_path / "in", {}, columns={"id": "BIGINT"})))))  # fmt: skip
+    whole = arrived(tmp_path, {a: (0, 36), b: (0, 36)}, event_times="stream")
+    cut = arrived(tmp_path, {a: (18, 36), b: (0, 36)}) | arrived(tmp_path, {a: (0, 18)})
+
+    assert sorted(whole, key=whole.__getitem__) == sorted(cut, key=cut.__getitem__)
+    assert sorted(whole, key=whole.__getitem__) == [0, 1, 2, 3, 5, 6, 7, 8]
+    assert {came[:2] for came in whole.values()} == {(4, 2)}
+    assert {came[:2] for came in cut.values()} == {(0, 2)}  # what is read once has no batches
+
+
+def test_a_task_that_cannot_tell_its_batch_gives_no_order(tmp_path: Path) -> None:
+    """Rows of later batches would seem to have come first."""
+    write(tmp_path / "in" / "a", '{"id":1}\n')
+
+    with pytest.raises(SinkError, match="so it cannot say which rows came first"):
+        arrived(tmp_path, {}, event_times="stream")

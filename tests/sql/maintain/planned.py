@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.catalog.table import Table
 from penstock.connector.changelog import ChangelogMode
@@ -13,7 +13,7 @@ from penstock.sql.maintain.planning import MaintainedPlan, plan_maintained
 from penstock.sql.maintain.stages import Normalize, Recompute, Stateless
 from penstock.sql.plan.changelog import LEAF
 from penstock.sql.plan.columns import narrowed_input, wanted_columns
-from penstock.sql.plan.flow import TableInput
+from penstock.sql.plan.flow import Arrival, TableInput
 from penstock.sql.plan.relations import find_relations
 from penstock.sql.statements import Select
 from tests.sql.plan.changing import CHANGES, NAMESPACE
@@ -33,7 +33,7 @@ class Planned:
         return [_line(stage) for stage in self.plan.maintained.stages]
 
 
-def plan(sql: str) -> Planned:
+def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> Planned:
     """Plan a query over the tables of tests/sql/plan/changing.py."""
     (statement,) = run(sql, NAMESPACE)
     assert isinstance(statement, Select)
@@ -43,7 +43,7 @@ def plan(sql: str) -> Planned:
     for index, leaf in enumerate(relations.leaves):
         for node in leaf.nodes:
             node.meta[LEAF] = index
-    whole = [_input(leaf.table) for leaf in relations.leaves]
+    whole = [replace(_input(leaf.table), arrival=arrival) for leaf in relations.leaves]
     keys = frozenset[str]().union(*(table.key or () for table in whole))
     wanted = wanted_columns(relations.query, whole, keys)
     inputs = list(map(narrowed_input, whole, wanted))
@@ -59,6 +59,7 @@ def _input(table: Table) -> TableInput:
         columns=table.schema.names,
         changes=CHANGES.get(name, ChangelogMode.INSERT_ONLY),
         key=key.columns if key is not None else None,
+        rowtime=table.schema.watermark.column if table.schema.watermark is not None else None,
     )
 
 

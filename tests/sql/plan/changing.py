@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from penstock.catalog.table import Table
@@ -10,7 +12,7 @@ from penstock.sql.bind import annotate
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.unfolded_sets import unfold_grouping_sets
 from penstock.sql.plan.changelog import LEAF, ChangePlan, plan_changes
-from penstock.sql.plan.flow import TableInput
+from penstock.sql.plan.flow import Arrival, TableInput
 from penstock.sql.plan.relations import find_relations
 from penstock.sql.statements import Select
 from tests.sql.sql_objects import new_namespace, run
@@ -19,6 +21,7 @@ from tests.sql.sql_objects import new_namespace, run
 TABLES = """
 CREATE TABLE events (id BIGINT, k STRING, x INT, y DOUBLE, ts TIMESTAMP(3), arr ARRAY<INT>,
   WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) WITH ('connector' = 'kafka');
+CREATE TABLE later (id BIGINT, k STRING, x INT) WITH ('connector' = 'kafka');
 CREATE TABLE cdc (id BIGINT, region STRING, amount INT, price DOUBLE, ts TIMESTAMP(3), arr ARRAY<INT>,
   PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'kafka');
 CREATE TABLE latest (id BIGINT, region STRING, amount INT, PRIMARY KEY (id) NOT ENFORCED)
@@ -31,8 +34,8 @@ NAMESPACE = new_namespace(TABLES)
 CHANGES = {"cdc": ChangelogMode.ALL, "latest": ChangelogMode.UPSERT}
 
 
-def plan(sql: str) -> ChangePlan:
-    """Plan a query over the tables above."""
+def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> ChangePlan:
+    """Plan a query over the tables above; of those that Spark reads by itself no record's order is known."""
     (statement,) = run(sql, NAMESPACE)
     assert isinstance(statement, Select)
     relations = find_relations(statement.query, NAMESPACE)
@@ -41,12 +44,14 @@ def plan(sql: str) -> ChangePlan:
     for index, leaf in enumerate(relations.leaves):
         for node in leaf.nodes:
             node.meta[LEAF] = index
-    return plan_changes(relations.query, [_input(leaf.table) for leaf in relations.leaves])
+    tables = [_input(leaf.table) for leaf in relations.leaves]
+    known = [t if t.static else replace(t, arrival=arrival) for t in tables]
+    return plan_changes(relations.query, known)
 
 
-def spark_sql(sql: str) -> str:
+def spark_sql(sql: str, arrival: Arrival = Arrival.OPEN) -> str:
     """Plan a query and write it as Spark SQL, without the quotes of names."""
-    tree = plan(sql).query.copy()
+    tree = plan(sql, arrival).query.copy()
     for table in tree.find_all(exp.Table):
         table.set("alias", None if table.alias == table.name else table.args.get("alias"))
     return to_spark_query(tree).replace("`", "")
@@ -60,4 +65,5 @@ def _input(table: Table) -> TableInput:
         changes=CHANGES.get(table.identifier.name, ChangelogMode.INSERT_ONLY),
         key=key.columns if key is not None else None,
         static=table.option_map["connector"] == "delta",
+        rowtime=table.schema.watermark.column if table.schema.watermark is not None else None,
     )

@@ -1,0 +1,93 @@
+"""Ties of ROW_NUMBER from real files: across batches and a replay, within windows, and from an earlier checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.sql.plan import analyzer
+from penstock.sql.plan.analysis import analyse
+from penstock.sql.run.session import Session
+from tests.integration.test_updating_queries import forget_last_batch, run
+
+DEFINITIONS = """
+CREATE TEMPORARY TABLE events (k INT, v INT, n STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
+WITH ('connector' = 'filesystem', 'path' = 'in', 'format' = 'json', 'source.monitor-interval' = '1 s');
+CREATE TEMPORARY TABLE firsts (k INT, n STRING, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'memory');
+CREATE TEMPORARY TABLE bests (k INT, n STRING, PRIMARY KEY (k, n) NOT ENFORCED) WITH ('connector' = 'memory')
+"""
+FIRSTS = (
+    "INSERT INTO firsts SELECT k, n FROM "
+    "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS rn FROM events) WHERE rn = 1"
+)
+IN_WINDOWS = (
+    "INSERT INTO bests SELECT k, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, k "
+    "ORDER BY v) AS rn FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) WHERE rn <= 2"
+)
+
+
+def write(folder: Path, name: str, *letters: str) -> None:
+    """Write rows of one key, of equal order, under their letters."""
+    rows = [f'{{"k":1,"v":5,"n":"{n}","ts":"2024-01-01 00:00:10"}}\n' for n in letters]
+    (folder / "in").mkdir(exist_ok=True)
+    (folder / "in" / name).write_text("".join(rows), encoding="utf-8")
+
+
+def names(session: Session, table: str) -> set[Any]:
+    """Give the letters that a table holds."""
+    return {row["n"] for row in session.sql(f"SELECT n FROM {table}").collect()}
+
+
+@pytest.fixture
+def session(spark: SparkSession, project: Path) -> Iterator[Session]:
+    """A session with the tables."""
+    write(project, "m.json", "z", "y")
+    with penstock.connect(spark) as session:
+        for statement in DEFINITIONS.split(";"):
+            session.sql(statement)
+        yield session
+
+
+def test_rows_of_later_batches_come_behind_those_of_equal_order(
+    session: Session, project: Path
+) -> None:
+    """In an aggregation of Spark's and in a maintained query; the first batch is run again by the second start."""
+    script = project / "ties.sql"
+    script.write_text(f"{FIRSTS};\n{IN_WINDOWS}", encoding="utf-8")
+    run(session, script)
+    for table in ("firsts", "bests"):
+        forget_last_batch(project / ".penstock" / "checkpoints" / "ties" / table)
+    write(project, "a.json", "b", "a")
+    run(session, script)
+
+    assert names(session, "firsts") == {"z"}
+    assert names(session, "bests") == {"z", "y"}
+
+
+def test_an_aggregation_goes_on_from_the_state_of_an_earlier_version(
+    session: Session,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its state has no order of arrival; a checkpoint that is new follows the rule."""
+    script = project / "ties.sql"
+    script.write_text(FIRSTS, encoding="utf-8")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(
+            analyzer, "analyse", lambda *a, **k: analyse(*a, **k | {"breaks_ties": False})
+        )
+        run(session, script)
+    shape = project / ".penstock" / "checkpoints" / "ties" / "firsts" / "penstock-query.json"
+    assert "__arrived" not in shape.read_text(encoding="utf-8")
+
+    write(project, "n.json", "b")
+    run(session, script)
+
+    assert names(session, "firsts") == {"b"}  # the last one, as ever
+    assert "goes on from a checkpoint of an earlier version" in caplog.text

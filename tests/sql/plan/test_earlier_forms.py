@@ -1,0 +1,85 @@
+"""Checkpoints of versions that left ties of ROW_NUMBER open: their queries go on in the form whose state they hold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.sql.plan.analysed_insert import AnalysedInsert
+from penstock.sql.plan.checkpoint_choice import KnownCheckpoint, WantedQuery, choose
+from penstock.sql.plan.query_place import as_checkpointed, insert_shape
+from penstock.sql.plan.shape import QueryShape
+from penstock.sql.run.script_file import ScriptFile
+from tests.sql.checkpointed import TABLES, Job
+
+KEYED = (
+    "CREATE TABLE k (a BIGINT, b STRING, PRIMARY KEY (b) NOT ENFORCED) "
+    "WITH ('connector' = 'delta', 'path' = 'k');\n"
+)
+NUMBERED = (
+    "(SELECT *, ROW_NUMBER() OVER (PARTITION BY b ORDER BY {order}) AS n FROM src) WHERE {bound}"
+)
+FIRST = f"INSERT INTO k SELECT a, b FROM {NUMBERED.format(order='a', bound='n = 1')}"
+BEST = f"INSERT INTO k SELECT a, b FROM {NUMBERED.format(order='a DESC', bound='n <= 2 AND a > 1')}"
+# penstock-query.json, as the version before wrote it for these two
+OF_FIRST = """{"version": 1, "sources": ["default_catalog.default_database.src"],
+ "sink": "default_catalog.default_database.k",
+ "state": ["GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT b AS __key0, NAMED_STRUCT('a', `src`.`a`, 'b', `src`.`b`) AS __row_of_key, STRUCT(a) AS __order FROM src AS `src`) AS __rows"]}"""
+OF_BEST = """{"version": 1, "sources": ["default_catalog.default_database.src"],
+ "sink": "default_catalog.default_database.k",
+ "state": ["FEED feed_0 (a, b)",
+  "MAINTAINED ranks_0 KEEP feed_0 BY (b) result COMPUTE SELECT `a` AS `a`, `b` AS `b` FROM (SELECT `a`, `b`, ROW_NUMBER() OVER (PARTITION BY `b` ORDER BY `a` DESC, `b`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2"]}"""
+
+
+def analysed(folder: Path, sql: str) -> AnalysedInsert:
+    """Check a file with the INSERT."""
+    scripts = Job(project=folder, settings={}).scripts(
+        ScriptFile(name="x.sql", text=TABLES + KEYED + sql)
+    )
+    (insert,) = scripts[0].statements[-1].inserts
+    return insert
+
+
+@pytest.mark.parametrize(("sql", "saved"), [(FIRST, OF_FIRST), (BEST, OF_BEST)])
+def test_a_checkpoint_of_an_earlier_version_goes_on_as_it_was(
+    tmp_path: Path, sql: str, saved: str
+) -> None:
+    """Its state has no order of arrival."""
+    insert, shape = analysed(tmp_path, sql), QueryShape.from_value(json.loads(saved))
+
+    assert insert_shape(insert) != shape
+    assert insert_shape(as_checkpointed(insert, shape)) == shape
+
+
+def test_other_checkpoints_are_gone_on_from_by_the_rule(tmp_path: Path) -> None:
+    """New ones, those of this version, and those that do not fit at all, which are refused as ever."""
+    insert = analysed(tmp_path, FIRST)
+    other = replace(insert_shape(insert), state=("other",))
+
+    for known in (None, insert_shape(insert), other):
+        assert as_checkpointed(insert, known) is insert
+
+
+def test_a_query_that_numbers_no_rows_has_one_form(tmp_path: Path) -> None:
+    """Nor does one whose checkpoint says the same as ever."""
+    assert analysed(tmp_path, "INSERT INTO k SELECT MAX(a), b FROM src GROUP BY b").earlier is None
+
+
+def test_old_checkpoints_of_several_inserts_are_told_apart_by_their_earlier_shapes() -> None:
+    """They hold neither name nor statement."""
+    now = [QueryShape(sources=("s",), sink="t", state=(f"now {n}",)) for n in (1, 2)]
+    then = [QueryShape(sources=("s",), sink="t", state=(f"then {n}",)) for n in (1, 2)]
+    wanted = [
+        WantedQuery(base="t", table="t", text=str(n), shape=shape, earlier_shape=before)
+        for n, (shape, before) in enumerate(zip(now, then, strict=True))
+    ]
+    known = [
+        KnownCheckpoint(location=folder, folder=folder, table="t", shape=before)
+        for folder, before in zip(("t", "t-2"), then, strict=True)
+    ]
+    chosen = choose(wanted, known, pipeline="p")
+
+    assert [one.known for one in chosen] == known
