@@ -91,9 +91,13 @@ class _SegmentFolder:
         with self._told():
             for segment in new:
                 self._write(str(segment.name), segment.content)
-            if self._writes % CLEAN_EVERY == 0:
+        if self._writes % CLEAN_EVERY == 0:
+            try:
                 self._clean(current)
-            self._writes += 1
+            except (OSError, ValueError) as error:
+                # what is left over costs space, and another look comes
+                log.warning("%s cannot be cleaned: %s", self.shown, error)
+        self._writes += 1
 
     def _write(self, name: str, content: bytes) -> None:
         """Write a file, over one of that name: that holds the same, or is what a killed process left."""

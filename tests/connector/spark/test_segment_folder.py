@@ -197,6 +197,21 @@ def test_what_no_offset_names_is_removed_with_the_log(checkpoint: Path) -> None:
     assert sum(p.stat().st_size for p in (checkpoint / FOLDER).iterdir()) < 3 * 16 * 120
 
 
+def test_a_log_that_cannot_be_read_stops_the_cleaning_and_not_the_query(
+    checkpoint: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is removed on a guess."""
+    query = Query(checkpoint)
+    query.folder = {"file-1"}
+    query.batch()
+    query.path(0).write_bytes(b"v1\n{}\n\xff")
+    query.folder.add("file-2")
+    query.batch()
+
+    assert "cannot be cleaned" in caplog.text
+    assert len(list((checkpoint / FOLDER).iterdir())) == 2
+
+
 def test_files_of_other_chains_are_left_alone(checkpoint: Path) -> None:
     """A table that is read twice by a query is planned by two processes, which have the folder in common."""
     one, other = Query(checkpoint), Query(checkpoint)
