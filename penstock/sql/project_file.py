@@ -132,6 +132,8 @@ def read_document(file: Path) -> Section:
         return Section(file=file, lines=lines, values=tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(file, lines, str(error)) from error
+    except RecursionError:
+        raise ConfigError(f"{file} is not read: its values are nested too deeply") from None
 
 
 def _not_toml(file: Path, lines: Sequence[str], reason: str) -> ConfigError:

@@ -67,14 +67,14 @@ class _MarkingEnvironment(ImmutableSandboxedEnvironment):
             loader=loader, undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
         )
         self.files = [file]
-        self.texts = [text.split("\n")]
+        self.texts = [_lines(text)]
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
         shown = filename if name != MAIN and filename is not None else self.files[0]
         if shown not in self.files:
             self.files.append(shown)
-            self.texts.append(source.split("\n"))
+            self.texts.append(_lines(source))
         mark_outputs(tree, self.files.index(shown))
         return tree
 
@@ -233,6 +233,11 @@ def _macros(
     return {name: caller(file, name) for name, file in names.items()}
 
 
+def _lines(text: str) -> list[str]:
+    """Split a text where Jinja counts lines."""
+    return re.split(r"\r\n|\r|\n", text)
+
+
 def _collect(pieces: Any, environment: _MarkingEnvironment) -> Rendered:
     size, parts = 0, []
     for piece in pieces:
@@ -304,7 +309,7 @@ def _line_of(trace: TracebackType | None, files: list[str]) -> tuple[str, int] |
 def _line_span(text: str, file: str, where: str, line: int) -> Span:
     try:
         source = text if where == file else Path(where).read_text(encoding="utf-8")
-        shown = source.split("\n")[line - 1]
+        shown = _lines(source)[line - 1]
     except (OSError, IndexError):
         shown = ""
     stripped = shown.strip()

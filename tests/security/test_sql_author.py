@@ -412,6 +412,17 @@ def test_the_env_file_of_a_project_leads_no_connection_elsewhere(
     assert os.environ["PGPASSWORD"] == "own-password"
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT '\r\r\r', {{ 1 }}", "SELECT 1 -- \r{{ 1 }}", "\r\n\r{{ 1 }}\u2028\x85\x0b{{ 1 }}"],
+)
+def test_a_template_with_odd_ends_of_lines_is_rendered(project: Path, text: str) -> None:
+    """Those of an old Mac, as a cell of a notebook may have them, count as lines to Jinja."""
+    rendered = render_template(text, "job.sql", {}, {}, Project(root=project).folders)
+
+    assert "1" in rendered.text
+
+
 @pytest.mark.parametrize("shape", ["github", "concise", "full", "json"])
 def test_a_name_does_not_write_lines_of_its_own_into_a_report(project: Path, shape: str) -> None:
     """GitHub takes a line that begins with :: for a command, a terminal takes escapes."""
@@ -447,6 +458,13 @@ def test_a_statement_that_is_nested_very_deeply_is_an_answer_in_time(
     started = time.monotonic()
     validated(project, text, "--output-format", "concise")
     assert time.monotonic() - started < 60
+
+
+def test_a_project_file_that_is_nested_very_deeply_is_an_error(project: Path) -> None:
+    """It is told as the author's mistake."""
+    (project / "penstock.toml").write_text(f"[variables]\na = {'[' * 20_000}{']' * 20_000}\n")
+
+    assert "nested too deeply" in validated(project, "SELECT 1;")
 
 
 def test_a_sealed_value_of_another_secret_is_not_taken(project: Path) -> None:
