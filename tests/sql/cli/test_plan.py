@@ -221,3 +221,24 @@ def test_a_checkpoint_of_another_query_is_incompatible(job):
 
     assert (status, plan["verdict"]["kind"]) == (2, "incompatible")
     assert "no longer fits" in plan["verdict"]["reason"]
+
+
+def test_a_checkpoint_that_left_ties_open_resumes_without_spark(job):
+    """As an earlier version wrote it: its state has no order of arrival."""
+    file = job.project / "job.sql"
+    keyed = file.read_text().replace("o (id BIGINT,", "o (id BIGINT PRIMARY KEY NOT ENFORCED,")
+    first = (
+        "INSERT INTO o SELECT id, name FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY name) AS n "
+        "FROM src) WHERE n = 1;"
+    )
+    file.write_text(keyed.replace(COPY, first))
+    job.begin()
+    job.make_table()
+    shape = job.checkpoint / "penstock-query.json"
+    arrival = ", __arrived.batch, __arrived.input, __arrived.split, __arrived.position"
+    assert arrival in shape.read_text()
+    shape.write_text(shape.read_text().replace(arrival, ""))
+
+    status, plan = job.plan()
+
+    assert (status, plan["verdict"]["kind"]) == (0, "resume")
