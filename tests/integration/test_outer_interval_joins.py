@@ -1,4 +1,4 @@
-"""Outer interval joins over times without a zone, as Flink's TIMESTAMP is."""
+"""Interval joins: outer ones over times without a zone, as Flink's TIMESTAMP is, and inner ones of processing time."""
 
 from __future__ import annotations
 
@@ -61,3 +61,30 @@ def test_rows_without_a_partner_come_once_the_watermark_is_past_the_bound(
     by_quarter_past_two = [(2, 2), (3, None), (5, 5), (None, 4)]
     assert found[0] == by_quarter_past_two
     assert found[1] == sorted([*by_quarter_past_two, (1, None), (None, 1), (9, 9)], key=str)
+
+
+OF_PROCESSING_TIME = """
+SET 'parallelism.default' = '1';
+CREATE TEMPORARY TABLE a (id BIGINT, p AS PROCTIME())
+  WITH ('connector' = 'filesystem', 'path' = 'a', 'format' = 'json');
+CREATE TEMPORARY TABLE b (id BIGINT, p AS PROCTIME())
+  WITH ('connector' = 'filesystem', 'path' = 'b', 'format' = 'json');
+CREATE TEMPORARY TABLE joined (a BIGINT, b BIGINT)
+  WITH ('connector' = 'filesystem', 'path' = 'joined', 'format' = 'json');
+INSERT INTO joined SELECT a.id, b.id FROM a, b
+  WHERE a.id = b.id AND a.p BETWEEN b.p - INTERVAL '1' HOUR AND b.p + INTERVAL '1' HOUR;
+"""
+
+
+def test_an_inner_interval_join_of_processing_time_runs(spark: SparkSession, project: Path) -> None:
+    """As `validate` takes it: the rows of a batch have its time, so those of one batch are partners by their ids."""
+    script = project / "joined.sql"
+    script.write_text(OF_PROCESSING_TIME, encoding="utf-8")
+    write(project, "1.json", a={1: "01:00:00", 2: "01:00:00"}, b={1: "01:00:00", 3: "01:00:00"})
+
+    with penstock.connect(spark) as session:
+        (job,) = session.run_file(script, available_now=True)
+        assert job.exception is None
+
+    lines = [line for file in project.glob("joined/part-*") for line in file.read_text().split()]
+    assert [json.loads(line) for line in lines] == [{"a": 1, "b": 1}]
