@@ -175,7 +175,7 @@ def _ordered_by(parts: Sequence[exp.Expr], place: exp.Window) -> exp.Expr:
             span=span_of(place),
         )
     if len(parts) > 1:
-        raise UnsupportedError(
+        raise _bounded_number(place) or UnsupportedError(
             "the window can only be ordered by a single time column",
             hint="rows of one time count in the order in which they came",
             span=span_of(parts[1]) or span_of(place),
@@ -206,7 +206,8 @@ def _bounded_number(place: exp.Window) -> UnsupportedError | None:
     return UnsupportedError(
         f"{_named(place)} over a stream needs a bound, else every row that comes renumbers all others",
         hint="add WHERE n <= <number> to the query around it, where n is the name of the number; or number rows as the "
-        "watermark passes them: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) by the rowtime ts",
+        "watermark passes them: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) by the rowtime ts. Rows numbered up to "
+        "a bound change, and a window (TUMBLE, HOP, ...) does not read them: group them without one",
         span=span_of(place),
     )
 

@@ -189,6 +189,7 @@ def test_windows_of_its_rows_are_aggregated_when_they_are_closed(source: str) ->
         ("SELECT SUM(amount) OVER () FROM orders", "needs an ORDER BY", 8),
         ("SELECT SUM(amount) OVER (ORDER BY amount) FROM orders", "must be defined on a time attribute", 35),
         ("SELECT SUM(amount) OVER (ORDER BY ts, id) FROM orders", "ordered by a single time column", 39),
+        ("SELECT ROW_NUMBER() OVER (ORDER BY amount DESC, id) AS n FROM orders", "needs a bound", 8),
         ("SELECT SUM(amount) OVER (ORDER BY ts DESC) FROM orders", "ordered in ASCENDING mode", 35),
         ("SELECT SUM(o.amount) OVER (ORDER BY o.ts) FROM orders AS o JOIN orders AS p ON o.id = p.id",
          "must be defined on a time attribute", 37),
