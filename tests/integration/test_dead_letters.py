@@ -201,6 +201,7 @@ def test_letters_say_how_many_and_why_and_lead_to_their_records(shelf: LetterShe
     assert other.counts() == []
 
 
+@pytest.mark.nightly
 def test_records_are_given_back_as_they_were_and_once(
     shelf: LetterShelf,
     session: Session,

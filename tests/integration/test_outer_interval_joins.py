@@ -36,6 +36,7 @@ def write(project: Path, file: str, **tables: dict[int, str]) -> None:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_rows_without_a_partner_come_once_the_watermark_is_past_the_bound(
     spark: SparkSession, project: Path

@@ -117,8 +117,8 @@ def batch_answer(query: str, events: Sequence[Mapping[str, Any]]) -> list[tuple[
 @pytest.mark.parametrize(
     "names",
     [
-        ("totals", "newest"),
-        pytest.param(("rising", "best"), marks=pytest.mark.nightly),
+        ("totals",),
+        pytest.param(("newest", "rising", "best"), marks=pytest.mark.nightly),
         pytest.param(("whole", "times", "oldest"), marks=pytest.mark.nightly),
     ],
     ids=" ".join,

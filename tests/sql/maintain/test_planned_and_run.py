@@ -70,7 +70,7 @@ QUERIES = {
     "WITH ORDINALITY AS u (v, n) GROUP BY u.n",
     "grouped by a value": "SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3",
 }
-SOME = ("chain", "best", "join", "upserts")
+SOME = ("chain", "best", "join")
 
 
 @dataclass
