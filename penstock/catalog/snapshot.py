@@ -13,7 +13,7 @@ from penstock.catalog.table import Table, View
 
 __all__ = ["Snapshot"]
 
-T = TypeVar("T")
+Answer = TypeVar("Answer")
 
 
 class Snapshot:
@@ -53,7 +53,7 @@ class Snapshot:
         """Give the kind of what has a name; None for a name that is free."""
         return self._once(("kind", identifier), lambda: self._base.kind(identifier))
 
-    def _once(self, asked: Hashable, read: Callable[[], T]) -> T:
+    def _once(self, asked: Hashable, read: Callable[[], Answer]) -> Answer:
         if asked not in self._known:
             try:
                 self._known[asked] = read()
@@ -63,4 +63,4 @@ class Snapshot:
         if isinstance(found, UnknownObjectError):
             # a new one: its place is given to it by whoever asked
             raise UnknownObjectError(found.message, hint=found.hint)
-        return cast("T", found)
+        return cast("Answer", found)
