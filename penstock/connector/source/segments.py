@@ -7,10 +7,6 @@ written some forty times in its life. A file's name says what is in it:
     3f0c9a41d2e87b55-17-hash16-1024-5d41402abc4b2a76b9719d911017c592
     chain            |  kind   |    hash of the content
                      serial    number of entries
-
-A chain is the history of one list, from one checkpoint to the next; whoever goes on from an older checkpoint makes
-another file under the same serial. Nothing of a chain is named again by later checkpoints once one of them names files
-of a higher serial and not it: that is when it may be removed.
 """
 
 from __future__ import annotations
@@ -35,7 +31,12 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentName:
-    """What the name of a file says."""
+    """What the name of a file says.
+
+    A chain is the history of one list, from one checkpoint to the next; whoever goes on from an older checkpoint makes
+    another file under the same serial. Nothing of a chain is named again by later checkpoints once one of them names
+    files of a higher serial and not it: that is when it may be removed.
+    """
 
     chain: str
     serial: int
