@@ -35,7 +35,7 @@ help: ## show this list
 check-machine: # Python and Java before anything else happens; both messages say how to install one
 	@python=$$($(FIND_PYTHON)); \
 	if [ -z "$$python" ]; then echo "$$NO_PYTHON" >&2; exit 2; fi; \
-	PYTHONDONTWRITEBYTECODE=1 "$$python" -m penstock.connector.java
+	PYTHONDONTWRITEBYTECODE=1 "$$python" -m penstock.connector.jvm.java
 
 setup: check-machine $(STAMP) ## make .venv with the locked dependencies and this project in it
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from penstock.connector.spark.datasource import TableDataSource
+from penstock.connector.spark.source.data_source import TableDataSource
 
 __all__ = ["DefaultSource"]
 

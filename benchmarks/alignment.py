@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.machine import describe_machine
-from penstock.connector.kafka.broker import EmbeddedBroker
+from penstock.connector.kafka.broker.broker import EmbeddedBroker
 
 if TYPE_CHECKING:
-    from penstock.sql.run.session import Session
+    from penstock.sql.session.session import Session
 
 RESULTS = Path(__file__).resolve().parent / "results"
 LEADS_H = (1, 6, 24)

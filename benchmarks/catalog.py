@@ -22,18 +22,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import describe_machine
-from penstock.catalog.database import Database
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnknownObjectError
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.names import Namespace
-from penstock.catalog.object_rows import create_object
-from penstock.catalog.schema import PhysicalColumn, PrimaryKey, Schema, Watermark
-from penstock.catalog.store import SqlCatalog
-from penstock.catalog.table import Table
-from penstock.catalog.types import parse_type
-from penstock.sql.lower import parse_statement
-from penstock.sql.run.ddl import define, is_definition, listing
-from penstock.sql.script import split
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema, Watermark
+from penstock.catalog.model.table import Table
+from penstock.catalog.model.types import parse_type
+from penstock.catalog.store.database import Database
+from penstock.catalog.store.objects import create_object
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.convert.statement import parse_statement
+from penstock.sql.execution.ddl import define, is_definition, listing
+from penstock.sql.script.splitter import split
 from tests.postgres_server import USER, programs, running
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -49,8 +49,8 @@ TYPES = ("BIGINT", "STRING", "DECIMAL(18, 4)", "TIMESTAMP(3)", "ROW<a INT, b ARR
 START = """
 import sys, time
 began = time.perf_counter()
-from penstock.catalog.names import Namespace
-from penstock.catalog.store import SqlCatalog
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.store.sql_catalog import SqlCatalog
 imported = time.perf_counter()
 names = Namespace(SqlCatalog(sys.argv[1]))
 names.lookup(names.resolve([sys.argv[2]]))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.machine import describe_machine
-from penstock.sql.run.session import Session, connect
+from penstock.sql.session.session import Session, connect
 
 RESULTS = Path(__file__).resolve().parent / "results"
 FILES = 2

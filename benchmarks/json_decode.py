@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from benchmarks.bids import bid_lines
-from penstock.catalog.options import resolve
-from penstock.catalog.types import parse_type
+from penstock.catalog.model.types import parse_type
+from penstock.catalog.options.option import resolve
 from penstock.connector.formats import Decoder, find_format
 
 BATCH = 20_000

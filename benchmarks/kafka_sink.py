@@ -20,9 +20,9 @@ import penstock
 from benchmarks.bids import PARTITIONS, write_bids
 from benchmarks.contestants import COLUMNS, SPARK_CONF
 from benchmarks.machine import describe_machine, machine
-from penstock.connector.kafka.broker import EmbeddedBroker
-from penstock.sql.run.job import Job
-from penstock.sql.run.session import Session
+from penstock.connector.kafka.broker.broker import EmbeddedBroker
+from penstock.sql.jobs.job import Job
+from penstock.sql.session.session import Session
 
 RESULTS = Path(__file__).resolve().parent / "results"
 GUARANTEES = ("none", "at-least-once", "exactly-once")

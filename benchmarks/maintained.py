@@ -22,20 +22,20 @@ from sqlglot import exp, parse_one
 
 from benchmarks.contestants import SPARK_CONF
 from benchmarks.machine import describe_machine, machine
-from penstock.sql.dialect.flink import Flink
-from penstock.sql.maintain.run import FOLDER, MaintainedRun
-from penstock.sql.maintain.stages import (
-    FEED,
-    FEED_TIME,
-    Feed,
-    Input,
-    Maintained,
+from penstock.sql.dialect.flink.dialect import Flink
+from penstock.sql.incremental.operators.query import FOLDER, IncrementalRun
+from penstock.sql.incremental.stages import (
+    INPUT_INDEX,
+    INPUT_TIME,
+    IncrementalQuery,
     Measure,
-    Recompute,
-    feed_column,
+    RecomputeOperator,
+    StageInput,
+    StreamInput,
+    input_column,
 )
-from penstock.sql.plan.mechanism import Mechanism, Way
-from penstock.sql.run.spark_session import start_spark
+from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
+from penstock.sql.spark_process.spark_session import start_spark
 
 RESULTS = Path(__file__).resolve().parent / "results"
 STRIDE = 7_368_787
@@ -120,9 +120,9 @@ def run(spark: SparkSession, folder: Path, number: int, rounds: int) -> list[int
     else:
         query = sums() if number == 1 else kept()
         tagged = rows.selectExpr(
-            f"0 AS {FEED}",
-            f"current_timestamp() AS {FEED_TIME}",
-            f"struct(*) AS {feed_column(0)}",
+            f"0 AS {INPUT_INDEX}",
+            f"current_timestamp() AS {INPUT_TIME}",
+            f"struct(*) AS {input_column(0)}",
         )
         writer = tagged.writeStream.foreachBatch(through(query, f"{checkpoint}/{FOLDER}"))
     started = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
@@ -137,9 +137,9 @@ def drop(frame: DataFrame, _: int) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def through(query: Maintained, folder: str) -> Callable[[DataFrame, int], None]:
+def through(query: IncrementalQuery, folder: str) -> Callable[[DataFrame, int], None]:
     """A function for foreachBatch that maintains `query`."""
-    maintaining = MaintainedRun(query, folder)
+    maintaining = IncrementalRun(query, folder)
 
     def write(frame: DataFrame, batch_id: int) -> None:
         with maintaining.batch(frame, batch_id) as changes:
@@ -148,36 +148,39 @@ def through(query: Maintained, folder: str) -> Callable[[DataFrame, int], None]:
     return write
 
 
-def sums() -> Maintained:
+def sums() -> IncrementalQuery:
     """The sums of each key are kept."""
     value = parse_one("v", dialect=Flink)
     measures = (Measure(name="total", value=value),)
     return maintained(
-        Input(name="rows", key=("k",), measures=measures), "SELECT k, total, __n AS n FROM rows"
+        StageInput(name="rows", key=("k",), measures=measures),
+        "SELECT k, total, __n AS n FROM rows",
     )
 
 
-def kept() -> Maintained:
+def kept() -> IncrementalQuery:
     """All rows are kept."""
     return maintained(
-        Input(name="rows", key=("k",)),
+        StageInput(name="rows", key=("k",)),
         "SELECT k, SUM(v) AS total, COUNT(*) AS n FROM rows GROUP BY k",
     )
 
 
-def maintained(given: Input, sql: str) -> Maintained:
+def maintained(given: StageInput, sql: str) -> IncrementalQuery:
     """One aggregation over inserts."""
     query = parse_one(sql, dialect=Flink)
     assert isinstance(query, exp.Query)
-    stage = Recompute(
+    stage = RecomputeOperator(
         name="totals",
         inputs=(given,),
         query=query,
         key=("k",),
-        mechanism=Mechanism(way=Way.AGGREGATE, key=("k",), state="what the benchmark says"),
+        mechanism=UpdatingOperator(
+            way=OperatorKind.AGGREGATE, key=("k",), state="what the benchmark says"
+        ),
     )
-    feed = Feed(name="rows", columns=("k", "v"))
-    return Maintained(feeds=(feed,), stages=(stage,), columns=("k", "total", "n"), key=("k",))
+    feed = StreamInput(name="rows", columns=("k", "v"))
+    return IncrementalQuery(feeds=(feed,), stages=(stage,), columns=("k", "total", "n"), key=("k",))
 
 
 def report(found: Mapping[Size, Mapping[str, list[int]]], rounds: int) -> str:

@@ -24,19 +24,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.machine import describe_machine
-from penstock.catalog.names import Namespace
-from penstock.catalog.store import SqlCatalog
-from penstock.sql.run.script_check import check_scripts
-from penstock.sql.run.script_file import ScriptFile
-from penstock.sql.script import Source, split_all
-from penstock.sql.syntax import parse_tree
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.check.script_check import check_scripts
+from penstock.sql.convert.parse import parse_tree
+from penstock.sql.script.files import ScriptFile
+from penstock.sql.script.splitter import Source, split_all
 
 RESULTS = Path(__file__).resolve().parent / "results"
 GOAL = "Its goal is 2 s for 1,000 statements."
 NO_CATALOG = "sqlite:///nowhere/catalog.db"
 """As in a project that was not run yet: nothing is read, and nothing made."""
 
-VALIDATE = "from penstock.sql.cli.app import main; main()"
+VALIDATE = "from penstock.sql.cli.commands.app import main; main()"
 
 KINDS = (
     """CREATE TABLE orders_{n} (

@@ -21,20 +21,20 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.machine import describe_machine
-from penstock.catalog.names import Namespace
-from penstock.catalog.store import SqlCatalog
-from penstock.catalog.table import Table
-from penstock.connector.contract import SplitPlanner, SplitSource
-from penstock.connector.kafka.broker import EmbeddedBroker
-from penstock.connector.kafka.split import KafkaSplit
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.model.table import Table
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.connector.contract import SplitMetadataClient, SplitSource
+from penstock.connector.kafka.broker.broker import EmbeddedBroker
+from penstock.connector.kafka.client.split import KafkaSplit
 from penstock.connector.scan import Scan
-from penstock.connector.source.split import Discovery, Extent
+from penstock.connector.source.split import Discovery, SplitOffsets
 from penstock.connector.source.state import SourceState, decode_state, encode_state
-from penstock.connector.spark.executor import PlanningExecutor
-from penstock.sql.lower import parse_statement
-from penstock.sql.plan.rowtime import rowtime_of
-from penstock.sql.script import split
-from penstock.sql.statements import CreateTable
+from penstock.connector.spark.source.planning import PlanningExecutor
+from penstock.sql.convert.statement import parse_statement
+from penstock.sql.expressions.rowtime import rowtime_of
+from penstock.sql.script.splitter import split
+from penstock.sql.statements.statement import CreateTable
 
 RESULTS = Path(__file__).resolve().parent / "results"
 REAL = (10, 100, 1000)
@@ -73,7 +73,7 @@ class Stopwatch:
 class TimedPlanner:
     """A planner whose answers are timed. The first round of peeks looks at ends, later ones search."""
 
-    def __init__(self, planner: SplitPlanner, watch: Stopwatch) -> None:
+    def __init__(self, planner: SplitMetadataClient, watch: Stopwatch) -> None:
         """Stand before `planner`."""
         self._planner = planner
         self._watch = watch
@@ -146,9 +146,9 @@ class Model:
         del split_ids
         return {}
 
-    def extents(self, split_ids: Sequence[str]) -> dict[str, Extent]:
+    def extents(self, split_ids: Sequence[str]) -> dict[str, SplitOffsets]:
         """What was written so far."""
-        return dict.fromkeys(split_ids, Extent(first=0, end=self.records))
+        return dict.fromkeys(split_ids, SplitOffsets(first=0, end=self.records))
 
     def peek(
         self, ranges: Mapping[str, tuple[int, int]], accept: Any = None

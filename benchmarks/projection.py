@@ -20,9 +20,9 @@ from pathlib import Path
 
 from benchmarks.machine import describe_machine, machine
 from examples.demo.topic import write_lines
-from penstock.connector.kafka.broker import EmbeddedBroker
-from penstock.sql.run.job import Job
-from penstock.sql.run.session import Session, connect
+from penstock.connector.kafka.broker.broker import EmbeddedBroker
+from penstock.sql.jobs.job import Job
+from penstock.sql.session.session import Session, connect
 
 RESULTS = Path(__file__).resolve().parent / "results"
 PARTITIONS = 2

@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.bids import PARTITIONS, write_bids
 from benchmarks.contestants import CONTESTANTS
 from benchmarks.machine import describe_machine, machine
-from penstock.connector.kafka.broker import EmbeddedBroker
+from penstock.connector.kafka.broker.broker import EmbeddedBroker
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -24,15 +24,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.contestants import SPARK_CONF
 from benchmarks.machine import describe_machine, machine
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.schema import PhysicalColumn, PrimaryKey, Schema
-from penstock.catalog.table import Table
-from penstock.catalog.types import parse_type
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema
+from penstock.catalog.model.table import Table
+from penstock.catalog.model.types import parse_type
 from penstock.connector.contract import Sink
 from penstock.connector.delta.connector import DeltaConnector
-from penstock.connector.spark.configured import configured
+from penstock.connector.spark.session import configured
 from penstock.connector.spark.types import spark_schema
-from penstock.sql.run.spark_session import start_spark
+from penstock.sql.spark_process.spark_session import start_spark
 
 RESULTS = Path(__file__).resolve().parent / "results"
 SHARES = (0.0, 0.01, 0.1, 1.0)

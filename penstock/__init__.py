@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.sql.run.session import Session
+    from penstock.sql.session.session import Session
 
 __version__ = "0.1.0"
 
@@ -30,8 +30,6 @@ def connect(
     options and operations in `information_schema`), 'durable' for good (Delta tables, in a Hive metastore), 'off'
     never. Without it: 'session' without `information_schema`, but 'off' on a Hive metastore.
     """
-    from penstock.sql.run.session import (
-        connect as open_session,  # pyspark is imported only when needed
-    )
+    from penstock.sql.session.session import connect as open_session
 
     return open_session(spark, catalog, publish=publish, **conf)

@@ -75,7 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """The run's Kafka broker. A test that kills it must leave it running again."""
-    from penstock.connector.kafka.broker import EmbeddedBroker
+    from penstock.connector.kafka.broker.broker import EmbeddedBroker
     from tests.kafka_server import KafkaServer
 
     with EmbeddedBroker(tmp_path_factory.mktemp("kafka")) as broker:
@@ -108,7 +108,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
 
     from penstock.catalog.errors import failure_mark
     from penstock.connector.delta.jars import delta_jars
-    from penstock.connector.java import find_java
+    from penstock.connector.jvm.java import find_java
 
     failure_mark()  # the workers have it from the JVM's environment
     os.environ["JAVA_HOME"] = str(find_java().path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.connector.kafka.broker import EmbeddedBroker, free_port
+from penstock.connector.kafka.broker.broker import EmbeddedBroker, free_port
 
 HOST = "127.0.0.1"
 NAME = "SECOND"

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 if TYPE_CHECKING:
-    from penstock.connector.kafka.broker import EmbeddedBroker
+    from penstock.connector.kafka.broker.broker import EmbeddedBroker
 
 TIMEOUT_S = 30.0
 """For one request to the broker; it answers in milliseconds unless a test has stopped it."""

@@ -11,7 +11,7 @@ from typing import Self
 
 import pyspark
 
-from penstock.connector.java import find_java
+from penstock.connector.jvm.java import find_java
 from tests.integration.pipeline import descendants, wait_until
 
 

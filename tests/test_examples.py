@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connector.kafka.broker_record import running_broker
+from penstock.connector.kafka.broker.record import running_broker
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -25,7 +25,7 @@ from examples.bi.dashboard import Answer, Dashboard, TornError
 from examples.bi.generator import Shop, fill
 from examples.bi.server import BiServer, ServerFailedError
 from penstock.catalog.errors import PenstockError
-from penstock.connector.kafka.broker import EmbeddedBroker
+from penstock.connector.kafka.broker.broker import EmbeddedBroker
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent

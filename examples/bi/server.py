@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from penstock.connector.interrupts import interrupts_deferred
+from penstock.connector.jvm.interrupts import interrupts_deferred
 
 STOP_TIMEOUT_S = 60.0
 PENSTOCK = Path(sys.executable).with_name("penstock")

@@ -23,7 +23,7 @@ from examples.demo.orders import Shape, write_orders
 from examples.demo.pipeline import Outcome, PipelineFailedError, run_pipeline
 from examples.demo.spark_alone import kept_by_window
 from penstock.catalog.errors import PenstockError
-from penstock.connector.kafka.broker import EmbeddedBroker
+from penstock.connector.kafka.broker.broker import EmbeddedBroker
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "examples" / "quickstart.sql"
@@ -41,7 +41,7 @@ def main() -> int:
     """Exit status: 0 done and nothing lost, 1 failed or rows lost, 130 interrupted."""
     arguments = parse_arguments()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    logging.getLogger("penstock.connector.jars").setLevel(logging.INFO)
+    logging.getLogger("penstock.connector.jvm.jars").setLevel(logging.INFO)
     logging.getLogger("py4j").setLevel(logging.ERROR)
     signal.signal(signal.SIGTERM, interrupt)
     try:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from penstock.connector.interrupts import interrupts_deferred
+from penstock.connector.jvm.interrupts import interrupts_deferred
 
 STOP_TIMEOUT_S = 20.0
 """From the request to stop at once to the end of Spark's JVM."""

@@ -15,9 +15,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.connector.jars import fetch_jars, read_jar_set
-from penstock.connector.java import find_java
-from penstock.sql.run.jvm import end_jvm, launch_jvm, log_files
+from penstock.connector.jvm.jars import fetch_jars, read_jar_set
+from penstock.connector.jvm.java import find_java
+from penstock.sql.spark_process.jvm import end_jvm, launch_jvm, log_files
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK_KAFKA = ROOT / "benchmarks" / "spark-kafka.jars"

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from penstock.catalog.secret_mask import without_secrets
+from penstock.catalog.masking import without_secrets
 
 __all__ = [
     "MARK_VARIABLE",

@@ -1,4 +1,7 @@
-"""How tables are read and written: the split runtime, its Spark executor, and the connectors.
+"""Tables: how they are read and written. The split runtime, its Spark executor, formats, and the connectors.
 
-Imports point one way: `spark` → `registry` → `kafka`, `delta` → `formats` → `source` → `contract`.
+The root holds what all folders use: protocols and values (`contract`, `changelog`, `scan`), storage, and
+`registry`, the only module that names connectors. It imports from no folder below. `source` is the split
+runtime without engine and client, `spark` runs it, and `kafka`, `delta`, `filesystem`, `jdbc` and smaller
+folders are connectors.
 """

@@ -1,7 +1,7 @@
-"""What a connector is: protocols and the plain values that cross them. No behaviour, no client, no engine.
+"""Protocols of connectors, their sources and sinks, and the values that cross them. Contains no client code.
 
-A connector checks a table's options and makes either a split source, which Penstock's own runtime reads
-(FLIP-27: planner on the driver, split readers in tasks), or an engine source, which Spark reads by itself.
+`SplitSource` is read through the split runtime, `EngineSource` by Spark itself. Statements call these
+protocols; connectors implement them. Row-level changes have their own protocols in `row_level_dml.py`.
 """
 
 from __future__ import annotations
@@ -22,40 +22,57 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.catalog.errors import PenstockError
-    from penstock.catalog.table import Table
-    from penstock.catalog.types import LogicalType
+    from penstock.catalog.model.table import Table
+    from penstock.catalog.model.types import LogicalType
+    from penstock.connector.options.watermark import WatermarkSettings
     from penstock.connector.source.enumerator import MakeEnumerator
     from penstock.connector.source.records import RecordsWithSplitIds
-    from penstock.connector.source.split import Discovery, Extent, Split
-    from penstock.connector.spark.micro_batch import MicroBatch
-    from penstock.connector.watermark_options import WatermarkSettings
+    from penstock.connector.source.split import Discovery, Split, SplitOffsets
+    from penstock.connector.spark.sink.micro_batch import MicroBatch
 
 __all__ = [
     "Accept",
     "AfterBatch",
     "AvailableNow",
+    "BoundedOnly",
+    "BoundedSource",
     "Connector",
     "Continuous",
+    "DeclaresGuarantee",
     "EngineSource",
     "FetcherModel",
     "Guarantee",
-    "Guaranteed",
-    "HeldByLease",
     "LostLease",
-    "OnceOnly",
+    "NeedsUpdateBefore",
     "OutputMode",
-    "Projecting",
-    "ProjectsFields",
     "ReadRequest",
+    "RequiresLease",
     "Resumable",
     "Sink",
     "SinkSettings",
-    "SplitPlanner",
+    "SplitMetadataClient",
     "SplitReader",
     "SplitSource",
+    "SupportsNestedProjection",
+    "SupportsProjection",
     "Trigger",
-    "WantsRowsBefore",
 ]
+
+
+class BoundedSource:
+    """What such engine sources share (`contract.EngineSource`); their `frame` refuses streams."""
+
+    __slots__ = ()
+
+    @property
+    def bounded(self) -> bool:
+        """It ends with what is there."""
+        return True
+
+    @property
+    def changes(self) -> ChangelogMode:
+        """Rows as they are now."""
+        return ChangelogMode.INSERT_ONLY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +177,7 @@ Accept = Callable[[Mapping[str, "pa.RecordBatch"]], Collection[str]]
 """Tells which of the splits have a peeked row that will do; asked once a round, for all that are looked for."""
 
 
-class SplitPlanner(Protocol):
+class SplitMetadataClient(Protocol):
     """The driver's eye on the outside world: lists splits, finds positions. Every method may block on I/O.
 
     Raises BrokerUnavailableError when the outside does not answer in time.
@@ -177,7 +194,7 @@ class SplitPlanner(Protocol):
     def stop_positions(self, split_ids: Sequence[str]) -> Mapping[str, int]:
         """Resolve where a bounded scan stops, exclusive; splits of an unbounded scan are absent."""
 
-    def extents(self, split_ids: Sequence[str]) -> Mapping[str, Extent]:
+    def extents(self, split_ids: Sequence[str]) -> Mapping[str, SplitOffsets]:
         """Tell what each split holds now."""
 
     def peek(
@@ -193,7 +210,7 @@ class SplitPlanner(Protocol):
     def split(self, split_id: str, start: int, stop: int | None) -> Split:
         """Make the value that a reader understands, for the range [start, stop); None is without end."""
 
-    def lost(self, split_id: str, position: int, extent: Extent) -> Exception:
+    def lost(self, split_id: str, position: int, extent: SplitOffsets) -> Exception:
         """Make the error for records that were deleted before they were read."""
 
     def changed(self, owner: str, known: str, found: str | None) -> Exception:
@@ -255,10 +272,10 @@ class SplitSource(Protocol):
     def discovery_interval_ms(self) -> int:
         """Time between listings; <= 0 lists once."""
 
-    def enumerator(self, planner: SplitPlanner) -> MakeEnumerator:
+    def enumerator(self, planner: SplitMetadataClient) -> MakeEnumerator:
         """Give what makes the scan's enumerator, which looks at the world through `planner`."""
 
-    def open_planner(self, peeked: ReadRequest) -> SplitPlanner:
+    def open_planner(self, peeked: ReadRequest) -> SplitMetadataClient:
         """Open the driver's side; `peeked` names the columns that peeks deliver."""
 
     def open_reader(self, request: ReadRequest) -> SplitReader:
@@ -281,7 +298,7 @@ class EngineSource(Protocol):
 
 
 @runtime_checkable
-class Projecting(Protocol):
+class SupportsProjection(Protocol):
     """An engine source that asks for the columns it is told to, and not for all."""
 
     def reading(self, columns: Sequence[str]) -> EngineSource:
@@ -289,7 +306,7 @@ class Projecting(Protocol):
 
 
 @runtime_checkable
-class ProjectsFields(Protocol):
+class SupportsNestedProjection(Protocol):
     """A source that can be given rows with some of their fields: it finds fields by name, and passes over others."""
 
     @property
@@ -306,7 +323,7 @@ class Guarantee(StrEnum):
 
 
 @runtime_checkable
-class Guaranteed(Protocol):
+class DeclaresGuarantee(Protocol):
     """A sink that can say what it promises; EXPLAIN shows it."""
 
     @property
@@ -315,7 +332,7 @@ class Guaranteed(Protocol):
 
 
 @runtime_checkable
-class OnceOnly(Protocol):
+class BoundedOnly(Protocol):
     """A sink that only queries that end write into: it could not tell a batch that is run again."""
 
     @property
@@ -324,7 +341,7 @@ class OnceOnly(Protocol):
 
 
 @runtime_checkable
-class WantsRowsBefore(Protocol):
+class NeedsUpdateBefore(Protocol):
     """A sink that accepts ALL and may need all: upserts, which lack the row before an update, are not enough."""
 
     @property
@@ -354,7 +371,7 @@ class Resumable(Protocol):
 
 
 @runtime_checkable
-class HeldByLease(Protocol):
+class RequiresLease(Protocol):
     """A sink or editor whose target cannot fence off a batch statement that was paused: it asks for the lease itself.
 
     Streaming queries have `SinkSettings.lost_lease` for that.

@@ -1,4 +1,7 @@
-"""Finds a connector by the name that a table's `connector` option gives: built-ins first, then entry points."""
+"""Find a connector by the value of a table's `connector` option: built-in ones first, then entry points.
+
+The only module that names connectors. Also says what replaces connectors of Flink that do not exist here.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +12,101 @@ from pathlib import Path
 from typing import cast
 
 from penstock.catalog.errors import OptionError, did_you_mean
-from penstock.catalog.table import Table
+from penstock.catalog.model.table import Table
 from penstock.connector.contract import Connector
-from penstock.connector.lacking import instead_of
 
-__all__ = ["connector_names", "connector_of", "find_connector"]
+__all__ = ["connector_names", "connector_of", "find_connector", "replacement_for"]
+
+_CONNECT = "write into a Kafka topic, and let a sink of Kafka Connect bring it there"
+
+_STORE = _CONNECT + "; a table that is looked up can be one of 'jdbc' or 'delta'"
+
+_LAKE = (
+    "keep it as a Delta table: 'connector' = 'delta', 'path' = '...'; tables that Spark itself can read are there by "
+    "CREATE CATALOG c WITH ('type' = 'spark')"
+)
+
+_BROUGHT = (
+    "bring the records into a Kafka topic (Kafka Connect has a source for it), and read that: "
+    "'connector' = 'kafka'"
+)
+
+_DEBEZIUM = (
+    "let Debezium write the database's changes into a Kafka topic, and read that: 'connector' = 'kafka', 'format' = "
+    "'debezium-json', with the table's PRIMARY KEY"
+)
+
+_OTHERS = "'connector' = 'jdbc' knows PostgreSQL and SQLite; for others, " + _CONNECT
+
+_REPLACEMENTS = {
+    "faker": "'datagen' makes rows up, too: 'connector' = 'datagen', 'rows-per-second' = '10', and where they matter "
+    "'fields.<column>.min', '.max', '.length' or '.kind' = 'sequence' in the place of '.expression'",
+    "socket": "penstock kafka start gives a broker to type records into; or put lines into a folder: 'connector' = "
+    "'filesystem', 'format' = 'raw', 'source.monitor-interval' = '1 s'",
+    "nexmark": "'datagen' makes such events up: its columns person, auction and bid are of type ROW",
+    "python-input-format": "'datagen' makes rows up; 'filesystem' reads a folder of JSON lines",
+    "values": "'datagen' makes rows up; INSERT INTO ... VALUES fills a table of 'memory' or 'delta'",
+    "hive": _LAKE,
+    "iceberg": _LAKE,
+    "hudi": _LAKE,
+    "paimon": _LAKE,
+    "fluss": _LAKE,
+    "kinesis": _BROUGHT,
+    "kinesis-legacy": _BROUGHT,
+    "pulsar": _BROUGHT,
+    "upsert-pulsar": _BROUGHT,
+    "rabbitmq": _BROUGHT,
+    "mqtt": _BROUGHT,
+    "sqs": _BROUGHT,
+    "firehose": _CONNECT,
+    "dynamodb": _STORE,
+    "redis": _STORE,
+    "mongodb": _STORE,
+    "cassandra": _STORE,
+    "clickhouse": _STORE,
+    "kudu": _STORE,
+    "doris": _STORE,
+    "starrocks": _STORE,
+    "http": "look values up in a table of 'jdbc', or call the service in a function: CREATE FUNCTION ... LANGUAGE "
+    "PYTHON",
+    "mysql": _OTHERS,
+}
+
+_FAMILIES = {
+    "elasticsearch": _CONNECT,
+    "opensearch": _CONNECT,
+    "hbase": _STORE,
+    "kinesis": _BROUGHT,
+}
+
+
+def replacement_for(name: str) -> str | None:
+    """Say what can be done without the connector `name`; None for a name that is none of Flink's known ones."""
+    name = name.lower()
+    if name.endswith("-cdc"):
+        return _DEBEZIUM
+    family = name.partition("-")[0]
+    return _REPLACEMENTS.get(name) or _FAMILIES.get(family)
+
 
 ENTRY_POINT_GROUP = "penstock.connectors"
+
 _BUILT_IN = (
-    ("blackhole", "penstock.connector.blackhole:BlackholeConnector"),
+    ("blackhole", "penstock.connector.print.blackhole:BlackholeConnector"),
     ("datagen", "penstock.connector.datagen.connector:DatagenConnector"),
     ("delta", "penstock.connector.delta.connector:DeltaConnector"),
     ("filesystem", "penstock.connector.filesystem.connector:FilesystemConnector"),
     ("jdbc", "penstock.connector.jdbc.connector:JdbcConnector"),
     ("kafka", "penstock.connector.kafka.connector:KafkaConnector"),
     ("memory", "penstock.connector.memory.connector:MemoryConnector"),
-    ("print", "penstock.connector.printing.connector:PrintConnector"),
+    ("print", "penstock.connector.print.connector:PrintConnector"),
     ("upsert-kafka", "penstock.connector.kafka.upsert:UpsertKafkaConnector"),
 )
 
 _INTERNAL = (
-    ("fixture", "penstock.connector.fixture.connector:FixtureConnector"),
-    ("information-schema", "penstock.connector.information:InformationConnector"),
-    ("spark", "penstock.connector.spark.native:SparkTableConnector"),
+    ("fixture", "penstock.connector.testing.connector:FixtureConnector"),
+    ("information-schema", "penstock.connector.information_schema:InformationConnector"),
+    ("spark", "penstock.connector.spark_catalog.connector:SparkTableConnector"),
 )
 """Found by their names, and named to nobody: `penstock test` puts the first in the place of others, tables that are
 found in catalogs have the other two.
@@ -59,7 +134,7 @@ def find_connector(name: str, *, project: Path) -> Connector:
         if entry.name == name:
             return cast("Connector", entry.load()(project=project))
     names = connector_names()
-    suggestion = instead_of(name) or did_you_mean(name, names)
+    suggestion = replacement_for(name) or did_you_mean(name, names)
     raise OptionError(
         f"there is no connector {name!r}; available are: {', '.join(names)}",
         hint=suggestion or "a connector of another package is found once that package is installed",

@@ -1,4 +1,4 @@
-"""A scan: what one query reads of one table, as the value that travels to the engine's source."""
+"""The scan of one table by one query, with its rowtime expression, as a value that travels to Spark's tasks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,67 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.catalog.codec import table_from_json, table_to_json
 from penstock.catalog.errors import DefinitionError
-from penstock.catalog.table import Table
-from penstock.catalog.types import LogicalType, TinyIntType
+from penstock.catalog.model.codec import table_from_json, table_to_json
+from penstock.catalog.model.table import Table
+from penstock.catalog.model.types import LogicalType, TinyIntType
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.contract import SplitSource, is_split_source
 from penstock.connector.registry import connector_of
-from penstock.connector.rowtime import Delayed, Rowtime
 
-__all__ = ["GroupMember", "Scan", "read_scan", "write_scan"]
+__all__ = [
+    "ARRIVED",
+    "ARRIVED_FIELDS",
+    "Delayed",
+    "GroupMember",
+    "Rowtime",
+    "Scan",
+    "read_scan",
+    "write_scan",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delayed:
+    """A delivered column of times less `delay_us` microseconds.
+
+    `unit_us` is set where the column counts since the epoch in whole numbers: the microseconds of one of its units.
+    """
+
+    column: str
+    delay_us: int
+    unit_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rowtime:
+    """How a record's watermark is computed.
+
+    `column` is the rowtime's name. `expression` is DuckDB SQL over `inputs`, which are columns that the source
+    delivers; it gives a TIMESTAMP, or a TIMESTAMPTZ when `instant`. `delayed` says the same where it is as plain as
+    that, so that it can be had without a query. `bound_us` is the bounded disorder, how far a watermark is behind its
+    row's time, in microseconds; None where the expression does not say. `of_clock`: it asks the clock of the machine
+    that computes it, so that planning alone can tell it.
+    """
+
+    column: str
+    inputs: tuple[str, ...]
+    expression: str
+    instant: bool
+    delayed: Delayed | None = None
+    bound_us: int | None = None
+    of_clock: bool = False
+
+
+ARRIVED = "__arrived"
+"""Name of the hidden column, a STRUCT; there where a query asks which of two rows came first."""
+
+ARRIVED_FIELDS = ("batch", "input", "split", "position")
+"""Its fields, the first to compare first.
+
+`batch` is the id of the micro-batch, 0 where rows are read once; `input` the place of the table among those of the
+query; `split` that of the split in the batch's offset; `position` grows with the rows of a split.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

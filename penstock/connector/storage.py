@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.catalog.errors import ConfigError
-from penstock.catalog.redaction import redact
+from penstock.catalog.options.redaction import redact
 from penstock.connector.urls import split_url
 
 __all__ = ["Folder", "open_folder"]

@@ -1,5 +1,4 @@
-"""From Flink SQL text to running queries.
+"""Own everything between SQL text and a running query: dialect, binding, statements, plans, jobs and commands.
 
-A file goes template.py -> script.py -> dialect/ -> lower.py (with bind.py) -> statements.py, and from
-there to plan/ and run/. errors.py shows what was wrong; show.py writes definitions back as text.
+The top layer: it imports `connector` and `catalog`, never the other way round.
 """

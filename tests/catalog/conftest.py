@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.catalog.store import SqlCatalog
+from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.postgres_server import USER, PostgresServer
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.schema import PhysicalColumn, Schema
-from penstock.catalog.table import Table, View
-from penstock.catalog.types import parse_type
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.schema import PhysicalColumn, Schema
+from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.types import parse_type
 
 
 def identifier(name: str) -> Identifier:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from penstock.catalog import types as t
-from penstock.catalog.distribution import Distribution
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.schema import (
+from penstock.catalog.model import types as t
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.schema import (
     ComputedColumn,
     MetadataColumn,
     PhysicalColumn,
@@ -15,7 +14,7 @@ from penstock.catalog.schema import (
     Schema,
     Watermark,
 )
-from penstock.catalog.table import Table, View
+from penstock.catalog.model.table import Distribution, Table, View
 
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=12)
 names = texts.filter(bool)

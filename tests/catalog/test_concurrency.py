@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 
-from penstock.catalog.history import Action, Change, Word
-from penstock.catalog.names import Namespace
-from penstock.catalog.store import SqlCatalog
+from penstock.catalog.definitions.history import Action, Change, ChangeKind
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.catalog.conftest import Store
 from tests.catalog.processes import together
 from tests.catalog.workers import run_statements
@@ -71,10 +71,10 @@ def test_two_hundred_statements_of_ten_processes_lose_nothing(store: Store) -> N
     catalog.close()
 
 
-def expected(text: str, process: int) -> tuple[int, Action, Word, str]:
+def expected(text: str, process: int) -> tuple[int, Action, ChangeKind, str]:
     """The row of the history that a statement makes."""
     words = text.replace(".", " ").split()
-    kind, name = Word(words[1].lower()), words[2]
+    kind, name = ChangeKind(words[1].lower()), words[2]
     match words:
         case ["ALTER", "TABLE", _, "RENAME", *_]:
             action = Action.RENAME

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.catalog.definitions.resolver import FunctionNames, Namespace
 from penstock.catalog.errors import DefinitionError, ObjectExistsError, UnknownObjectError
-from penstock.catalog.function import Function, Language, function_from_json, function_to_json
-from penstock.catalog.function_names import FunctionNames
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.names import Namespace
-from penstock.catalog.store import SqlCatalog
+from penstock.catalog.model.function import Function, Language, function_from_json, function_to_json
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.store.sql_catalog import SqlCatalog
 
 HERE = ("default_catalog", "default_database")
 

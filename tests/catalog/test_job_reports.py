@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.catalog.job_report import JobReport
-from penstock.catalog.lease import this_process
-from penstock.catalog.store import SqlCatalog
+from penstock.catalog.definitions.leases import JobReport, this_process
+from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.catalog.conftest import Store
 from tests.catalog.test_migrations import make_fourth
 

@@ -18,14 +18,14 @@ from setuptools import find_packages
 from sqlalchemy import create_engine, inspect
 
 from penstock.catalog import migrations
-from penstock.catalog.descriptor import DatabaseDescriptor
+from penstock.catalog.definitions.leases import Lease, Owner, this_process
 from penstock.catalog.errors import CatalogError
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.lease import Lease, Owner, this_process
 from penstock.catalog.migrations.tables import HEAD, METADATA, MIN_READER, STEP
-from penstock.catalog.schema import ComputedColumn, MetadataColumn
-from penstock.catalog.store import SqlCatalog
-from penstock.catalog.table import Table
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.namespaces import DatabaseDescriptor
+from penstock.catalog.model.schema import ComputedColumn, MetadataColumn
+from penstock.catalog.model.table import Table
+from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.catalog.conftest import Store
 from tests.catalog.examples import identifier, table
 from tests.catalog.processes import together
@@ -201,7 +201,7 @@ def test_alembic_is_loaded_where_something_is_migrated_alone(sqlite_store: Store
     """Not by reading, and not by writing to a store that is up to date: it takes long to load."""
     sqlite_store.open().create(table("a"))
     code = (
-        "import sys; from penstock.catalog.store import SqlCatalog; from tests.catalog.examples import table; "
+        "import sys; from penstock.catalog.store.sql_catalog import SqlCatalog; from tests.catalog.examples import table; "
         "catalog = SqlCatalog(sys.argv[1]); catalog.tables(); catalog.create(table('b')); "
         "print('alembic' in sys.modules, len(catalog.tables()))"
     )

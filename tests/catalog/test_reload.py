@@ -8,22 +8,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.catalog.descriptor import CatalogDescriptor, DatabaseDescriptor
-from penstock.catalog.function import Function
-from penstock.catalog.history import Definition
-from penstock.catalog.names import Namespace
-from penstock.catalog.table import Table, View
-from penstock.sql.change_statements import CreateFunction, CreateMaterializedTable
-from penstock.sql.dialect.builtin import is_built_in
-from penstock.sql.show import (
+from penstock.catalog.definitions.history import Definition
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.model.function import Function
+from penstock.catalog.model.namespaces import CatalogDescriptor, DatabaseDescriptor
+from penstock.catalog.model.table import Table, View
+from penstock.sql.ddl.show_create import (
     show_create,
     show_create_catalog,
     show_create_database,
     show_create_function,
 )
-from penstock.sql.statements import CreateCatalog, CreateDatabase, CreateTable, CreateView
+from penstock.sql.dialect.parser.queries import is_built_in
+from penstock.sql.statements.changes import CreateFunction, CreateMaterializedTable
+from penstock.sql.statements.statement import CreateCatalog, CreateDatabase, CreateTable, CreateView
 from tests.catalog.conftest import Store
-from tests.catalog.definitions import (
+from tests.catalog.definition_strategies import (
     BASE,
     catalogs,
     databases,

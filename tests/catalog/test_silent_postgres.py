@@ -9,12 +9,12 @@ from threading import Event
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from penstock.catalog import postgres
+from penstock.catalog.definitions.leases import HOLDER_TIMEOUT_MS, RENEWAL_TIMEOUT_S, this_process
 from penstock.catalog.errors import CatalogError, PipelineLockedError
-from penstock.catalog.lease import HOLDER_TIMEOUT_MS, RENEWAL_TIMEOUT_S, this_process
-from penstock.catalog.store import SqlCatalog
-from penstock.sql.run.clock import SystemClock
-from penstock.sql.run.lease import hold_lease
+from penstock.catalog.store import postgres
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.clock import SystemClock
+from penstock.sql.jobs.lease import hold_lease
 from tests.catalog.conftest import Store
 from tests.faults.proxy import FAIR, Proxy, Weather
 from tests.postgres_server import PostgresServer

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.catalog.lease import this_process
-from penstock.catalog.store import SqlCatalog
+from penstock.catalog.definitions.leases import this_process
+from penstock.catalog.store.sql_catalog import SqlCatalog
 
 
 def test_a_runner_is_asked_by_the_name_of_its_pipeline(catalog: SqlCatalog) -> None:

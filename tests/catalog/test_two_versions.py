@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.catalog.migrations import HEAD
-from penstock.catalog.store import SqlCatalog
+from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.catalog.conftest import Store
 from tests.catalog.examples import table
 from tests.earlier_version import environment, install
@@ -25,8 +25,8 @@ BEFORE = "548f484"
 RUNNER = """
 import json, sys
 import penstock
-from penstock.catalog.lease import this_process
-from penstock.catalog.store import SqlCatalog
+from penstock.catalog.definitions.leases import this_process
+from penstock.catalog.store.sql_catalog import SqlCatalog
 
 catalog = SqlCatalog(sys.argv[1])
 lease = catalog.acquire_lease("job/t", this_process())
@@ -42,9 +42,9 @@ catalog.release(lease)
 
 WRITER = """
 import sys
-from penstock.catalog.lease import this_process
-from penstock.catalog.store import SqlCatalog
-from penstock.catalog.identifier import Identifier
+from penstock.catalog.definitions.leases import this_process
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.catalog.model.identifier import Identifier
 
 catalog = SqlCatalog(sys.argv[1])
 name = Identifier(catalog="default_catalog", database="default_database", name="orders")

@@ -8,15 +8,15 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
 
+from penstock.catalog.definitions.leases import this_process
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import (
     DefinitionError,
     InputError,
     ObjectExistsError,
     PipelineLockedError,
 )
-from penstock.catalog.lease import this_process
-from penstock.catalog.names import Namespace
-from penstock.catalog.store import SqlCatalog
+from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.catalog.examples import identifier, table
 from tests.sql.sql_objects import run
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.types import parse_type
-from penstock.connector.arrow import arrow_type
-from penstock.connector.carried_types import check_carried
+from penstock.catalog.model.types import parse_type
+from penstock.connector.arrow.types import arrow_type
+from penstock.connector.column_checks import check_record_type
 
 CARRIED = (
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10, 2)", "CHAR(3)", "STRING",
@@ -25,7 +25,7 @@ NOT_CARRIED = (
 @pytest.mark.parametrize("text", CARRIED)
 def test_what_is_carried_has_an_arrow_type(text: str) -> None:
     """A definition that passed its check can be read."""
-    check_carried(parse_type(text))
+    check_record_type(parse_type(text))
 
     assert arrow_type(parse_type(text)) is not None
 
@@ -33,6 +33,6 @@ def test_what_is_carried_has_an_arrow_type(text: str) -> None:
 @pytest.mark.parametrize("text", NOT_CARRIED)
 def test_intervals_are_refused_wherever_they_stand(text: str) -> None:
     """By the check of a definition, and by what reads one that was not checked."""
-    for refuse in (check_carried, arrow_type):
+    for refuse in (check_record_type, arrow_type):
         with pytest.raises(UnsupportedError, match="cannot be read from records"):
             refuse(parse_type(text))

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import OptionError
-from penstock.connector.lacking import instead_of
-from penstock.connector.registry import find_connector
+from penstock.connector.registry import find_connector, replacement_for
 
 
 @pytest.mark.parametrize(
@@ -44,4 +43,4 @@ def test_a_misspelt_connector_is_still_told() -> None:
         find_connector("kafak", project=Path())
 
     assert caught.value.hint == "did you mean 'kafka'?"
-    assert instead_of("chunjun-x") is None
+    assert replacement_for("chunjun-x") is None

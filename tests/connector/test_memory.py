@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.catalog.errors import OptionError, StateMismatchError, UnsupportedError
-from penstock.catalog.schema import PrimaryKey, Schema
-from penstock.catalog.table import Table
+from penstock.catalog.model.schema import PrimaryKey, Schema
+from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import EngineSource, Sink
-from penstock.connector.memory.rows import clear
+from penstock.connector.memory.tables import clear_tables
 from penstock.connector.registry import connector_of
-from penstock.connector.spark.micro_batch import MicroBatch
+from penstock.connector.spark.sink.micro_batch import MicroBatch
 from tests.catalog.examples import columns, identifier
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ Rows = list[tuple[Any, ...]]
 @pytest.fixture(autouse=True)
 def empty() -> Iterator[None]:
     """No rows of other tests."""
-    clear()
+    clear_tables()
     yield
-    clear()
+    clear_tables()
 
 
 def memory(*key: str, **options: str) -> Table:

@@ -14,19 +14,18 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.schema import PhysicalColumn, Schema
-from penstock.catalog.table import Table
-from penstock.catalog.types import parse_type
-from penstock.connector.fixture.options import FixtureSettings, as_fixture
-from penstock.connector.fixture.records import FixtureRecord, publish, write_records
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.schema import PhysicalColumn, Schema
+from penstock.catalog.model.table import Table
+from penstock.catalog.model.types import parse_type
 from penstock.connector.local.job import LocalJob
-from penstock.connector.local.settings import JobSettings
-from penstock.connector.rowtime import Delayed, Rowtime
-from penstock.connector.scan import Scan
+from penstock.connector.local.job_master import JobSettings
+from penstock.connector.scan import Delayed, Rowtime, Scan
 from penstock.connector.source.state import decode_state
-from penstock.connector.spark.columns import scan_schema
-from penstock.connector.spark.stream import SplitStreamReader
+from penstock.connector.spark.source.columns import scan_schema
+from penstock.connector.spark.source.stream import SplitStreamReader
+from penstock.connector.testing.options import FixtureSettings, as_fixture
+from penstock.connector.testing.records import FixtureRecord, publish, write_records
 
 DEADLINE_S = 20.0
 NULL, BAD = "null", "bad"

@@ -9,7 +9,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from penstock.connector.java import find_java
+from penstock.connector.jvm.java import find_java
 from tests.integration.pipeline import wait_until
 
 ANSWER_S = 60

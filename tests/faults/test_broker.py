@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from penstock.connector.kafka.broker import free_port
+from penstock.connector.kafka.broker.broker import free_port
 from tests.faults.faulty import CATCH_UP_S, FaultyPipeline
 from tests.faults.workload import BOUNDED, COPY, Workload
 from tests.kafka_server import TIMEOUT_S, KafkaServer

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.lease import LEASE_TIMEOUT_MS
+from penstock.catalog.definitions.leases import LEASE_TIMEOUT_MS
 from tests.faults.faulty import CATCH_UP_S, FaultyPipeline, thaw, transactions, versions
 from tests.faults.workload import COPY, KEEP, Workload
 from tests.integration.pipeline import delta_rows

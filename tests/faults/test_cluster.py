@@ -33,7 +33,7 @@ UNCHECKED = (
     sys.executable,
     "-c",
     "from penstock.connector.kafka.sink import sink; sink._refuse_speculation = lambda *_: None; "
-    "from penstock.sql.cli.app import main; main()",
+    "from penstock.sql.cli.commands.app import main; main()",
 )
 """The command line without the check of the setting."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.catalog.lease import LEASE_TIMEOUT_MS
+from penstock.catalog.definitions.leases import LEASE_TIMEOUT_MS
 from tests.connector.jdbc.tables import jdbc_table, sink_of
 from tests.faults.faulty import CATCH_UP_S, FaultyPipeline, thaw
 from tests.faults.proxy import HOST, Proxy, Weather

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 
-from penstock.connector.kafka.broker import free_port
+from penstock.connector.kafka.broker.broker import free_port
 from tests.faults.debugger import Debugger, agent
 from tests.faults.faulty import CATCH_UP_S, FaultyPipeline, versions
 from tests.faults.workload import BOUNDED, COPY, COUNT, Workload, counted

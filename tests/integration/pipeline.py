@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 
-COMMAND = (sys.executable, "-c", "from penstock.sql.cli.app import main; main()")
+COMMAND = (sys.executable, "-c", "from penstock.sql.cli.commands.app import main; main()")
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float, what: str) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, decode_state
-from penstock.sql.run.session import Session
+from penstock.sql.session.session import Session
 from tests.kafka_server import KafkaServer
 
 BASE = datetime(2024, 3, 1)

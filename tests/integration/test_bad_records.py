@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.catalog.errors import BadRecordError, StateMismatchError
-from penstock.connector.spark.dead_letters import BadRecordDesk
-from penstock.sql.run.job import Job
-from penstock.sql.run.session import Session
+from penstock.connector.dead_letters.publisher import DeadLetterPublisher
+from penstock.sql.jobs.job import Job
+from penstock.sql.session.session import Session
 
 RECORDS, EVERY = 2_000, 100
 """Lines of a file, and one of how many is bad."""
@@ -106,15 +106,15 @@ def test_a_crash_between_the_rows_and_the_letters_loses_and_doubles_none(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sink has the batch and never asks for its rows again: the letters are found where the tasks left them."""
-    after_batch = BadRecordDesk.after_batch
+    after_batch = DeadLetterPublisher.after_batch
 
     def fails(*_: object) -> None:
         raise BadRecordError("the driver dies here")
 
-    monkeypatch.setattr(BadRecordDesk, "after_batch", fails)
+    monkeypatch.setattr(DeadLetterPublisher, "after_batch", fails)
     with pytest.raises(BadRecordError, match="the driver dies here"):
         run(session, DEAD_LETTER)
-    monkeypatch.setattr(BadRecordDesk, "after_batch", after_batch)
+    monkeypatch.setattr(DeadLetterPublisher, "after_batch", after_batch)
     run(session, DEAD_LETTER)
 
     values = [bytes(row.value).decode() for row in delta(session, LETTERS)]
@@ -129,17 +129,17 @@ def test_a_crash_behind_the_letters_doubles_none(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch is done again: the sink of the letters has them."""
-    after_batch = BadRecordDesk.after_batch
+    after_batch = DeadLetterPublisher.after_batch
 
-    def fails_behind(desk: BadRecordDesk, batch: Any) -> None:
+    def fails_behind(desk: DeadLetterPublisher, batch: Any) -> None:
         after_batch(desk, batch)
         raise BadRecordError("the driver dies here")
 
-    monkeypatch.setattr(BadRecordDesk, "after_batch", fails_behind)
+    monkeypatch.setattr(DeadLetterPublisher, "after_batch", fails_behind)
     for _ in range(2):
         with pytest.raises(BadRecordError, match="the driver dies here"):
             run(session, DEAD_LETTER)
-    monkeypatch.setattr(BadRecordDesk, "after_batch", after_batch)
+    monkeypatch.setattr(DeadLetterPublisher, "after_batch", after_batch)
     run(session, DEAD_LETTER)
 
     values = [bytes(row.value).decode() for row in delta(session, LETTERS)]

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.sql.cli.progress import log_line
-from penstock.sql.run.job import Job
+from penstock.sql.cli.output.progress import log_line
+from penstock.sql.jobs.job import Job
 from tests.integration.pipeline import Pipeline, delta_rows, wait_until
 from tests.kafka_server import KafkaServer
 

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.connector.changelog import ChangelogMode, RowKind
-from penstock.sql.plan.analysed_query import AnalysedQuery
-from penstock.sql.plan.flow import Flow
-from penstock.sql.plan.sent_rows import sent_changes, sent_rows, shown_rows
+from penstock.sql.plan.analysed import AnalysedQuery
+from penstock.sql.plan.physical.sink_rows import sink_changelog_mode, to_display_rows, to_sink_rows
+from penstock.sql.plan.rules.flow import Flow
 from tests.integration.test_updating_queries import forget_last_batch, run
 from tests.kafka_server import KafkaServer
 
@@ -140,8 +140,8 @@ def test_a_sink_of_upserts_gets_no_rows_as_they_were(spark: SparkSession) -> Non
     for key in (("id",), None):
         flow = Flow(columns=("id",), changes=ChangelogMode.ALL, key=key, kinds=True)
         query = AnalysedQuery(query=None, leaves=(), flow=flow)  # type: ignore[arg-type]
-        assert sent_changes(query, ChangelogMode.UPSERT) is ChangelogMode.UPSERT
-        found = sent_rows(frame, query, ChangelogMode.UPSERT).collect()
+        assert sink_changelog_mode(query, ChangelogMode.UPSERT) is ChangelogMode.UPSERT
+        found = to_sink_rows(frame, query, ChangelogMode.UPSERT).collect()
         sent[key] = [row["__row_kind"] for row in found]
 
     assert sent == {("id",): [0, 2, 3], None: [0, 3, 2, 3]}
@@ -154,6 +154,6 @@ def test_a_select_shows_changes_with_their_kind_in_front(spark: SparkSession) ->
     )
     flow = Flow(columns=("id",), changes=ChangelogMode.ALL, kinds=True)
     query = AnalysedQuery(query=None, leaves=(), flow=flow)  # type: ignore[arg-type]
-    shown = shown_rows(frame, query, streaming=False)
+    shown = to_display_rows(frame, query, streaming=False)
 
     assert [tuple(row) for row in shown.collect()] == [("+I", 1), ("-U", 1), ("+U", 1), ("-D", 1)]

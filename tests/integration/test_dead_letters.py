@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.catalog.errors import BadRecordError, SinkError, UnknownObjectError
-from penstock.connector.spark.letter_shelf import LetterShelf
-from penstock.sql.cli.dlq_text import counts_document, letter_document, letter_lines
-from penstock.sql.run.dead_letters import Replayer, find_shelves
-from penstock.sql.run.job import Job
-from penstock.sql.run.session import Session
+from penstock.connector.dead_letters.store import DeadLetterStore
+from penstock.sql.cli.output.dead_letter_text import counts_document, letter_document, letter_lines
+from penstock.sql.jobs.job import Job
+from penstock.sql.runner.dead_letters import DeadLetterReplayer, find_dead_letter_stores
+from penstock.sql.session.session import Session
 from tests.faults.faulty import FaultyPipeline
 from tests.integration.pipeline import delta_rows
 from tests.kafka_server import KafkaServer
@@ -160,16 +160,16 @@ def run_to_end(session: Session, script: Path) -> Job:
     return job
 
 
-def the_shelf(session: Session, workdir: Path) -> LetterShelf:
+def the_shelf(session: Session, workdir: Path) -> DeadLetterStore:
     """The dead letters that the pipeline kept."""
-    (found,) = find_shelves(
+    (found,) = find_dead_letter_stores(
         session.spark, session.project, session.catalog, workdir, pipelines=("job",), path=None
     )
     return found
 
 
 @pytest.fixture
-def shelf(session: Session, kafka: KafkaServer, tmp_path: Path) -> LetterShelf:
+def shelf(session: Session, kafka: KafkaServer, tmp_path: Path) -> DeadLetterStore:
     """The letters of a pipeline that ran to its end."""
     topic = fill(kafka, EVERY)
     script = Path.cwd() / "job.sql"
@@ -179,13 +179,13 @@ def shelf(session: Session, kafka: KafkaServer, tmp_path: Path) -> LetterShelf:
     return the_shelf(session, tmp_path)
 
 
-def test_letters_say_how_many_and_why_and_lead_to_their_records(shelf: LetterShelf) -> None:
+def test_letters_say_how_many_and_why_and_lead_to_their_records(shelf: DeadLetterStore) -> None:
     """Counted by stage and kind of error; bytes that are no text are shown in base64."""
     counted = counts_document([(shelf.path, shelf.counts())])["places"][0]
     letters = [letter_document(row) for row in shelf.newest(2)]
     by_stage = {error["stage"]: error["letters"] for error in counted["errors"]}
     newest = letters[0]
-    other = LetterShelf(
+    other = DeadLetterStore(
         spark=shelf.spark, place=shelf.place, project=shelf.project, pipelines=("jo",)
     )
 
@@ -203,7 +203,7 @@ def test_letters_say_how_many_and_why_and_lead_to_their_records(shelf: LetterShe
 
 @pytest.mark.nightly
 def test_records_are_given_back_as_they_were_and_once(
-    shelf: LetterShelf,
+    shelf: DeadLetterStore,
     session: Session,
     kafka: KafkaServer,
     tmp_path: Path,
@@ -211,10 +211,12 @@ def test_records_are_given_back_as_they_were_and_once(
 ) -> None:
     """Also when the command dies between Kafka's commit and its own note of it."""
     target = kafka.create_topic()
-    replayer = Replayer(catalog=session.catalog, project=session.project.root, target=target)
+    replayer = DeadLetterReplayer(
+        catalog=session.catalog, project=session.project.root, target=target
+    )
     told = list(replayer.run(shelf, really=False))
     nothing = content(kafka, target)
-    (same,) = find_shelves(
+    (same,) = find_dead_letter_stores(
         session.spark,
         session.project,
         session.catalog,
@@ -224,15 +226,15 @@ def test_records_are_given_back_as_they_were_and_once(
     )
     with pytest.raises(UnknownObjectError, match="no topic 'nowhere'"):
         list(replace(replayer, target="nowhere").run(shelf, really=True))
-    finish = LetterShelf.finish
+    finish = DeadLetterStore.finish
 
     def dies(*_: object) -> None:
         raise SinkError("the command dies here")
 
-    monkeypatch.setattr(LetterShelf, "finish", dies)
+    monkeypatch.setattr(DeadLetterStore, "finish", dies)
     with pytest.raises(SinkError, match="dies here"):
         list(replayer.run(shelf, really=True))
-    monkeypatch.setattr(LetterShelf, "finish", finish)
+    monkeypatch.setattr(DeadLetterStore, "finish", finish)
     again = list(replayer.run(shelf, really=True))
     found = content(kafka, target)
 
@@ -264,7 +266,9 @@ def test_letters_in_a_topic_are_there_once_and_lead_to_their_records(
     run_to_end(session, script)
     shelf = the_shelf(session, tmp_path)
     newest = letter_document(shelf.newest(1)[0])
-    replayer = Replayer(catalog=session.catalog, project=session.project.root, target=target)
+    replayer = DeadLetterReplayer(
+        catalog=session.catalog, project=session.project.root, target=target
+    )
     told = list(replayer.run(shelf, really=True))
     written = content(kafka, letters_in)
 
@@ -283,7 +287,7 @@ def test_letters_in_a_topic_are_there_once_and_lead_to_their_records(
     )
 
     # what the replay noted lies beside the checkpoints, and is none
-    every = find_shelves(
+    every = find_dead_letter_stores(
         session.spark, session.project, session.catalog, tmp_path, pipelines=None, path=None
     )
     assert [found.path for found in every] == [shelf.path]

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import penstock
-from penstock.connector.kafka.admin import KafkaAdmin
+from penstock.connector.kafka.client.admin import KafkaAdmin
 from penstock.connector.scan import Scan
-from penstock.connector.spark.columns import scan_schema
-from penstock.connector.spark.stream import IDLE_WAIT_S, SplitStreamReader
+from penstock.connector.spark.source.columns import scan_schema
+from penstock.connector.spark.source.stream import IDLE_WAIT_S, SplitStreamReader
 from tests.connector.kafka.tables import kafka_table
 from tests.integration.pipeline import Pipeline, delta_rows, wait_until
 from tests.kafka_server import KafkaServer

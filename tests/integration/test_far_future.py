@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.catalog.errors import BadRecordError
-from penstock.sql.run.job import Job
-from penstock.sql.run.session import Session
+from penstock.sql.jobs.job import Job
+from penstock.sql.session.session import Session
 from tests.kafka_server import KafkaServer
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.catalog.errors import PenstockError
 from tests.kafka_server import KafkaServer
-from tests.sql.run.test_file_runs_again import readme_file
+from tests.sql.jobs.test_file_runs_again import readme_file
 
 
 @pytest.mark.nightly

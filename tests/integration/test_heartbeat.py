@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.sql.run.job import Job
+from penstock.sql.jobs.job import Job
 from tests.integration.pipeline import delta_rows, wait_until
 from tests.kafka_server import KafkaServer
 

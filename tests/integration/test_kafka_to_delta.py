@@ -16,8 +16,8 @@ from penstock.catalog.errors import (
     StateMismatchError,
     TopicChangedError,
 )
-from penstock.sql.run.job import Job
-from penstock.sql.run.session import Session
+from penstock.sql.jobs.job import Job
+from penstock.sql.session.session import Session
 from tests.integration.pipeline import wait_until
 from tests.kafka_server import KafkaServer
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.catalog.errors import ConfigError, UnsupportedError
-from penstock.sql.run.job import Job
-from penstock.sql.run.progress import JobStatus
-from penstock.sql.run.session import Session, connect
+from penstock.sql.jobs.job import Job
+from penstock.sql.jobs.progress import JobStatus
+from penstock.sql.session.session import Session, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,15 +13,15 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.catalog.errors import InputErrors
-from penstock.sql.cli.plan_text import is_incompatible, plan_document, plan_lines, plans_of
-from penstock.sql.plan.checkpoint import checkpoint_files
-from penstock.sql.plan.local_files import LocalFiles
-from penstock.sql.run.environment import RunMode
-from penstock.sql.run.judged import judge_scripts, judged_in_spark
-from penstock.sql.run.script_check import check_scripts
-from penstock.sql.run.script_file import read_script
-from penstock.sql.run.script_plan import plan_scripts
-from penstock.sql.run.session import Session
+from penstock.sql.check.offline_plan import offline_statement_of, plan_scripts_offline
+from penstock.sql.check.script_check import check_scripts
+from penstock.sql.checkpoint.directory import checkpoint_files
+from penstock.sql.checkpoint.reader import LocalFiles
+from penstock.sql.cli.output.plan_text import is_incompatible, plan_document, plan_lines, plans_of
+from penstock.sql.runner.environment import RunMode
+from penstock.sql.runner.plan import plan_scripts
+from penstock.sql.script.files import read_script
+from penstock.sql.session.session import Session
 from tests.integration.pipeline import delta_rows
 from tests.kafka_server import KafkaServer
 
@@ -45,7 +45,7 @@ def planned(session: Session, script: Path) -> tuple[dict[str, Any], list[str], 
     scripts = plan_scripts(checked, session.spark, judges=True, **where)
     named = [(one.pipelines, one.queries) for script in scripts for one in script.statements]
     assert all(names == tuple(query.pipeline for query in found) for names, found in named)
-    judged = [[judged_in_spark(one) for one in each.statements] for each in scripts]
+    judged = [[offline_statement_of(one) for one in each.statements] for each in scripts]
     mode = RunMode.AVAILABLE_NOW
     plans = plans_of(scripts, judged, mode, checkpoint_files(session.spark), from_scratch=False)
     document = json.loads(json.dumps(plan_document(plans)))
@@ -61,7 +61,7 @@ def without_spark(session: Session, script: Path) -> dict[str, Any]:
         "settings": session.settings,
     }
     checked = check_scripts((read_script(script),), variables={}, env={}, **where)
-    judged = judge_scripts(checked, **where)
+    judged = plan_scripts_offline(checked, **where)
     plans = plans_of(
         checked,
         judged,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.secret import KEY_FILE_VARIABLE, KEY_VARIABLE
+from penstock.catalog.secrets.crypto import KEY_FILE_VARIABLE, KEY_VARIABLE
 from tests.integration.leaks import command_lines, leaks, spellings
 from tests.integration.pipeline import COMMAND, Pipeline, delta_rows, descendants, wait_until
 from tests.kafka_listener import NAME, BrokerWithListener

@@ -33,7 +33,7 @@ from thrift_sasl import TSaslClientTransport
 from examples.bi.dashboard import COMPLETE, Dashboard
 from examples.bi.generator import Shop, customer_records, order_records, product_records
 from examples.bi.server import BiServer
-from penstock.connector.java import find_java
+from penstock.connector.jvm.java import find_java
 from tests.integration.pipeline import wait_until
 from tests.sql.serve.test_tls import write_pem
 

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.catalog.errors import InputErrors, PenstockError
 from penstock.connector.delta.sink import DeltaSink
-from penstock.sql.run.session import connect
+from penstock.sql.session.session import connect
 from tests.integration.pipeline import Pipeline, delta_rows
 
 ROWS = 300

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.sql.plan import analyzer
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.run.session import Session
+from penstock.sql.session.session import Session
 from tests.integration.test_updating_queries import forget_last_batch, run
 
 DEFINITIONS = """

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.sql.run.session import Session
+from penstock.sql.session.session import Session
 from tests.kafka_server import KafkaServer
 
 EVENTS = """

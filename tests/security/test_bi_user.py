@@ -28,7 +28,7 @@ from thrift.transport.TTransport import TTransportException
 from thrift_sasl import TSaslClientTransport
 
 from examples.bi.server import PENSTOCK, BiServer
-from penstock.catalog.secret import new_key
+from penstock.catalog.secrets.crypto import new_key
 
 USER, PASSWORD = "alice", "correct-horse"
 OTHER, OTHER_PASSWORD = "bob", "battery-staple"

@@ -20,17 +20,17 @@ from penstock.catalog.errors import (
     decode_failure,
     encode_failure,
 )
-from penstock.catalog.types import parse_type
-from penstock.connector.arrow import python_values
-from penstock.connector.bad_record_files import letters_of
-from penstock.connector.kafka.records import Records, metadata_array
+from penstock.catalog.model.types import parse_type
+from penstock.connector.arrow.types import python_values
+from penstock.connector.bad_records.files import dead_letter_batch
+from penstock.connector.kafka.source.records import Records, metadata_array
 from penstock.connector.source.records import BadRecord, Stage
-from penstock.sql.cli.dlq_text import letter_lines
-from penstock.sql.cli.report import print_json, print_lines, say
-from penstock.sql.cli.row_text import RowFormat, RowWriter
-from penstock.sql.cli.text import watermark_text
-from penstock.sql.error_formats import ErrorFormat, show_error
-from penstock.sql.run.failure import EngineGoneError, is_permanent, translate
+from penstock.sql.cli.output.dead_letter_text import letter_lines
+from penstock.sql.cli.output.report import print_json, print_lines, say
+from penstock.sql.cli.output.row_text import RowFormat, RowWriter
+from penstock.sql.cli.output.text import watermark_text
+from penstock.sql.errors.formats import ErrorFormat, show_error
+from penstock.sql.errors.spark import EngineGoneError, is_permanent, translate
 
 FORGED = json.dumps(
     {
@@ -138,7 +138,7 @@ def test_a_timestamp_of_any_year_is_read_and_shown(
 def test_a_record_of_any_year_becomes_a_dead_letter(timestamp_ms: int) -> None:
     """With a time that whoever reads letters has in Python."""
     raw = record(timestamp_ms).raw(0)
-    letters = letters_of("t", [BadRecord(record=raw, stage=Stage.VALUE, error="no JSON")])
+    letters = dead_letter_batch("t", [BadRecord(record=raw, stage=Stage.VALUE, error="no JSON")])
 
     assert letters.column("timestamp").to_pylist()[0].year in {1, 9999}
 

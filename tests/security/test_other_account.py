@@ -18,15 +18,21 @@ import pytest
 from pyspark import SparkContext
 
 from penstock.catalog.errors import ConfigError
-from penstock.catalog.private_folder import make_private_folder
-from penstock.catalog.secret import KEY_FILE_VARIABLE, KEY_VARIABLE, find_keys, key_place, new_key
-from penstock.catalog.store import SqlCatalog
-from penstock.connector.spark.java_calls import take_java_calls
-from penstock.sql.config import find_project, load_dotenv
-from penstock.sql.own_files import SAFE_FOLDERS_VARIABLE
-from penstock.sql.run import jvm
-from penstock.sql.run.jvm import launch_jvm, log_files
-from penstock.sql.run.spark_session import warehouse_folder
+from penstock.catalog.secrets.crypto import (
+    KEY_FILE_VARIABLE,
+    KEY_VARIABLE,
+    find_keys,
+    key_location,
+    new_key,
+)
+from penstock.catalog.secrets.private_folder import make_private_folder
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.connector.spark.callback_server import start_callback_server
+from penstock.sql.script.files import SAFE_FOLDERS_VARIABLE
+from penstock.sql.script.project import find_project, load_dotenv
+from penstock.sql.spark_process import jvm
+from penstock.sql.spark_process.jvm import launch_jvm, log_files
+from penstock.sql.spark_process.spark_session import warehouse_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,10 +160,10 @@ def test_a_key_file_that_others_may_read_or_write_is_refused(shared: Path) -> No
     link.symlink_to(theirs)
     for file in (theirs, link):
         with pytest.raises(ConfigError, match=r"may be used by others|belongs to another user"):
-            find_keys(key_place(file))
+            find_keys(key_location(file))
     theirs.chmod(0o600)
     with pytest.raises(ConfigError, match="belongs to another user"):
-        find_keys(key_place(link))
+        find_keys(key_location(link))
 
 
 def test_the_command_line_of_spark_holds_no_setting(
@@ -209,7 +215,7 @@ class _Function:
 @pytest.mark.spark
 def test_java_s_port_into_python_takes_calls_of_spark_s_process_alone(spark: SparkSession) -> None:
     """Any account may connect to it: what it asks for is not done, with and without a guessed token."""
-    take_java_calls(spark)
+    start_callback_server(spark)
     gateway: Any = spark.sparkContext._gateway
     assert spark._jvm is not None
     function = _Function()

@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from typer.testing import CliRunner
 
-from penstock.catalog import reference_rules, secret, secret_mask
-from penstock.catalog.descriptor import CatalogDescriptor
+from penstock.catalog import masking
 from penstock.catalog.errors import PenstockError, TemplateError
-from penstock.catalog.references import reveal
-from penstock.catalog.secret import KEY_VARIABLE, new_key
-from penstock.catalog.store import SqlCatalog
-from penstock.connector.delta.catalog import DeltaFolder
-from penstock.sql import config
-from penstock.sql.cli.app import app
-from penstock.sql.config import Project, find_project
-from penstock.sql.run.functions import add_jar
-from penstock.sql.template import render_template
+from penstock.catalog.model.namespaces import CatalogDescriptor
+from penstock.catalog.options import reference_rules
+from penstock.catalog.options.references import reveal
+from penstock.catalog.secrets import crypto
+from penstock.catalog.secrets.crypto import KEY_VARIABLE, new_key
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.connector.delta.log.catalog import DeltaCatalog
+from penstock.sql.cli.commands.app import app
+from penstock.sql.execution.functions import add_jar
+from penstock.sql.script import project as config
+from penstock.sql.script.project import Project, find_project
+from penstock.sql.script.templates import render_template
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,8 +44,8 @@ def private(
     project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """A machine that has a key in its environment, and a folder beside the project that is nobody's business."""
-    monkeypatch.setattr(secret_mask, "_values", set())
-    monkeypatch.setattr(secret, "_key_files", set())
+    monkeypatch.setattr(masking, "_values", set())
+    monkeypatch.setattr(crypto, "_key_files", set())
     monkeypatch.setattr(reference_rules, "_of_projects", {})
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     private = tmp_path_factory.mktemp("private")
@@ -515,4 +517,4 @@ def test_a_database_of_a_folder_does_not_lead_out_of_it(project: Path, database:
         name="lake", options=(("type", "delta-path"), ("path", str(project / "lake")))
     )
     with pytest.raises(PenstockError):
-        DeltaFolder(descriptor=descriptor, project=project).tables(database)
+        DeltaCatalog(descriptor=descriptor, project=project).tables(database)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from penstock.connector.contract import ReadRequest
-from penstock.connector.event_time_reports import EventTimes, RangeReporter
-from penstock.connector.source.reader import EndOfInput
+from penstock.connector.event_time.reports import EventTimes, RangeReporter
+from penstock.connector.source.reader.reader import EndOfInput
 from penstock.connector.source.records import RecordsWithSplitIds
-from penstock.connector.spark.offsets import TaskPartition
+from penstock.connector.spark.source.offsets import TaskPartition
 from tests.simulation.ledger import Row
 from tests.simulation.model import ModelSource, latest_ms
 from tests.simulation.scheduler import Run, Violation

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.connector.contract import FetcherModel
-from penstock.connector.local.settings import JobSettings
-from penstock.connector.rowtime import Delayed, Rowtime
+from penstock.connector.local.job_master import JobSettings
+from penstock.connector.options.watermark import WatermarkSettings
+from penstock.connector.scan import Delayed, Rowtime
 from penstock.connector.source.alignment import Alignment
-from penstock.connector.watermark_options import WatermarkSettings
 from tests.simulation.model import ModelSource
 from tests.simulation.outside import Content, Outside
 from tests.simulation.scheduler import Run

@@ -8,15 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import BrokerUnavailableError, RunError
-from penstock.connector.local.checkpoint import LocalCheckpoint
 from penstock.connector.local.job import LocalJob
+from penstock.connector.local.job_master import JobSettings
 from penstock.connector.local.messages import (
+    LocalCheckpoint,
     MasterMessage,
-    ReaderBroke,
+    ReaderCrashed,
     SnapshotTaken,
 )
-from penstock.connector.local.settings import JobSettings
-from penstock.connector.source.events import ReportedWatermark, SourceEventReceived, SplitRequested
+from penstock.connector.source.coordinator.events import (
+    ReportedWatermark,
+    SourceEventReceived,
+    SplitRequested,
+)
 from tests.connector.local.checkpoint_text import decode_checkpoint, encode_checkpoint
 from tests.simulation.draw import Drawn
 from tests.simulation.ledger import Ledger
@@ -118,7 +122,7 @@ class Job:
         wire = self.wires.get(reader.number, ())
         late = (m for m in wire if isinstance(m, LATE))
         self.wires[reader.number] = deque(m for m in late if self.run.chance(50))
-        self.deliver(ReaderBroke(reader=reader.number, error=ReaderLostError("killed")))
+        self.deliver(ReaderCrashed(reader=reader.number, error=ReaderLostError("killed")))
 
     def broke(self, reader: int) -> None:
         """The coordinator learns that a reader is no more: its rows since the checkpoint count for nothing."""

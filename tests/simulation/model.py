@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.catalog.errors import BrokerUnavailableError
-from penstock.catalog.types import LogicalType
+from penstock.catalog.model.types import LogicalType
 from penstock.connector.contract import Accept, FetcherModel, ReadRequest
-from penstock.connector.source.discovering import DiscoveringEnumerator
+from penstock.connector.options.watermark import WatermarkSettings
+from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
+from penstock.connector.source.coordinator.phased import PhasedEnumerator
+from penstock.connector.source.coordinator.pull import PullingEnumerator
 from penstock.connector.source.enumerator import MakeEnumerator
-from penstock.connector.source.phased import PhasedEnumerator
-from penstock.connector.source.pulling import PullingEnumerator
 from penstock.connector.source.records import RecordsWithSplitIds
-from penstock.connector.source.split import Discovery, Extent, Split
-from penstock.connector.watermark_options import WatermarkSettings
+from penstock.connector.source.split import Discovery, Split, SplitOffsets
 from tests.simulation.outside import Content, Outside
 from tests.simulation.scheduler import Violation
 
@@ -64,10 +64,10 @@ class ModelPlanner:
         stops = {i: splits[i].stop for i in split_ids}
         return {i: stop for i, stop in stops.items() if stop is not None}
 
-    def extents(self, split_ids: Sequence[str]) -> Mapping[str, Extent]:
+    def extents(self, split_ids: Sequence[str]) -> Mapping[str, SplitOffsets]:
         """Tell what each split holds now."""
         splits = self._call()
-        return {i: Extent(first=0, end=len(splits[i].times)) for i in split_ids}
+        return {i: SplitOffsets(first=0, end=len(splits[i].times)) for i in split_ids}
 
     def peek(
         self, ranges: Mapping[str, tuple[int, int]], accept: Accept | None = None
@@ -90,7 +90,7 @@ class ModelPlanner:
         """Make the connector's own split."""
         return ModelSplit(split_id=split_id, start=start, stop=stop, owner=OWNER)
 
-    def lost(self, split_id: str, position: int, extent: Extent) -> Exception:
+    def lost(self, split_id: str, position: int, extent: SplitOffsets) -> Exception:
         """Nothing is ever lost outside."""
         raise Violation(f"{split_id} is said to have lost {position}, it holds {extent}")
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from penstock.connector.local import job as job_module
-from penstock.connector.local import master as master_module
-from penstock.connector.local.master import JobMaster
+from penstock.connector.local import job_master as master_module
+from penstock.connector.local.job_master import JobMaster
 from penstock.connector.local.messages import MasterMessage
 from penstock.connector.local.output import Emission, Output
 from penstock.connector.local.reader import ReaderContext

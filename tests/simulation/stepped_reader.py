@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.catalog.errors import BrokerUnavailableError
-from penstock.connector.local.checkpoint import ReaderCheckpoint
-from penstock.connector.local.messages import ReaderBroke, ReaderCommand
+from penstock.connector.local.messages import ReaderCheckpoint, ReaderCommand, ReaderCrashed
 from penstock.connector.local.reader import LocalReader, ReaderContext
-from penstock.connector.source.events import (
+from penstock.connector.source.coordinator.events import (
     ReaderRegistered,
     SourceEventReceived,
     WatermarkAlignment,
 )
-from penstock.connector.source.fetcher import FetcherState, SplitFetcher
-from penstock.connector.source.operator import SourceOperator
-from penstock.connector.source.phased import ChunksFinished
-from penstock.connector.source.reader import SourceReader
+from penstock.connector.source.coordinator.phased import ChunksFinished
+from penstock.connector.source.reader.fetcher import FetcherState, SplitFetcher
+from penstock.connector.source.reader.reader import SourceReader
+from penstock.connector.source.reader.source_operator import SourceOperator
 from penstock.connector.source.split import Split
 from tests.simulation.scheduler import Violation
 from tests.simulation.witness import Witness
@@ -137,7 +136,7 @@ class SteppedReader(LocalReader):
                     f"reader {self.number} of {self.job.name} broke: {error!r}"
                 ) from error
             self.end()
-            self._context.post(ReaderBroke(reader=self.number, error=error))
+            self._context.post(ReaderCrashed(reader=self.number, error=error))
             return
         self.witness.look()
 

@@ -9,26 +9,27 @@ from unittest import mock
 
 import pytest
 
-from penstock.connector.event_time_reports import EventTimesReader
-from penstock.connector.local.ledger import CheckpointLedger
-from penstock.connector.source import batch_planner, coordinator
+from penstock.connector.event_time.reports import EventTimesReader
+from penstock.connector.local.checkpoint_tracker import CheckpointTracker
 from penstock.connector.source.alignment import WatermarkAggregator
-from penstock.connector.source.assignment import SplitAssignmentTracker
-from penstock.connector.source.batch_planner import BatchPlanner
-from penstock.connector.source.context import RecordingContext
-from penstock.connector.source.discovering import DiscoveringEnumerator
-from penstock.connector.source.draft import Draft
-from penstock.connector.source.events import AddSplits, ReaderEvent
-from penstock.connector.source.held_back import HeldBack
-from penstock.connector.source.operator import SourceOperator
-from penstock.connector.source.phased import PhasedEnumerator
-from penstock.connector.source.progress import ReaderProgress
-from penstock.connector.source.quiet import QuietSplits
-from penstock.connector.source.rate import pack
+from penstock.connector.source.coordinator import coordinator
+from penstock.connector.source.coordinator.context import (
+    SourceCoordinatorContext,
+    SplitAssignmentTracker,
+)
+from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
+from penstock.connector.source.coordinator.events import AddSplits, ReaderEvent
+from penstock.connector.source.coordinator.phased import PhasedEnumerator
+from penstock.connector.source.microbatch import planner as batch_planner
+from penstock.connector.source.microbatch.batch_plan import BatchPlan
+from penstock.connector.source.microbatch.planner import BatchPlanner
+from penstock.connector.source.microbatch.read_limit import pack
+from penstock.connector.source.microbatch.watermark import IdlenessTimers, combined_watermark
+from penstock.connector.source.reader.reader import PausedRecords, ReaderProgress
+from penstock.connector.source.reader.source_operator import SourceOperator
 from penstock.connector.source.state import MAX_WATERMARK_MS
-from penstock.connector.source.watermark import combined_watermark
-from penstock.connector.spark import offsets
-from penstock.connector.spark.executor import PlanningExecutor
+from penstock.connector.spark.source import offsets
+from penstock.connector.spark.source.planning import PlanningExecutor
 from tests.simulation.scheduler import SimulationError
 from tests.simulation.seeds import run_seed
 
@@ -180,7 +181,7 @@ LOCAL = {
         "the watermark went",
     ),
     "splits lost on their way": (
-        around(RecordingContext, "send", drops_some_splits),
+        around(SourceCoordinatorContext, "send", drops_some_splits),
         "no progress|ended without",
     ),
     "splits handed out twice": (
@@ -200,7 +201,7 @@ LOCAL = {
         "was committed, awaited",
     ),
     "a checkpoint complete before all have answered": (
-        around(CheckpointLedger, "collect", completes_early),
+        around(CheckpointTracker, "collect", completes_early),
         "was committed, awaited|is being read already|no progress|ended without",
     ),
     "the watermark of a reader that is gone": (
@@ -208,7 +209,7 @@ LOCAL = {
         "the group is said to be",
     ),
     "queued batches of a paused split": (
-        replaced(HeldBack, "sift", lambda _self, records, _paused: records),
+        replaced(PausedRecords, "sift", lambda _self, records, _paused: records),
         "went on above the limit",
     ),
     "a log before its snapshot is durable": (
@@ -235,10 +236,10 @@ BATCH = {
         replaced(batch_planner, "alignment_limit", without_drift),
         "ms ahead of",
     ),
-    "nobody held": (replaced(Draft, "hold", nothing), "ms ahead of"),
+    "nobody held": (replaced(BatchPlan, "hold", nothing), "ms ahead of"),
     "idleness forgotten": (replaced(batch_planner, "is_idle", lambda *_: False), "no progress"),
     "silence of a split that has records": (
-        around(QuietSplits, "watch", quiet_whatever_comes),
+        around(IdlenessTimers, "watch", quiet_whatever_comes),
         "is idle after",
     ),
     "a read limit that nobody keeps": (

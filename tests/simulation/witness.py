@@ -6,10 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.connector.local.checkpoint import ReaderCheckpoint
-from penstock.connector.local.messages import MasterMessage, ReaderBroke
+from penstock.connector.local.messages import MasterMessage, ReaderCheckpoint, ReaderCrashed
 from penstock.connector.local.output import Emission
-from penstock.connector.source.events import ReaderRegistered, ReportedWatermark
+from penstock.connector.source.coordinator.events import ReaderRegistered, ReportedWatermark
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from tests.simulation import invariants
@@ -157,7 +156,7 @@ class JobWitness:
                     self._reported[reader] = watermark_ms
                 else:
                     self._job.run.probe("late report")
-            case ReaderBroke(reader=reader):
+            case ReaderCrashed(reader=reader):
                 self._registered.discard(reader)
                 self._reported.pop(reader, None)
                 self._job.broke(reader)

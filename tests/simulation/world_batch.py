@@ -17,13 +17,13 @@ from unittest import mock
 
 from penstock.connector.scan import GroupMember, Scan
 from penstock.connector.source.state import SourceState, decode_state
-from penstock.connector.spark import executor as executor_module
-from penstock.connector.spark import stream as stream_module
-from penstock.connector.spark.failure import SparkReadableError
-from penstock.connector.spark.offsets import TaskPartition
-from penstock.connector.spark.outage import Patience
-from penstock.connector.spark.segment_folder import FOLDER as SEEN_FILES
-from penstock.connector.spark.stream import SplitStreamReader
+from penstock.connector.spark.errors import SparkReadableError
+from penstock.connector.spark.source import planning as executor_module
+from penstock.connector.spark.source import stream as stream_module
+from penstock.connector.spark.source.offsets import TaskPartition
+from penstock.connector.spark.source.retry import RetryPolicy
+from penstock.connector.spark.source.segment_folder import FOLDER as SEEN_FILES
+from penstock.connector.spark.source.stream import SplitStreamReader
 from tests.simulation.batch_rules import Planned, Rules, aligned
 from tests.simulation.batch_tasks import run_tasks
 from tests.simulation.draw import ROWTIME, draw_batch_tables, draw_content
@@ -286,15 +286,15 @@ class _Time:
         return self._run.now_ms * 1_000_000
 
 
-def _no_patience(**_options: float) -> Patience:
-    return Patience(total_s=0.0)
+def _no_patience(**_options: float) -> RetryPolicy:
+    return RetryPolicy(total_s=0.0)
 
 
 @contextmanager
 def _virtual(run: Run) -> Iterator[None]:
     with (
         mock.patch.object(executor_module, "time", _Time(run)),
-        mock.patch.multiple(stream_module, IDLE_WAIT_S=0.0, Patience=_no_patience),
+        mock.patch.multiple(stream_module, IDLE_WAIT_S=0.0, RetryPolicy=_no_patience),
     ):
         yield
 

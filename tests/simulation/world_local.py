@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from penstock.connector.local.board import GroupBoard
+from penstock.connector.local.job_master import GroupWatermarks
 from tests.simulation.disturb import disturb, outside_changes
 from tests.simulation.draw import draw_jobs
 from tests.simulation.job import Job
@@ -35,7 +35,7 @@ class LocalWorld:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.board = GroupBoard()
+        self.board = GroupWatermarks()
         self.jobs = [Job(self, drawn) for drawn in draw_jobs(run)]
         self.opening = self.jobs[0]
         self._wild_steps = run.random.randint(*WILD_STEPS)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.catalog.names import Namespace
-from penstock.catalog.store import SqlCatalog
-from penstock.sql.plan.place import QueryPlace
-from penstock.sql.plan.query_place import insert_shape
-from penstock.sql.run.script_check import CheckedScript, check_scripts
-from penstock.sql.run.script_file import ScriptFile
-from penstock.sql.run.script_names import name_scripts_here
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.check.query_names import name_scripts_here
+from penstock.sql.check.script_check import CheckedScript, check_scripts
+from penstock.sql.checkpoint.identity import QueryLocation
+from penstock.sql.plan.query_location import insert_fingerprint
+from penstock.sql.script.files import ScriptFile
 
 TABLES = """
 CREATE TABLE src (a BIGINT, b STRING) WITH ('connector' = 'kafka', 'topic' = 't',
@@ -33,7 +33,7 @@ class Job:
     project: Path
     settings: Mapping[str, str]
 
-    def named(self, *texts: str, file: str = "job.sql", **changes: bool) -> list[QueryPlace]:
+    def named(self, *texts: str, file: str = "job.sql", **changes: bool) -> list[QueryLocation]:
         """The places of the INSERTs of a file, in its order."""
         path = self.project / file
         path.write_text(TABLES + "\n".join(texts), encoding="utf-8")
@@ -60,12 +60,12 @@ class Job:
                 self.start(place, text)
         return [place.identity.query for place in places]
 
-    def start(self, place: QueryPlace, text: str, *, old: bool = False) -> None:
+    def start(self, place: QueryLocation, text: str, *, old: bool = False) -> None:
         (script,) = self.scripts(ScriptFile(name="x.sql", text=TABLES + text))
         (insert,) = script.statements[-1].inserts
         folder = Path(place.location)
         (folder / "penstock-identity").mkdir(parents=True, exist_ok=True)
-        (folder / "penstock-query.json").write_text(insert_shape(insert).to_text())
+        (folder / "penstock-query.json").write_text(insert_fingerprint(insert).to_text())
         if not old:
             entry = len(list((folder / "penstock-identity").iterdir()))
             entries = folder / "penstock-identity" / f"{entry}.json"
@@ -76,6 +76,6 @@ class Job:
         (place,) = self.named(LOW, file="any.sql")
         folder = self.project / ".penstock" / "checkpoints" / pipeline / sink
         (self.project / "any.sql").unlink()
-        other = QueryPlace(location=str(folder), canonical=str(folder), identity=place.identity)
+        other = QueryLocation(location=str(folder), canonical=str(folder), identity=place.identity)
         self.start(other, text, old=True)
         (folder / "penstock-identity").rmdir()

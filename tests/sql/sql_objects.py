@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError, InputErrors
-from penstock.catalog.names import Namespace
-from penstock.catalog.store import SqlCatalog
-from penstock.catalog.table import Table, View
-from penstock.sql.catalog_changes import change_catalog, is_definition
-from penstock.sql.lower import parse_statement
-from penstock.sql.script import LineMap, Source, split, split_all
-from penstock.sql.statements import CreateTable, CreateView, Statement
+from penstock.catalog.model.table import Table, View
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.convert.statement import parse_statement
+from penstock.sql.ddl.apply_ddl import apply_ddl, is_definition
+from penstock.sql.script.splitter import LineMap, Source, split, split_all
+from penstock.sql.statements.statement import CreateTable, CreateView, Statement
 
 TABLES = """
 CREATE TABLE bids (
@@ -39,7 +39,7 @@ def run(sql: str, namespace: Namespace) -> list[Statement]:
     for text in split(sql, "test.sql"):
         statement = parse_statement(text, namespace)
         if is_definition(statement):
-            change_catalog(statement, namespace)
+            apply_ddl(statement, namespace)
         statements.append(statement)
     return statements
 
@@ -59,7 +59,7 @@ def parse_script(
         try:
             statement = parse_statement(one, draft)
             if is_definition(statement):
-                change_catalog(statement, draft)
+                apply_ddl(statement, draft)
             statements.append(statement)
         except InputErrors as found:
             errors += found.errors

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import InputError
+from penstock.sql.ddl.show_create import show_create
 from penstock.sql.dialect import to_spark_query, window_tables
-from penstock.sql.errors import render
-from penstock.sql.show import show_create
-from penstock.sql.statements import CreateTable, CreateView, InsertInto, Select
+from penstock.sql.errors.render import render
+from penstock.sql.statements.statement import CreateTable, CreateView, InsertInto, Select
 from tests.sql.sql_objects import TABLES, new_namespace, parse_script
 
 FOLDER = Path(__file__).parent / "cases"

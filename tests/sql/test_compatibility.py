@@ -10,20 +10,20 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError, InputErrors, UnsupportedError
-from penstock.catalog.names import Namespace
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.compatibility import Kind, Row, Status
 from penstock.sql.compatibility.page import PAGE, write_page
 from penstock.sql.compatibility.queries import BOUNDED
 from penstock.sql.compatibility.rows import ROWS
 from penstock.sql.compatibility.tables import TABLES
+from penstock.sql.ddl.definition_checks import check_connector
 from penstock.sql.dialect import Flink
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import Analyzer
-from penstock.sql.plan.sink_changes import SinkTable
-from penstock.sql.run.connector_check import check_connector
-from penstock.sql.statements import InsertInto, Select
+from penstock.sql.plan.rules.sink_changelog import SinkTable
+from penstock.sql.statements.statement import InsertInto, Select
 from tests.sql.sql_objects import new_namespace, parse_script
 
 ROOT = Path(__file__).resolve().parents[2]

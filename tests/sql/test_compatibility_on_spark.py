@@ -14,13 +14,13 @@ from penstock.catalog.errors import PenstockError
 from penstock.sql.compatibility import Kind, Row, Status
 from penstock.sql.compatibility.rows import ROWS
 from penstock.sql.compatibility.tables import define_tables
-from penstock.sql.expressions import to_spark
-from penstock.sql.lower import parse_statement
-from penstock.sql.plan.analysed_query import AnalysedLeaf
-from penstock.sql.plan.planner import Planner
-from penstock.sql.run.functions import register_called
-from penstock.sql.script import split
-from penstock.sql.statements import Select
+from penstock.sql.convert.statement import parse_statement
+from penstock.sql.execution.functions import register_called
+from penstock.sql.expressions.expression import to_spark
+from penstock.sql.plan.analysed import TableScan
+from penstock.sql.plan.physical.planner import Planner
+from penstock.sql.script.splitter import split
+from penstock.sql.statements.statement import Select
 from tests.sql.sql_objects import new_namespace
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ QUERIES = [row for row in RUN if row.kind in (Kind.QUERY, Kind.HINT)]
 VALUES = [row for row in RUN if row.kind in (Kind.EXPRESSION, Kind.TYPE)]
 
 
-def rows_in_memory(spark: SparkSession, leaf: AnalysedLeaf) -> DataFrame:
+def rows_in_memory(spark: SparkSession, leaf: TableScan) -> DataFrame:
     """What a table's source would give: the columns that a query uses, and those computed of them."""
     name = leaf.table.identifier.name
     text, schema = json.dumps(CONTENTS[name]), SCHEMAS[name]
@@ -86,12 +86,10 @@ def planner(
 ) -> Iterator[Planner]:
     """Plans over the tables of the examples, whose rows are in memory."""
 
-    def leaf_frame(
-        _: Any, leaf: AnalysedLeaf, *_args: Any, **_named: Any
-    ) -> tuple[DataFrame, bool]:
+    def leaf_frame(_: Any, leaf: TableScan, *_args: Any, **_named: Any) -> tuple[DataFrame, bool]:
         return rows_in_memory(spark, leaf), False
 
-    monkeypatch.setattr("penstock.sql.plan.build.FrameBuilder._leaf_frame", leaf_frame)
+    monkeypatch.setattr("penstock.sql.plan.physical.frames.FrameBuilder._leaf_frame", leaf_frame)
     before = {key: spark.conf.get(key, None) for key in QUICK}
     for key, value in QUICK.items():
         spark.conf.set(key, value)

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputErrors
-from penstock.catalog.names import Namespace
-from penstock.sql.change_statements import CreateMaterializedTable
 from penstock.sql.compatibility.tables import TABLES
+from penstock.sql.ddl.show_create import show_create
 from penstock.sql.dialect import parse_query, to_text
 from penstock.sql.lineage.query import lineage_of_query
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.show import show_create
-from penstock.sql.statements import AlterView, CreateView, InsertInto, Select
+from penstock.sql.statements.changes import CreateMaterializedTable
+from penstock.sql.statements.statement import AlterView, CreateView, InsertInto, Select
 from tests.sql.sql_objects import new_namespace, parse_script
 
 HOUR = "INTERVAL '1' HOUR"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.catalog.codec import table_from_json, table_to_json
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import SqlSyntaxError
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.names import Namespace
-from penstock.catalog.table import View
-from penstock.sql.show import show_create
+from penstock.catalog.model.codec import table_from_json, table_to_json
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.table import View
+from penstock.sql.ddl.show_create import show_create
 from tests.sql.sql_objects import TABLES, new_namespace, run
 
 PRICES = "CREATE VIEW prices (auction, eur COMMENT 'price, EUR; Bob''s') AS SELECT auction, price FROM bids"

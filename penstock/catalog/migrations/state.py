@@ -6,12 +6,7 @@ from sqlalchemy import Connection, func, inspect, select
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from penstock.catalog.errors import CatalogError
-from penstock.catalog.migrations.tables import (
-    HEAD,
-    LEGACY_VERSION,
-    LOWEST_READER,
-    STEP,
-)
+from penstock.catalog.migrations.tables import HEAD, LEGACY_VERSION, LOWEST_READER, STEP
 
 __all__ = ["LEGACY_HEAD", "legacy_version", "version_of"]
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from penstock.catalog import types as t
 from penstock.catalog.errors import OptionError, UnsupportedError
-from penstock.catalog.options import (
+from penstock.catalog.model import types as t
+from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.options.option import (
     BOOLEAN,
     DURATION,
     INT,
@@ -21,7 +22,6 @@ from penstock.catalog.options import (
     optional,
     resolve,
 )
-from penstock.catalog.schema import PhysicalColumn
 
 __all__ = ["Counting", "FieldSettings", "read_field"]
 

@@ -1,13 +1,9 @@
-"""Makes columns of datagen rows, all values of a batch at a time: each is a function of the row's number alone.
-
-Random numbers are counted, not drawn: SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators)
-over the row's number and a seed of the column, so that any range of rows can be made anywhere, and made again.
-"""
+"""Generate columns of datagen rows as Arrow arrays: each value is a function of its row's number and the seed."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -15,20 +11,28 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.catalog import types as t
-from penstock.connector.arrow import arrow_type
+from penstock.catalog.model import types as t
+from penstock.connector.arrow.types import arrow_field, arrow_type
 from penstock.connector.datagen.field_options import FieldSettings
+from penstock.connector.datagen.settings import DatagenSettings
+from penstock.connector.formats.count_only import batch_of
 
-__all__ = ["RowNumbers", "make_column", "time_of"]
+__all__ = ["RowMaker", "RowNumbers", "make_column", "time_of"]
 
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
+
 Bits: TypeAlias = npt.NDArray[np.uint64]
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+
 _DAY_US = 86_400_000_000
+
 _NULLS = "null"
+
 _LENGTHS = "length"
+
 _COUNTS = "count"
+
 MOST_OF_ONE = 10
 """How often an element is in a multiset, at most."""
 
@@ -225,3 +229,27 @@ _MAKERS: Mapping[type, Callable[[FieldSettings, RowNumbers, RowNumbers], pa.Arra
     t.MapType: _map,
     t.MultisetType: _multiset,
 }
+
+
+class RowMaker:
+    """Makes rows with `columns`, in this order."""
+
+    def __init__(self, columns: Sequence[str], settings: DatagenSettings) -> None:
+        fields = {field.name: field for field in settings.fields}
+        self._fields = [fields[name] for name in columns]
+        self._schema = pa.schema([arrow_field(field.name, field.type) for field in self._fields])
+        self._settings = settings
+
+    def make(self, start: int, stop: int) -> pa.RecordBatch:
+        """Make the rows numbered [`start`, `stop`)."""
+        rows = np.arange(start, stop, dtype=np.int64)
+        arrays = [
+            make_column(
+                field,
+                rows,
+                rows_per_second=self._settings.rows_per_second,
+                number_of_rows=self._settings.number_of_rows,
+            )
+            for field in self._fields
+        ]
+        return batch_of(arrays, self._schema, len(rows))

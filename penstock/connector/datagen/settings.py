@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.catalog.errors import DefinitionError, OptionError, did_you_mean
-from penstock.catalog.options import (
+from penstock.catalog.model.table import Table
+from penstock.catalog.options.option import (
     INT,
     LONG,
     STRING,
@@ -19,9 +20,8 @@ from penstock.catalog.options import (
     optional,
     resolve,
 )
-from penstock.catalog.table import Table
 from penstock.connector.datagen.field_options import FieldSettings, read_field
-from penstock.connector.watermark_options import (
+from penstock.connector.options.watermark import (
     WATERMARK_OPTIONS,
     WatermarkSettings,
     read_watermark_settings,

@@ -1,1 +1,4 @@
-"""The connector `delta`: Delta tables by path, appended to or upserted exactly once, read by Spark itself."""
+"""The connector `delta`: Delta tables by path, appended to or upserted exactly once, read by Spark.
+
+`log` reads Delta logs without an engine.
+"""

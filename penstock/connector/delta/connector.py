@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.catalog.table import Table
+from penstock.catalog.model.table import Table
 from penstock.connector.contract import EngineSource, Sink
 from penstock.connector.delta.definition import check_clustering, check_definition
 from penstock.connector.delta.options import (
@@ -14,15 +14,15 @@ from penstock.connector.delta.options import (
     PATH,
     SCHEMA_EVOLUTION,
     TARGET_FILE_SIZE,
+    DeltaTarget,
+    FileMaintenance,
     compacts,
     resolve_options,
     table_properties,
 )
 from penstock.connector.delta.sink import DeltaSink
 from penstock.connector.delta.source import DeltaSource
-from penstock.connector.delta.target import Target
-from penstock.connector.delta.upkeep import Upkeep
-from penstock.connector.editing import RowEditor
+from penstock.connector.row_level_dml import RowLevelEditor
 from penstock.connector.urls import resolve_path
 
 __all__ = ["DeltaConnector"]
@@ -49,16 +49,18 @@ class DeltaConnector:
         """Describe reading the table."""
         options = resolve_options(table)
         location = resolve_path(options.get(PATH), self.project)
-        return DeltaSource(target=Target(table=table, location=location), options=options)
+        return DeltaSource(target=DeltaTarget(table=table, location=location), options=options)
 
-    def editor(self, table: Table) -> RowEditor:
+    def editor(self, table: Table) -> RowLevelEditor:
         """Describe changing the rows of the table in place."""
-        from penstock.connector.delta.editor import DeltaEditor  # Spark, only where it is used
+        from penstock.connector.delta.row_level_dml import (
+            DeltaEditor,  # Spark, only where it is used
+        )
 
         options = resolve_options(table)
         location = resolve_path(options.get(PATH), self.project)
-        target = Target(table=table, location=location)
-        upkeep = Upkeep(target_file_bytes=options.get(TARGET_FILE_SIZE))
+        target = DeltaTarget(table=table, location=location)
+        upkeep = FileMaintenance(target_file_bytes=options.get(TARGET_FILE_SIZE))
         return DeltaEditor(target=target, upkeep=upkeep)
 
     def sink(self, table: Table) -> Sink:
@@ -66,14 +68,14 @@ class DeltaConnector:
         options = resolve_options(table)
         location = resolve_path(options.get(PATH), self.project)
         return DeltaSink(
-            target=Target(
+            target=DeltaTarget(
                 table=table,
                 location=location,
                 properties=table_properties(options),
                 clustering=options.get(CLUSTERING_COLUMNS),
             ),
             adds_columns=options.get(SCHEMA_EVOLUTION) == "add-columns",
-            upkeep=Upkeep(
+            upkeep=FileMaintenance(
                 target_file_bytes=options.get(TARGET_FILE_SIZE),
                 auto_compaction=compacts(options),
                 optimize_interval_ms=options.get(OPTIMIZE_INTERVAL),

@@ -1,14 +1,14 @@
-"""What a Delta table can hold, checked on its definition alone. No engine, no I/O."""
+"""Check the definition of a Delta table: columns, key, partitioning, clustering. No engine, no I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.catalog import types as t
 from penstock.catalog.errors import DefinitionError, UnsupportedError, did_you_mean
-from penstock.catalog.identifier import quote
-from penstock.catalog.schema import PhysicalColumn
-from penstock.catalog.table import Table
+from penstock.catalog.model import types as t
+from penstock.catalog.model.identifier import quote
+from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.table import Table
 
 __all__ = ["check_clustering", "check_definition"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.connector.jars import JarSet, fetch_jars, read_jar_set
+from penstock.connector.jvm.jars import JarSet, fetch_jars, read_jar_set
 
 __all__ = ["delta_jar_set", "delta_jars"]
 

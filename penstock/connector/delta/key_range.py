@@ -15,10 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 
-from penstock.catalog.identifier import quoted
-from penstock.connector.spark.last_changes import IS_DELETE
+from penstock.catalog.model.identifier import quoted
+from penstock.connector.spark.sink.last_changes import IS_DELETE
 
-__all__ = ["BatchKeys", "key_literal", "measure"]
+__all__ = ["BatchKeys", "key_literal", "measure_keys"]
 
 MAX_PARTITIONS = 100
 """So many values of a partition column are listed; beyond that the lowest and the highest bound them."""
@@ -48,7 +48,7 @@ class BatchKeys:
     within: tuple[str, ...]
 
 
-def measure(changes: DataFrame, keys: Sequence[str], partitions: Sequence[str]) -> BatchKeys:
+def measure_keys(changes: DataFrame, keys: Sequence[str], partitions: Sequence[str]) -> BatchKeys:
     """Look at the rows that `last_changes` gave, in one Spark job. `partitions` are the table's partition columns."""
     types = {name: changes.schema[name].dataType for name in keys}
     listed = {name.lower() for name in partitions}

@@ -26,13 +26,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as s
 
 from penstock.catalog.errors import SinkError
-from penstock.catalog.identifier import quote, quoted
-from penstock.connector.delta.failure import explained
-from penstock.connector.delta.key_range import BatchKeys, measure
+from penstock.catalog.model.identifier import quote, quoted
+from penstock.connector.delta.errors import translate_errors
+from penstock.connector.delta.key_range import BatchKeys, measure_keys
+from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.delta.table import stored_schema
-from penstock.connector.delta.target import Target
-from penstock.connector.spark.configured import configured
-from penstock.connector.spark.last_changes import IS_DELETE, last_changes
+from penstock.connector.spark.session import configured
+from penstock.connector.spark.sink.last_changes import IS_DELETE, last_changes
 
 __all__ = ["Merge"]
 
@@ -60,7 +60,7 @@ _SETTINGS = {
 class Merge:
     """Upserts and deletes by the table's key. Columns that are declared and not given become NULL, others stay."""
 
-    target: Target
+    target: DeltaTarget
     keys: tuple[str, ...]
 
     def run(self, spark: SparkSession, frame: DataFrame, settings: Mapping[str, str]) -> None:
@@ -72,9 +72,9 @@ class Merge:
         with (
             configured(spark, {**_SETTINGS, **settings}),
             _materialised(last_changes(frame, self.keys, columns)) as changes,
-            explained(self.target.shown),
+            translate_errors(self.target.shown),
         ):
-            found = measure(changes, self.keys, self.target.table.partition_keys)
+            found = measure_keys(changes, self.keys, self.target.table.partition_keys)
             if found.without:
                 raise SinkError(
                     f"table {self.target.table.identifier}: a row has NULL in {_listed(found.without)}, a part of "

@@ -1,12 +1,18 @@
-"""The options of a Delta table as data, and what they have to be."""
+"""The options of Delta tables as checked values: the target's path, reading, schema evolution, file maintenance.
+
+`DeltaTarget` is where a table is and how it is declared, known without Spark; `table.py` opens it.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.catalog.errors import OptionError
-from penstock.catalog.options import (
+from penstock.catalog.errors import OptionError, StateMismatchError
+from penstock.catalog.model.table import Table
+from penstock.catalog.options.option import (
     BOOLEAN,
     DURATION,
     INT,
@@ -19,7 +25,7 @@ from penstock.catalog.options import (
     enum_type,
     resolve,
 )
-from penstock.catalog.table import Table
+from penstock.catalog.options.redaction import redact
 
 __all__ = [
     "AUTO_COMPACTION",
@@ -32,14 +38,86 @@ __all__ = [
     "STARTING_TIMESTAMP",
     "STARTING_VERSION",
     "TARGET_FILE_SIZE",
+    "DeltaTarget",
+    "FileMaintenance",
     "compacts",
     "resolve_options",
     "table_properties",
 ]
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaTarget:
+    """Where the rows of `table` are. `properties` are the `delta.*` options, `clustering` the columns to cluster by."""
+
+    table: Table
+    location: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    clustering: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The location for messages: keys inside a URL are not shown."""
+        return redact({"path": self.location})["path"]
+
+    def mismatch(self, what: str, hint: str | None = None) -> StateMismatchError:
+        """Make the error for a table that is not the declared one."""
+        return StateMismatchError(
+            f"the Delta table at {self.shown} is not the declared table {self.table.identifier}: {what}",
+            hint=hint
+            or "declare the table as it is, change it with Spark's ALTER TABLE, or give another 'path'",
+        )
+
+
+_MIB = 1 << 20
+
+_PREFIX = "spark.databricks.delta"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileMaintenance:
+    """What is asked for; None leaves it to Delta, or undone."""
+
+    target_file_bytes: int | None = None
+    auto_compaction: bool | None = None
+    optimize_interval_ms: int | None = None
+
+    @property
+    def needs_batches(self) -> bool:
+        """Whether Spark's own Delta sink cannot do it."""
+        return self.target_file_bytes is not None or self.optimize_interval_ms is not None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Give the settings of a session that writes once or optimizes (DeltaSQLConf)."""
+        if self.target_file_bytes is None:
+            return {}
+        size = str(self.target_file_bytes)
+        return {
+            f"{_PREFIX}.optimizeWrite.enabled": "true",
+            f"{_PREFIX}.optimizeWrite.binSize": f"{self.target_file_bytes // _MIB}m",
+            f"{_PREFIX}.optimize.maxFileSize": size,
+            # larger ones would be rewritten each time
+            f"{_PREFIX}.optimize.minFileSize": size,
+            f"{_PREFIX}.autoCompact.maxFileSize": size,
+        }
+
+    @property
+    def stream_settings(self) -> dict[str, str]:
+        """Give the settings of a session that writes batch after batch.
+
+        Delta compacts at a process's first commit into a table, and then after each 50 small files (AutoCompact).
+        """
+        if self.auto_compaction is None:
+            return self.settings
+        enabled = str(self.auto_compaction).lower()
+        return self.settings | {f"{_PREFIX}.autoCompact.enabled": enabled}
+
+
 CONNECTOR: Option[str | None] = Option(
     key="connector", type=STRING, default=None, doc="'delta'.", required=True
 )
+
 PATH: Option[str] = Option(
     key="path",
     type=STRING,
@@ -47,6 +125,7 @@ PATH: Option[str] = Option(
     doc="Where the table is: a path relative to the project, or any Hadoop URL.",
     required=True,
 )
+
 STARTING_VERSION: Option[str | None] = Option(
     key="scan.starting-version",
     type=STRING,
@@ -55,6 +134,7 @@ STARTING_VERSION: Option[str | None] = Option(
     "Default: all that the table holds, then what is appended.",
     aliases=("startingVersion",),
 )
+
 STARTING_TIMESTAMP: Option[str | None] = Option(
     key="scan.starting-timestamp",
     type=STRING,
@@ -62,6 +142,7 @@ STARTING_TIMESTAMP: Option[str | None] = Option(
     doc="The time of the first commit that a stream reads, such as '2026-01-01 00:00:00'.",
     aliases=("startingTimestamp",),
 )
+
 MAX_FILES: Option[int | None] = Option(
     key="scan.max-files-per-batch",
     type=INT,
@@ -69,6 +150,7 @@ MAX_FILES: Option[int | None] = Option(
     doc="How many files a micro-batch of a stream reads at most. Default: Delta's 1000.",
     aliases=("maxFilesPerTrigger",),
 )
+
 SCHEMA_EVOLUTION: Option[str] = Option(
     key="sink.schema-evolution",
     type=enum_type("fail", "add-columns"),
@@ -76,6 +158,7 @@ SCHEMA_EVOLUTION: Option[str] = Option(
     doc="What happens at the start of a run when the table lacks declared columns: 'fail', or 'add-columns'. Types are "
     "never changed.",
 )
+
 TARGET_FILE_SIZE: Option[int | None] = Option(
     key="sink.target-file-size",
     type=MEMORY,
@@ -84,6 +167,7 @@ TARGET_FILE_SIZE: Option[int | None] = Option(
     "are written (Delta's optimized write), and OPTIMIZE cuts its files so. Default: a file for each task that "
     "writes, and 1 GiB from OPTIMIZE.",
 )
+
 AUTO_COMPACTION: Option[bool] = Option(
     key="auto-compaction",
     type=BOOLEAN,
@@ -91,6 +175,7 @@ AUTO_COMPACTION: Option[bool] = Option(
     doc="Whether a streaming query puts small files together as they come: after its first commit, and after each that "
     "makes 50 of them in a partition (Delta's auto compaction). 'delta.autoOptimize.autoCompact' has the last word.",
 )
+
 OPTIMIZE_INTERVAL: Option[int | None] = Option(
     key="sink.optimize.interval",
     type=DURATION,
@@ -98,6 +183,7 @@ OPTIMIZE_INTERVAL: Option[int | None] = Option(
     doc="How often small files are put together by OPTIMIZE, between two micro-batches and at most this often, such as "
     "'1 h'. Default: never.",
 )
+
 CLUSTERING_COLUMNS: Option[tuple[str, ...]] = Option(
     key="clustering.columns",
     type=LIST,
@@ -105,9 +191,11 @@ CLUSTERING_COLUMNS: Option[tuple[str, ...]] = Option(
     doc="One to four columns, separated by ';', by whose values OPTIMIZE lays out the rows (liquid clustering), set "
     "when the table is created.",
 )
+
 TABLE_PROPERTIES = PrefixOption(
     prefix="delta.", doc="Delta table properties, set when the table is created."
 )
+
 OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
     CONNECTOR,
     PATH,

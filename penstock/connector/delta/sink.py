@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Guarantee, SinkSettings
-from penstock.connector.delta.target import Target
-from penstock.connector.delta.upkeep import Upkeep
+from penstock.connector.delta.options import DeltaTarget, FileMaintenance
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.connector.delta.writer import DeltaWriter
-    from penstock.connector.spark.micro_batch import MicroBatch
+    from penstock.connector.spark.sink.micro_batch import MicroBatch
 
 __all__ = ["DeltaSink"]
 
@@ -31,9 +30,9 @@ class DeltaSink:
     `adds_columns`: declared columns that the table lacks are added when a run is prepared.
     """
 
-    target: Target
+    target: DeltaTarget
     adds_columns: bool = False
-    upkeep: Upkeep = field(default_factory=Upkeep)
+    upkeep: FileMaintenance = field(default_factory=FileMaintenance)
 
     @property
     def accepts(self) -> ChangelogMode:
@@ -58,7 +57,7 @@ class DeltaSink:
 
     def check_resumes_here(self, checkpoint: Path, query: str | None, sink: str) -> None:
         """Check the same of folders of this machine, without Spark (`Resumable`)."""
-        from penstock.connector.delta.resumed import check_resumes_here
+        from penstock.connector.delta.checkpoint_check import check_resumes_here
 
         appends = self.target.table.schema.primary_key is None
         check_resumes_here(self.target, checkpoint, query, sink, commits_empty=appends)

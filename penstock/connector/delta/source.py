@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import UnknownObjectError
-from penstock.catalog.identifier import quoted
-from penstock.catalog.options import Resolved
+from penstock.catalog.model.identifier import quoted
+from penstock.catalog.options.option import Resolved
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.delta.options import MAX_FILES, STARTING_TIMESTAMP, STARTING_VERSION
-from penstock.connector.delta.target import Target
+from penstock.connector.delta.options import (
+    MAX_FILES,
+    STARTING_TIMESTAMP,
+    STARTING_VERSION,
+    DeltaTarget,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +37,7 @@ class DeltaSource:
     between ends the stream with Delta's error, as it cannot be told in appended rows.
     """
 
-    target: Target
+    target: DeltaTarget
     options: Resolved
 
     @property
@@ -54,7 +58,7 @@ class DeltaSource:
         """
         from pyspark.sql import functions as F  # noqa: N812  Spark, only where it is used
 
-        from penstock.connector.delta.failure import explained
+        from penstock.connector.delta.errors import translate_errors
         from penstock.connector.delta.table import check_readable, exists, stored_schema
 
         schema = stored_schema(self.target.table)
@@ -65,7 +69,7 @@ class DeltaSource:
                 f"there is no Delta table at {self.target.shown} yet (table {self.target.table.identifier})",
                 hint="the first INSERT into it makes it",
             )
-        with explained(self.target.shown):
+        with translate_errors(self.target.shown):
             frame = self._read(spark, streaming=streaming)
         check_readable(self.target, frame.schema)
         return frame.select(*(F.col(quoted(name)).alias(name) for name in schema.names))

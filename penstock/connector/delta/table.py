@@ -1,4 +1,4 @@
-"""The Delta table behind a definition: created from it, or held against it. Never altered."""
+"""The stored Delta table: created from a definition, compared with it, extended by declared columns."""
 
 from __future__ import annotations
 
@@ -8,28 +8,36 @@ from itertools import takewhile
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import types as s
+from pyspark.sql.types import StructField, StructType
 
 from penstock.catalog.errors import DefinitionError
-from penstock.catalog.identifier import quote
-from penstock.catalog.table import Table
-from penstock.connector.delta.failure import explained
-from penstock.connector.delta.options import FORGETFUL
-from penstock.connector.delta.target import Target
+from penstock.catalog.model.identifier import quote
+from penstock.catalog.model.table import Table
+from penstock.connector.delta.errors import translate_errors
+from penstock.connector.delta.options import FORGETFUL, DeltaTarget
 from penstock.connector.spark.types import spark_schema
 
-__all__ = ["check_readable", "check_writable", "create", "exists", "stored_schema"]
+__all__ = [
+    "add_missing_columns",
+    "check_readable",
+    "check_writable",
+    "create",
+    "exists",
+    "missing_columns",
+    "stored_schema",
+]
 
 # they choose the table's protocol and are not kept as properties
 _PROTOCOL = ("delta.feature.", "delta.minreaderversion", "delta.minwriterversion")
 
 
-def exists(target: Target, spark: SparkSession) -> bool:
+def exists(target: DeltaTarget, spark: SparkSession) -> bool:
     """Tell whether there is a Delta table. Raises ConfigError when the place cannot be looked at."""
-    with explained(target.shown):
+    with translate_errors(target.shown):
         return DeltaTable.isDeltaTable(spark, target.location)
 
 
-def create(target: Target, spark: SparkSession) -> None:
+def create(target: DeltaTarget, spark: SparkSession) -> None:
     """Create the table, unless there is one by now. Raises InputError when Delta refuses it."""
     builder = DeltaTable.createIfNotExists(spark).location(target.location)
     builder = builder.addColumns(stored_schema(target.table))
@@ -41,21 +49,21 @@ def create(target: Target, spark: SparkSession) -> None:
         builder = builder.comment(target.table.comment)
     for key, value in target.properties.items():
         builder = builder.property(key, value)
-    with explained(target.shown):
+    with translate_errors(target.shown):
         builder.execute()
 
 
-def check_readable(target: Target, found: s.StructType) -> None:
+def check_readable(target: DeltaTarget, found: s.StructType) -> None:
     """Check that the table has the declared columns. Raises StateMismatchError."""
     _check_columns(target, found)
 
 
-def check_writable(target: Target, spark: SparkSession, query: s.StructType) -> None:
+def check_writable(target: DeltaTarget, spark: SparkSession, query: s.StructType) -> None:
     """Check that rows of `query`, a part of the declared columns, can be appended.
 
     Raises StateMismatchError where table and definition differ, DefinitionError where the query does not fit.
     """
-    with explained(target.shown):
+    with translate_errors(target.shown):
         found = DeltaTable.forPath(spark, target.location).toDF().schema
         # metadata only: DESCRIBE DETAIL also counts files, in a Spark job of half a second
         name = f"delta.{quote(target.location)}"
@@ -70,7 +78,7 @@ def check_writable(target: Target, spark: SparkSession, query: s.StructType) -> 
         _check_clustering(target, spark)
 
 
-def _check_columns(target: Target, found: s.StructType) -> None:
+def _check_columns(target: DeltaTarget, found: s.StructType) -> None:
     there = _by_name(found)
     for declared in stored_schema(target.table).fields:
         known = there.get(declared.name.lower())
@@ -85,7 +93,7 @@ def _check_columns(target: Target, found: s.StructType) -> None:
             )
 
 
-def _check_nullability(target: Target, found: s.StructType, written: set[str]) -> None:
+def _check_nullability(target: DeltaTarget, found: s.StructType, written: set[str]) -> None:
     declared = _by_name(stored_schema(target.table))
     for known in found.fields:
         ours = declared.get(known.name.lower())
@@ -103,7 +111,7 @@ def _check_nullability(target: Target, found: s.StructType, written: set[str]) -
             )
 
 
-def _check_partitioning(target: Target, found: Iterable[str]) -> None:
+def _check_partitioning(target: DeltaTarget, found: Iterable[str]) -> None:
     names, declared = tuple(found), target.table.partition_keys
     if [name.lower() for name in names] != [name.lower() for name in declared]:
         raise target.mismatch(
@@ -112,8 +120,8 @@ def _check_partitioning(target: Target, found: Iterable[str]) -> None:
         )
 
 
-def _check_clustering(target: Target, spark: SparkSession) -> None:
-    with explained(target.shown):
+def _check_clustering(target: DeltaTarget, spark: SparkSession) -> None:
+    with translate_errors(target.shown):
         detail = DeltaTable.forPath(spark, target.location).detail()
         found = list(detail.select("clusteringColumns").collect()[0][0] or ())
     if [name.lower() for name in found] != [name.lower() for name in target.clustering]:
@@ -124,7 +132,7 @@ def _check_clustering(target: Target, spark: SparkSession) -> None:
         )
 
 
-def _check_properties(target: Target, found: Mapping[str, str]) -> None:
+def _check_properties(target: DeltaTarget, found: Mapping[str, str]) -> None:
     there = {key.lower(): value for key, value in found.items()}
     if FORGETFUL.lower() in there:
         raise target.mismatch(
@@ -179,7 +187,7 @@ def _relaxed_type(kind: s.DataType, *, inside: bool) -> s.DataType:
     return kind
 
 
-def _check_elements(found: s.StructType, query: s.StructType, target: Target) -> None:
+def _check_elements(found: s.StructType, query: s.StructType, target: DeltaTarget) -> None:
     """Refuse a table that somebody made with NOT NULL elements, unless the query's have no NULL either."""
     there = _by_name(found)
     for column in query.fields:
@@ -237,3 +245,38 @@ def _unquoted(name: str) -> str:
 def _partitioning(names: Iterable[str]) -> str:
     listed = ", ".join(quote(name) for name in names)
     return f"PARTITIONED BY ({listed})" if listed else "not partitioned"
+
+
+def missing_columns(target: DeltaTarget, found: StructType) -> StructType:
+    """Give the declared columns that a table with the columns `found` lacks.
+
+    Raises StateMismatchError for one that cannot come later: the rows that are there have no value for it, or lie
+    where another value would put them.
+    """
+    there = {name.lower() for name in found.names}
+    missing = [f for f in stored_schema(target.table).fields if f.name.lower() not in there]
+    for field in missing:
+        fixed = field.name in (*target.table.partition_keys, *target.clustering)
+        if fixed or _is_not_null(field):
+            role = "the table is laid out by" if fixed else "is NOT NULL"
+            raise target.mismatch(
+                f"it has no column {quote(field.name)}, which {role} and cannot be added to rows that are there",
+                hint="give another 'path'" if fixed else "declare the column without NOT NULL",
+            )
+    return StructType(missing)
+
+
+def _is_not_null(field: StructField) -> bool:
+    """Whether it, or a field of a row in it, is NOT NULL: Delta adds neither."""
+    inside = field.dataType.fields if isinstance(field.dataType, StructType) else []
+    return not field.nullable or any(_is_not_null(part) for part in inside)
+
+
+def add_missing_columns(spark: SparkSession, target: DeltaTarget) -> None:
+    """Add the declared columns that the table lacks; NULL in the rows that are there. Raises InputError, SinkError."""
+    with translate_errors(target.shown):
+        found = DeltaTable.forPath(spark, target.location).toDF().schema
+        missing = missing_columns(target, found)
+        if missing.fields:
+            name = f"delta.{quote(target.location)}"
+            spark.sql(f"ALTER TABLE {name} ADD COLUMNS ({missing.toDDL()})")

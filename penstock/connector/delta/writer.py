@@ -1,11 +1,11 @@
-"""Writing into a Delta table: made or checked first, then written to exactly once.
+"""Write batches to a Delta table exactly once, by `txnAppId` and `txnVersion`; create or check the table first.
 
-Each micro-batch is one commit with a `txn` action (application id: the query's id in the checkpoint, version: the
-batch id), as Spark's own Delta sink makes it; a batch that is replayed finds its own id there and writes nothing.
+The check that the table is the one of the checkpoint is in `checkpoint_check.py`; Spark is asked for it here.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,26 +13,91 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.connector.contract import SinkSettings
-from penstock.connector.delta.evolution import add_missing_columns
-from penstock.connector.delta.failure import explained
+from penstock.connector.delta.checkpoint_check import (
+    CheckpointProgress,
+    StoredTable,
+    compare_with_checkpoint,
+    lost_table,
+    newest_batch,
+    note_path,
+    read_note,
+)
+from penstock.connector.delta.commit_history import CommittedBatches, note_of
+from penstock.connector.delta.errors import translate_errors
 from penstock.connector.delta.merge import Merge
-from penstock.connector.delta.optimizing import Optimizer
-from penstock.connector.delta.resumed import gone
-from penstock.connector.delta.resuming import check_resumes
-from penstock.connector.delta.table import check_writable, create, exists
-from penstock.connector.delta.target import Target
-from penstock.connector.delta.transaction import transaction_settings
-from penstock.connector.delta.upkeep import Upkeep
-from penstock.connector.delta.written import WrittenBatches, note_of
-from penstock.connector.spark.configured import configured
-from penstock.connector.spark.micro_batch import (
+from penstock.connector.delta.optimize import Optimizer
+from penstock.connector.delta.options import DeltaTarget, FileMaintenance
+from penstock.connector.delta.table import add_missing_columns, check_writable, create, exists
+from penstock.connector.spark.hadoop_files import list_names, read_text, replace_text
+from penstock.connector.spark.session import configured
+from penstock.connector.spark.sink.micro_batch import (
     MicroBatch,
+    discard_batch,
     micro_batch_query,
-    pass_over,
+    saved_query_id,
     with_settings,
 )
 
-__all__ = ["DeltaWriter"]
+__all__ = ["DeltaWriter", "check_resumes", "transaction_settings"]
+
+APPLICATION = "spark.databricks.delta.write.txnAppId"
+
+VERSION = "spark.databricks.delta.write.txnVersion"
+
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+def transaction_settings(application_id: str, version: int, note: str) -> dict[str, str]:
+    """Give the settings by which the next command commits `txn(application_id, version)`, or does nothing if the table
+    has that version or a later one; `note` becomes the commit's userMetadata.
+    """
+    return {APPLICATION: application_id, VERSION: str(version), USER_METADATA: note}
+
+
+def check_resumes(
+    spark: SparkSession,
+    target: DeltaTarget,
+    checkpoint: str,
+    sink: str,
+    *,
+    commits_empty: bool,
+    notes: bool = True,
+) -> None:
+    """Check that a table goes with a checkpoint. Raises StateMismatchError.
+
+    `sink` tells the sinks of a query that has several apart. `commits_empty`: a batch without rows is a commit, too.
+    `notes`: the checkpoint is told which table it is.
+    """
+    query = saved_query_id(spark, checkpoint)
+    application = f"{query}/{sink}" if sink else query
+    found = _found(spark, target, application)
+    path = f"{checkpoint}/{note_path(target, sink)}"
+    progress = CheckpointProgress(
+        planned=newest_batch(list_names(spark, f"{checkpoint}/offsets")),
+        committed=newest_batch(list_names(spark, f"{checkpoint}/commits")),
+    )
+    known = read_note(read_text(spark, path), path)
+    compare_with_checkpoint(known, found, progress, target.shown, commits_empty=commits_empty)
+    if notes:
+        replace_text(spark, path, json.dumps({"id": found.id, "version": found.version}))
+
+
+def _found(spark: SparkSession, target: DeltaTarget, application: str | None) -> StoredTable:
+    jvm = spark._jvm  # noqa: SLF001  Delta has no other way to ask for a table's transactions
+    assert jvm is not None, "Delta needs a classic Spark session"
+    with translate_errors(target.shown):
+        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
+            spark._jsparkSession,  # noqa: SLF001
+            target.location,
+        )
+        none = jvm.scala.Option.empty()
+        # what is in memory may be older than what other processes wrote
+        snapshot = log.update(False, none, none)
+        written = None
+        if application is not None:
+            version = snapshot.transactions().get(application)
+            written = version.get() if version.isDefined() else None
+        return StoredTable(id=snapshot.metadata().id(), version=snapshot.version(), written=written)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +108,11 @@ class DeltaWriter:
     table lacks are added when a run is prepared.
     """
 
-    target: Target
+    target: DeltaTarget
     adds_columns: bool = False
-    upkeep: Upkeep = field(default_factory=Upkeep)
+    upkeep: FileMaintenance = field(default_factory=FileMaintenance)
     _optimizer: Optimizer = field(default_factory=Optimizer, compare=False, repr=False)
-    _written: WrittenBatches = field(default_factory=WrittenBatches, compare=False, repr=False)
+    _written: CommittedBatches = field(default_factory=CommittedBatches, compare=False, repr=False)
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Create the table, or check that what is there takes rows of `schema`. Raises InputError, SinkError."""
@@ -63,7 +128,7 @@ class DeltaWriter:
     ) -> None:
         """Check that the table is the one that the checkpoint was written with (`Resumable`)."""
         if not exists(self.target, spark):
-            raise gone(self.target)
+            raise lost_table(self.target)
         check_resumes(
             spark,
             self.target,
@@ -95,7 +160,7 @@ class DeltaWriter:
             if digest is not None:
                 self._write_batch(frame, batch, note_of(batch, digest))
             else:
-                pass_over(frame)
+                discard_batch(frame)
             self._optimizer.run_if_due(batch.spark, self.target, self.upkeep.optimize_interval_ms)
 
     def write(self, frame: DataFrame) -> None:
@@ -123,5 +188,5 @@ class DeltaWriter:
         writer = writer.option("txnAppId", batch.application_id).option(
             "txnVersion", batch.batch_id
         )
-        with explained(self.target.shown):
+        with translate_errors(self.target.shown):
             writer.save(self.target.location)

@@ -1,5 +1,5 @@
-"""Tables of files in a folder, line by line. `connector` checks a table and describes its scan and its sink.
+"""The connector `filesystem`: tables of files in a folder.
 
-`planner` is the driver's side (listing, sizes, peeks), `reader` a task's; `lines` knows where lines begin and end,
-`location` is the only module that asks the file system.
+`table` is the definition as checked values, `source` reads files line by line, `sink` writes files exactly
+once. `connector` checks a table and describes source and sink; `inference` samples files.
 """

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.table import Table
+from penstock.catalog.model.table import Table
 from penstock.connector.contract import Sink
-from penstock.connector.editing import Editor
-from penstock.connector.filesystem.options import FORMAT
-from penstock.connector.filesystem.sink_target import is_written_only, read_target
-from penstock.connector.filesystem.source import FilesystemSource
-from penstock.connector.filesystem.table import read_table
+from penstock.connector.filesystem.sink.target import is_written_only, read_target
+from penstock.connector.filesystem.source.source import FilesystemSource
+from penstock.connector.filesystem.table.options import FORMAT
+from penstock.connector.filesystem.table.table import read_table
+from penstock.connector.row_level_dml import TableEditor
 
 __all__ = ["FilesystemConnector"]
 
@@ -53,16 +53,16 @@ class FilesystemConnector:
             )
         return FilesystemSource(table=read_table(table, self.project))
 
-    def editor(self, table: Table) -> Editor:
+    def editor(self, table: Table) -> TableEditor:
         """Describe replacing files. Raises as `sink`."""
-        from penstock.connector.filesystem.sink import FilesystemSink
+        from penstock.connector.filesystem.sink.sink import FilesystemSink
 
         return FilesystemSink(target=read_target(table, self.project))
 
     def sink(self, table: Table) -> Sink:
         """Describe writing files. Raises as `check`, and UnsupportedError for what is not done when writing."""
-        from penstock.connector.filesystem.sink import (
-            FilesystemSink,
-        )  # Spark, only where it is used
+        from penstock.connector.filesystem.sink.sink import (
+            FilesystemSink,  # Spark, only where it is used
+        )
 
         return FilesystemSink(target=read_target(table, self.project))

@@ -1,8 +1,8 @@
-"""Formats: how the bytes of a record become columns. Batches in, Arrow batches out.
+"""Formats: the bytes of records become columns. Batches in, Arrow batches out.
 
-`contract` says what a format is, `registry` finds one by name. `json` (with its `json_*` parts) and `raw` give rows;
-`debezium_json`, `canal_json`, `maxwell_json` and `ogg_json` give changes of rows, read as `envelopes` by the decoder of
-`json`. Connectors hand over values and learn which record each row came from, and what kind of change it is.
+`contract` defines a format, `registry` finds one by name. `json` and `raw` return rows, `changelog` returns
+changes of rows from JSON envelopes. Connectors pass values, and learn for each row the record it came from and
+its row kind.
 """
 
 from penstock.connector.formats.contract import Decoded, Decoder, Fields, Format, Where

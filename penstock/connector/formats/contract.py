@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-from penstock.catalog.options import Option, Resolved
-from penstock.catalog.types import LogicalType
+from penstock.catalog.model.types import LogicalType
+from penstock.catalog.options.option import Option, Resolved
 from penstock.connector.changelog import ChangelogMode
 
 if TYPE_CHECKING:  # the check of a table's definition loads formats, and needs no Arrow
@@ -40,7 +40,7 @@ class Decoded:
     repeats where one record holds several rows. None: row `i` is record `i`. `skipped` counts the records that
     gave less than they should: tombstones, empty values, and bad records that the options told to leave out.
     `kinds[i]` is the RowKind of row `i`; None: all are inserts. `bad` are the bad records among those that were
-    left out, in order, where the decoder was told to list them (`gathering`).
+    left out, in order, where the decoder was told to list them (`collecting_errors`).
     """
 
     batch: pa.RecordBatch

@@ -11,11 +11,11 @@ from penstock.connector.formats.contract import Format
 __all__ = ["find_format", "format_names"]
 
 _BUILT_IN = (
-    ("canal-json", "penstock.connector.formats.canal_json:CanalJsonFormat"),
-    ("debezium-json", "penstock.connector.formats.debezium_json:DebeziumJsonFormat"),
-    ("json", "penstock.connector.formats.json:JsonFormat"),
-    ("maxwell-json", "penstock.connector.formats.maxwell_json:MaxwellJsonFormat"),
-    ("ogg-json", "penstock.connector.formats.ogg_json:OggJsonFormat"),
+    ("canal-json", "penstock.connector.formats.changelog.canal_json:CanalJsonFormat"),
+    ("debezium-json", "penstock.connector.formats.changelog.debezium_json:DebeziumJsonFormat"),
+    ("json", "penstock.connector.formats.json.format:JsonFormat"),
+    ("maxwell-json", "penstock.connector.formats.changelog.maxwell_json:MaxwellJsonFormat"),
+    ("ogg-json", "penstock.connector.formats.changelog.ogg_json:OggJsonFormat"),
     ("raw", "penstock.connector.formats.raw:RawFormat"),
 )
 AVRO = (

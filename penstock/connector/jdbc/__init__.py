@@ -1,9 +1,7 @@
-"""The connector `jdbc`: rows into tables of PostgreSQL and SQLite, exactly once, and out of them. Flink's options,
-Python's drivers.
+"""The connector `jdbc`: tables of PostgreSQL and SQLite, written exactly once, scanned, and looked up by key.
 
-`address` reads the URL, `settings` and `scan_settings` the options; `database` holds the connection. `statements` is
-the SQL of writing, `wire` turns Arrow batches into what the database takes; `sink` puts them together, a transaction
-for each micro-batch. `scan` reads partitions as Arrow batches, `source` does so in Spark's tasks. `lookup` gives the
-rows of keys: `lookup_settings` are its options, `lookup_keys` and `lookup_text` its SQL, `key_reader` asks. `catalog`
-shows a server's tables as definitions.
+Flink's options, Python's drivers. `address` reads the URL, `settings` the options; `database` holds the
+connection. `sink` writes a transaction per micro-batch by the SQL of `statements`, in the encoding of `wire`.
+`scan` reads partitions as Arrow batches for `source`; `lookup` reads the rows of keys through `key_reader` and
+`lookup_query`. `catalog` lists a server's tables.
 """

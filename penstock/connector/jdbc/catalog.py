@@ -16,17 +16,17 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy import types as a
 from sqlalchemy.types import TypeEngine
 
-from penstock.catalog import types as t
-from penstock.catalog.descriptor import BASE_URL, PASSWORD, USERNAME, CatalogDescriptor
+from penstock.catalog.definitions.external import NotReachedError
 from penstock.catalog.errors import ConfigError, QueryFailedError
-from penstock.catalog.external import NotReachedError
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.schema import PhysicalColumn, PrimaryKey, Schema
-from penstock.catalog.table import Table
+from penstock.catalog.model import types as t
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.namespaces import BASE_URL, PASSWORD, USERNAME, CatalogDescriptor
+from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema
+from penstock.catalog.model.table import Table
 from penstock.connector.jdbc.address import Address, Backend, read_address
 from penstock.connector.jdbc.database import Database
 
-__all__ = ["JdbcServer", "logical_type"]
+__all__ = ["JdbcCatalog", "logical_type"]
 
 CONNECT_TIMEOUT_S = 10
 PUBLIC = "public"
@@ -41,7 +41,7 @@ _MICROS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JdbcServer:
+class JdbcCatalog:
     """The server of `descriptor`; SQLite's relative folder is of `project`. `seal` makes secrets travel.
 
     `offline`: nobody is asked, and every method raises NotReachedError.

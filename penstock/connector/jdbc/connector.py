@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.catalog.table import Table
+from penstock.catalog.model.table import Table
 from penstock.connector.contract import EngineSource, Sink
-from penstock.connector.jdbc.lookup_settings import read_lookup_settings
-from penstock.connector.jdbc.scan_settings import read_scan_settings
-from penstock.connector.jdbc.settings import read_jdbc_table
+from penstock.connector.jdbc.settings import (
+    read_jdbc_table,
+    read_lookup_settings,
+    read_scan_settings,
+)
 
 __all__ = ["JdbcConnector"]
 

@@ -27,7 +27,7 @@ from penstock.catalog.errors import (
     QueryFailedError,
     SinkError,
 )
-from penstock.catalog.references import reveal
+from penstock.catalog.options.references import reveal
 from penstock.connector.jdbc.address import Address, Backend
 from penstock.connector.jdbc.settings import JdbcTable
 from penstock.connector.jdbc.wire import RefusedRowsError

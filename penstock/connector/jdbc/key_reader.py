@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import Connection
 
-from penstock.catalog.schema import PhysicalColumn
-from penstock.connector.arrow import arrow_type
+from penstock.catalog.model.schema import PhysicalColumn
+from penstock.connector.arrow.types import arrow_type
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.jdbc.database import Reads
-from penstock.connector.jdbc.lookup_keys import ColumnThere, is_plain
-from penstock.connector.jdbc.lookup_text import (
+from penstock.connector.jdbc.lookup_query import (
+    DatabaseColumn,
     KeyQuery,
+    is_plain,
     key_queries,
     key_texts,
     possible,
@@ -24,8 +25,8 @@ from penstock.connector.jdbc.lookup_text import (
 )
 from penstock.connector.jdbc.scan import read_batches, select_text
 from penstock.connector.jdbc.settings import JdbcTable
-from penstock.connector.keyed_rows import NONE, Numbers, numbers_of
-from penstock.connector.lookup import LookupKey
+from penstock.connector.lookup.contract import LookupKey
+from penstock.connector.lookup.keyed_rows import NONE, Numbers, key_numbers
 
 __all__ = ["KeyReader"]
 
@@ -65,7 +66,7 @@ class KeyReader:
             batches += self._reads.run(partial(self._read, query))
         schema = pa.schema([(column.name, arrow_type(column.type)) for column in self._columns])
         rows = pa.Table.from_batches(batches, schema).combine_chunks()
-        numbers = numbers_of(self._keys_of(rows), asked)
+        numbers = key_numbers(self._keys_of(rows), asked)
         among = numbers != NONE
         numbers[among] = there[numbers[among]]
         return rows.select(self._names), numbers
@@ -110,10 +111,10 @@ class KeyReader:
         return frozenset(
             column.name
             for column in self._keys
-            if is_plain(column.type, there.get(column.name, ColumnThere()), backend)
+            if is_plain(column.type, there.get(column.name, DatabaseColumn()), backend)
         )
 
-    def _columns_there(self, connection: Connection) -> dict[str, ColumnThere]:
+    def _columns_there(self, connection: Connection) -> dict[str, DatabaseColumn]:
         table = self._table
         match table.address.backend:
             case Backend.POSTGRESQL:
@@ -121,11 +122,11 @@ class KeyReader:
                 cursor = connection.exec_driver_sql(text).cursor
                 assert cursor is not None, "a query gives columns"
                 return {
-                    column.name: ColumnThere(oid=found.type_code, scale=found.scale)  # type: ignore[attr-defined]
+                    column.name: DatabaseColumn(oid=found.type_code, scale=found.scale)  # type: ignore[attr-defined]
                     for column, found in zip(self._keys, cursor.description, strict=True)
                 }
             case Backend.SQLITE:
                 rows = connection.exec_driver_sql(_SQLITES_TYPES, (table.name,))
-                return {name: ColumnThere(words=words) for name, words in rows}
+                return {name: DatabaseColumn(words=words) for name, words in rows}
             case _:
                 assert_never(table.address.backend)

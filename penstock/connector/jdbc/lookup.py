@@ -16,17 +16,23 @@ from threading import Event
 
 import pyarrow as pa
 
-from penstock.catalog.schema import PhysicalColumn
-from penstock.connector.arrow import arrow_type
+from penstock.catalog.model.schema import PhysicalColumn
+from penstock.connector.arrow.types import arrow_type
 from penstock.connector.jdbc.database import Database
 from penstock.connector.jdbc.key_reader import KeyReader
-from penstock.connector.jdbc.lookup_settings import LookupSettings
-from penstock.connector.jdbc.lookup_text import key_texts
-from penstock.connector.jdbc.settings import JdbcTable
-from penstock.connector.keyed_rows import AskedKeys, Numbers, Places, asked_keys, grouped, unfolded
-from penstock.connector.lookup import CacheLimits, LookupKey, MissRetry
-from penstock.connector.lookup_cache import LookupCache
-from penstock.connector.lookup_retry import Ask, Wait, rows_with_retry
+from penstock.connector.jdbc.lookup_query import key_texts
+from penstock.connector.jdbc.settings import JdbcTable, LookupSettings
+from penstock.connector.lookup.cache import LookupCache
+from penstock.connector.lookup.contract import CacheLimits, LookupKey, MissRetry
+from penstock.connector.lookup.keyed_rows import (
+    DistinctKeys,
+    Numbers,
+    RowRanges,
+    distinct_keys,
+    group_rows,
+    rows_as_lists,
+)
+from penstock.connector.lookup.retry import Ask, Wait, rows_with_retry
 
 __all__ = ["JdbcLookup"]
 
@@ -75,7 +81,7 @@ class JdbcLookup:
             ask = partial(rows_with_retry, reader.rows_of, retry=self.retry, wait=wait)
             for part in parts:
                 typed = [column.cast(kind) for column, kind in zip(part, types, strict=True)]
-                yield _answer(asked_keys(typed), cache, ask, clock())
+                yield _answer(distinct_keys(typed), cache, ask, clock())
 
     def new_cache(self) -> LookupCache:
         """Make the cache that the options ask for, empty."""
@@ -83,15 +89,15 @@ class JdbcLookup:
         return LookupCache(self.settings.cache or OF_A_TASK, schema)
 
 
-def _answer(asked: AskedKeys, cache: LookupCache, ask: Ask, now_ms: int) -> pa.ListArray:
+def _answer(asked: DistinctKeys, cache: LookupCache, ask: Ask, now_ms: int) -> pa.ListArray:
     names: Sequence[Hashable] = list(zip(*key_texts(asked.columns), strict=True))
 
-    def fetch(unknown: Numbers) -> tuple[pa.Table, Places]:
+    def fetch(unknown: Numbers) -> tuple[pa.Table, RowRanges]:
         rows, numbers = ask([part.take(pa.array(unknown)) for part in asked.columns])
-        return grouped(rows, numbers, len(unknown))
+        return group_rows(rows, numbers, len(unknown))
 
     rows, places = cache.rows_of(names, fetch, now_ms)
-    return unfolded(rows, places, asked.of_row)
+    return rows_as_lists(rows, places, asked.of_row)
 
 
 _CACHES: OrderedDict[str, LookupCache] = OrderedDict()

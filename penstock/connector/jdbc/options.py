@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.catalog.options import (
+from penstock.catalog.options.option import (
     BOOLEAN,
     DURATION,
     INT,

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from pyarrow import csv
 from sqlalchemy import Connection, Dialect
 
-from penstock.catalog import types as t
 from penstock.catalog.errors import BadRecordError
-from penstock.catalog.schema import PhysicalColumn
-from penstock.connector.arrow import arrow_type
+from penstock.catalog.model import types as t
+from penstock.catalog.model.schema import PhysicalColumn
+from penstock.connector.arrow.types import arrow_type
 from penstock.connector.jdbc.address import Backend
-from penstock.connector.jdbc.scan_settings import Partition
+from penstock.connector.jdbc.settings import Partition
 
 __all__ = ["read_batches", "select_item", "select_text"]
 

@@ -17,7 +17,7 @@ from uuid import uuid4
 from sqlalchemy import Connection, Inspector, inspect
 
 from penstock.catalog.errors import DefinitionError, PenstockError, StateMismatchError
-from penstock.catalog.identifier import quote
+from penstock.catalog.model.identifier import quote
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import Guarantee, SinkSettings
 from penstock.connector.jdbc import statements as sql
@@ -25,9 +25,9 @@ from penstock.connector.jdbc.address import Backend
 from penstock.connector.jdbc.database import Database
 from penstock.connector.jdbc.settings import JdbcTable
 from penstock.connector.jdbc.wire import WIRE_SCHEMA, encoder, tuples, wire_expression
-from penstock.connector.spark.last_batch import LastBatch, is_written
-from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query, pass_over
-from penstock.connector.spark.target_rows import check_complete, target_expressions
+from penstock.connector.spark.sink.last_batch import LastBatch, is_written
+from penstock.connector.spark.sink.micro_batch import MicroBatch, discard_batch, micro_batch_query
+from penstock.connector.spark.sink.target_rows import check_complete, target_expressions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,7 +82,7 @@ class JdbcSink:
             row = connection.execute(sql.read_ledger(ledger, batch.application_id)).first()
             last = None if row is None else LastBatch(batch_id=row.batch_id, digest=row.digest)
             if is_written(last, batch, digest, target=f"the ledger beside {self.table.shown}"):
-                pass_over(frame)
+                discard_batch(frame)
                 return
             entry = LastBatch(batch_id=batch.batch_id, digest=digest)
             # before the rows: two runners of a new pipeline meet here, and one of them fails
@@ -175,9 +175,9 @@ class JdbcSink:
         if self.table.address.backend is Backend.POSTGRESQL:
             connection.exec_driver_sql(sql.number_rows(dialect))
         self._send(connection, rows.selectExpr(*wire, kind), batch, [*names, ROW_KIND])
-        connection.execute(sql.delete_gone(target, batch, self.table.key))
+        connection.execute(sql.delete_rows(target, batch, self.table.key))
         connection.execute(
-            sql.put_newest(target, batch, self.table.key, self.table.address.backend)
+            sql.upsert_rows(target, batch, self.table.key, self.table.address.backend)
         )
 
     def _send(

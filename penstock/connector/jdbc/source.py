@@ -12,18 +12,16 @@ from uuid import uuid4
 import pyarrow as pa
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.schema import PhysicalColumn
-from penstock.catalog.types import LogicalType
+from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.types import LogicalType
+from penstock.connector.contract import BoundedSource
 from penstock.connector.jdbc.database import Database
 from penstock.connector.jdbc.lookup import JdbcLookup
-from penstock.connector.jdbc.lookup_keys import compared_type
-from penstock.connector.jdbc.lookup_settings import LookupSettings
+from penstock.connector.jdbc.lookup_query import compared_type
 from penstock.connector.jdbc.scan import read_batches, select_text
-from penstock.connector.jdbc.scan_settings import ScanSettings
-from penstock.connector.jdbc.settings import JdbcTable
-from penstock.connector.lookup import LookupKey, MissRetry
-from penstock.connector.read_once import ReadOnce
-from penstock.connector.spark.failure import readable_by_spark
+from penstock.connector.jdbc.settings import JdbcTable, LookupSettings, ScanSettings
+from penstock.connector.lookup.contract import LookupKey, MissRetry
+from penstock.connector.spark.errors import readable_by_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +30,7 @@ __all__ = ["JdbcSource"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JdbcSource(ReadOnce):
+class JdbcSource(BoundedSource):
     """The rows that a table holds when it is read (`EngineSource`). `columns` None are all."""
 
     table: JdbcTable
@@ -41,18 +39,18 @@ class JdbcSource(ReadOnce):
     columns: tuple[str, ...] | None = None
 
     def reading(self, columns: Sequence[str]) -> JdbcSource:
-        """Ask the database for these columns alone (`Projecting`)."""
+        """Ask the database for these columns alone (`SupportsProjection`)."""
         return replace(self, columns=tuple(columns))
 
     def key_type(self, column: str, given: LogicalType) -> LogicalType | None:
-        """Give the type in which a column is compared (`KeyedSource`)."""
+        """Give the type in which a column is compared (`LookupSource`)."""
         declared = next(c.type for c in self.table.schema.physical if c.name == column)
         return compared_type(declared, given, self.table.address.backend)
 
     def lookup(
         self, keys: Sequence[LookupKey], columns: Sequence[str], retry: MissRetry | None = None
     ) -> JdbcLookup:
-        """Describe asking for rows by keys (`KeyedSource`)."""
+        """Describe asking for rows by keys (`LookupSource`)."""
         return JdbcLookup(
             name=uuid4().hex,
             table=self.table,
@@ -65,7 +63,7 @@ class JdbcSource(ReadOnce):
 
     @property
     def lookup_cache(self) -> str:
-        """What is remembered of the answers (`KeyedSource`)."""
+        """What is remembered of the answers (`LookupSource`)."""
         return self.lookups.shown
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:

@@ -40,7 +40,7 @@ from sqlalchemy.sql import TableClause
 
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.jdbc.address import Backend
-from penstock.connector.spark.last_batch import LastBatch
+from penstock.connector.spark.sink.last_batch import LastBatch
 
 __all__ = [
     "BATCH",
@@ -48,15 +48,15 @@ __all__ = [
     "batch_table",
     "copy_in",
     "create_batch",
-    "delete_gone",
+    "delete_rows",
     "enter",
     "insert_values",
     "leave",
     "ledger_table",
     "number_rows",
-    "put_newest",
     "read_ledger",
     "target_table",
+    "upsert_rows",
     "write_ledger",
 ]
 
@@ -156,13 +156,13 @@ def batch_table(columns: Sequence[str]) -> TableClause:
     return table(BATCH, *(column(each) for each in (*columns, ROW_KIND, ORDER)))
 
 
-def delete_gone(target: TableClause, batch: TableClause, key: Sequence[str]) -> Delete:
+def delete_rows(target: TableClause, batch: TableClause, key: Sequence[str]) -> Delete:
     """Delete the keys whose last change says that they are gone."""
     same = and_(*(target.c[name] == batch.c[name] for name in key))
     return delete(target).where(exists().where(same, _is_last(batch, key, _GONE)))
 
 
-def put_newest(
+def upsert_rows(
     target: TableClause, batch: TableClause, key: Sequence[str], backend: Backend
 ) -> Executable:
     """Insert the last row of each key, in the place of the row that is there."""

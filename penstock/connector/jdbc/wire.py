@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from penstock.catalog import types as t
 from penstock.catalog.errors import SinkError
-from penstock.catalog.identifier import quote, quoted
-from penstock.catalog.schema import PhysicalColumn
+from penstock.catalog.model import types as t
+from penstock.catalog.model.identifier import quote, quoted
+from penstock.catalog.model.schema import PhysicalColumn
 from penstock.connector.jdbc.address import Backend
-from penstock.connector.spark.failure import readable_by_spark
+from penstock.connector.spark.errors import readable_by_spark
 
 __all__ = ["WIRE_SCHEMA", "RefusedRowsError", "encoder", "tuples", "wire_expression"]
 

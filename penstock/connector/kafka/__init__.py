@@ -1,4 +1,6 @@
-"""Kafka tables. `connector` checks a table and describes its scan; `planner` is the driver's side, `reader` a task's.
+"""The connectors `kafka` and `upsert-kafka`.
 
-`client` is the only module that knows the client library; `broker` runs a broker of our own for demo and tests.
+`table` is the definition as checked values, `client` the client library, `source` and `sink` read and write,
+`broker` is an embedded broker for the demo and tests. `connector` and `upsert` check a table and describe
+source and sink; `inference` samples a topic.
 """

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.catalog.errors import OptionError
-from penstock.catalog.table import Table
-from penstock.connector.bad_record_options import check_against_format
+from penstock.catalog.model.table import Table
+from penstock.connector.column_checks import check_metadata_column
 from penstock.connector.contract import Sink
-from penstock.connector.kafka.fields import check_primary_key, formats_of, project
-from penstock.connector.kafka.metadata import metadata_of
-from penstock.connector.kafka.settings import KafkaSettings, read_settings
-from penstock.connector.kafka.source import KafkaSource
-from penstock.connector.kafka.startup import GroupOffsets
-from penstock.connector.metadata_columns import check_metadata_column
+from penstock.connector.kafka.source.source import KafkaSource
+from penstock.connector.kafka.table.fields import check_primary_key, formats_of, project
+from penstock.connector.kafka.table.metadata import metadata_of
+from penstock.connector.kafka.table.settings import KafkaSettings, read_settings
+from penstock.connector.kafka.table.startup import GroupOffsets
+from penstock.connector.options.bad_records import check_against_format
 
 __all__ = ["KafkaConnector", "describe", "require_group"]
 

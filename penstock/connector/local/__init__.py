@@ -1,5 +1,5 @@
-"""The local executor: runs a split source continuously, with threads in one process and no engine.
+"""The local executor: runs a split source continuously, with threads in one process and without an engine.
 
-`LocalJob` is what the rest uses. Inside, Flink's parts talk by events only: a coordinator thread, reader threads,
-and one worker thread for all that blocks on the planner.
+`job` is the entry point of `penstock peek` and `penstock tail`. As in Flink the parts communicate by events: a
+coordinator thread (`job_master`), reader threads, and one worker thread for calls that block.
 """

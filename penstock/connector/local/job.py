@@ -9,18 +9,15 @@ from typing import Self
 
 from penstock.catalog.errors import PenstockError
 from penstock.connector.contract import ReadRequest, SplitSource
-from penstock.connector.local.board import GroupBoard
-from penstock.connector.local.checkpoint import LocalCheckpoint
 from penstock.connector.local.clock import Clock, SteadyClock, wall_clock_ms
-from penstock.connector.local.master import JobMaster, JobParts
-from penstock.connector.local.messages import MasterMessage
+from penstock.connector.local.job_master import GroupWatermarks, JobMaster, JobParts, JobSettings
+from penstock.connector.local.messages import LocalCheckpoint, MasterMessage
 from penstock.connector.local.output import Emission, Output
 from penstock.connector.local.reader import PROBE_INTERVAL_MS, ReaderContext
-from penstock.connector.local.settings import JobSettings
-from penstock.connector.local.status import JobStatus, ReaderStatus
-from penstock.connector.local.worker import Worker
-from penstock.connector.source.coordinator import CoordinatorSettings, SourceCoordinator
-from penstock.connector.source.reader import SourceReader
+from penstock.connector.local.split_status import JobStatus, ReaderStatus
+from penstock.connector.local.threads import Worker
+from penstock.connector.source.coordinator.coordinator import CoordinatorSettings, SourceCoordinator
+from penstock.connector.source.reader.reader import SourceReader
 from penstock.connector.source.state import MAX_WATERMARK_MS, highest_allowed_ms
 
 __all__ = ["LocalJob"]
@@ -43,7 +40,7 @@ class LocalJob:
         settings: JobSettings,
         *,
         clock: Clock | None = None,
-        board: GroupBoard | None = None,
+        board: GroupWatermarks | None = None,
         restored: LocalCheckpoint | None = None,
         on_checkpoint: Callable[[LocalCheckpoint], None] | None = None,
     ) -> None:
@@ -71,7 +68,7 @@ class LocalJob:
             planner=self._planner,
             worker=self._worker,
             clock=clock,
-            board=board or GroupBoard(),
+            board=board or GroupWatermarks(),
             alignment=aligned,
             restored=restored,
             on_checkpoint=on_checkpoint or _kept_in_memory,

@@ -1,27 +1,67 @@
-"""What the threads of a local job tell each other, beside the events of `source/events.py`."""
+"""Messages between the threads of a local job, and checkpoints as values, which some of them carry."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from penstock.connector.local.checkpoint import ReaderCheckpoint
-from penstock.connector.source.events import CoordinatorEvent, ReaderEvent
-from penstock.connector.source.split import Extent, Split
+from penstock.connector.source.coordinator.coordinator import CoordinatorState
+from penstock.connector.source.coordinator.events import CoordinatorEvent, ReaderEvent
+from penstock.connector.source.split import Split, SplitOffsets
 
 __all__ = [
     "CompleteCheckpoint",
-    "ExtentsKnown",
+    "LocalCheckpoint",
     "MasterMessage",
-    "ReaderBroke",
+    "ReaderCheckpoint",
     "ReaderCommand",
+    "ReaderCrashed",
     "ReaderEnded",
     "SnapshotTaken",
+    "SplitOffsetsKnown",
     "SplitsMade",
     "Stop",
     "TakeSnapshot",
     "WorkFailed",
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderCheckpoint:
+    """A reader's part: its unfinished splits, each with its next position as start, and its event time.
+
+    `watermark_ms` is the operator's, `split_watermarks_ms` those of splits that had one; epoch ms.
+    """
+
+    splits: tuple[Split, ...] = ()
+    watermark_ms: int | None = None
+    split_watermarks_ms: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalCheckpoint:
+    """A complete checkpoint. Everything emitted before its barrier is in it, nothing behind it is."""
+
+    checkpoint_id: int
+    coordinator: CoordinatorState
+    readers: tuple[ReaderCheckpoint, ...]
+
+    def reader(self, reader: int, parallelism: int) -> ReaderCheckpoint:
+        """Give the part that `reader` of `parallelism` starts with: its own, and those of readers that are no more.
+
+        Its watermark is then the lowest of theirs, and none where one of them had none.
+        """
+        parts = self.readers[reader::parallelism]
+        known = [part.watermark_ms for part in parts if part.watermark_ms is not None]
+        return ReaderCheckpoint(
+            splits=tuple(split for part in parts for split in part.splits),
+            watermark_ms=min(known) if known and len(known) == len(parts) else None,
+            split_watermarks_ms={
+                split_id: watermark_ms
+                for part in parts
+                for split_id, watermark_ms in part.split_watermarks_ms.items()
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +109,7 @@ class ReaderEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderBroke:
+class ReaderCrashed:
     """A reader failed; its thread is over."""
 
     reader: int
@@ -86,10 +126,10 @@ class SplitsMade:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtentsKnown:
+class SplitOffsetsKnown:
     """What splits hold now."""
 
-    extents: Mapping[str, Extent]
+    extents: Mapping[str, SplitOffsets]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +143,9 @@ MasterMessage = (
     CoordinatorEvent
     | SnapshotTaken
     | ReaderEnded
-    | ReaderBroke
+    | ReaderCrashed
     | SplitsMade
-    | ExtentsKnown
+    | SplitOffsetsKnown
     | WorkFailed
     | Stop
 )

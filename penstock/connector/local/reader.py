@@ -10,26 +10,25 @@ from typing import assert_never
 
 import pyarrow as pa
 
-from penstock.connector.far_future import sift
-from penstock.connector.local.checkpoint import ReaderCheckpoint
+from penstock.connector.event_time.future_timestamps import filter_future_rows
 from penstock.connector.local.clock import Clock
-from penstock.connector.local.mailbox import Mailbox
 from penstock.connector.local.messages import (
     CompleteCheckpoint,
     MasterMessage,
-    ReaderBroke,
+    ReaderCheckpoint,
     ReaderCommand,
+    ReaderCrashed,
     ReaderEnded,
     SnapshotTaken,
     Stop,
     TakeSnapshot,
 )
 from penstock.connector.local.output import Emission, Output
-from penstock.connector.local.split_book import SplitBook
-from penstock.connector.local.status import ReaderStatus
-from penstock.connector.rowtime import Rowtime
-from penstock.connector.source.discovering import SplitStops
-from penstock.connector.source.events import (
+from penstock.connector.local.split_status import ReaderStatus, SplitStatusTracker
+from penstock.connector.local.threads import Mailbox
+from penstock.connector.scan import Rowtime
+from penstock.connector.source.coordinator.discovery import SplitStops
+from penstock.connector.source.coordinator.events import (
     AddSplits,
     IsProcessingBacklog,
     NoMoreSplits,
@@ -39,8 +38,8 @@ from penstock.connector.source.events import (
     SplitRequested,
     WatermarkAlignment,
 )
-from penstock.connector.source.operator import PauseOrResume, SourceOperator
-from penstock.connector.source.reader import EndOfInput, NothingAvailable, SourceReader
+from penstock.connector.source.reader.reader import EndOfInput, NothingAvailable, SourceReader
+from penstock.connector.source.reader.source_operator import PauseOrResume, SourceOperator
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Split
 
@@ -88,7 +87,7 @@ class LocalReader:
         self._operator = SourceOperator(
             idle_timeout_ms=context.idle_timeout_ms, watermark_ms=restored.watermark_ms
         )
-        self._splits = SplitBook(number)
+        self._splits = SplitStatusTracker(number)
         self._skipped = 0
         self._no_more_splits = False
         self._ended = False
@@ -124,7 +123,7 @@ class LocalReader:
             finally:
                 self._reader.close()
         except Exception as error:  # noqa: BLE001  the coordinator's thread decides what becomes of it
-            self._context.post(ReaderBroke(reader=self._number, error=error))
+            self._context.post(ReaderCrashed(reader=self._number, error=error))
 
     def _work(self) -> None:
         self._context.post(ReaderRegistered(reader=self._number))
@@ -274,7 +273,9 @@ class LocalReader:
         rowtime = self._context.rowtime
         if rowtime is None or not batch.num_rows:
             return batch, None
-        sifted = sift(rowtime, batch, self._context.time_zone, self._context.not_after_ms())
+        sifted = filter_future_rows(
+            rowtime, batch, self._context.time_zone, self._context.not_after_ms()
+        )
         self._skipped += len(sifted.outliers)
         return sifted.batch, sifted.watermark_ms
 

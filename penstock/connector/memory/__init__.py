@@ -1,3 +1,4 @@
-"""Tables in the memory of this process, for tests and trials. `connector` checks a table; `rows` holds what was
-written; `sink` writes it, `source` reads it back.
+"""The connector `memory`: tables in the memory of this process, for tests and trials.
+
+`connector` checks a table, `tables` holds rows and reads them, `sink` writes them.
 """

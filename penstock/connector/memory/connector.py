@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.catalog.options import STRING, Option, optional, resolve
-from penstock.catalog.table import Table
+from penstock.catalog.model.table import Table
+from penstock.catalog.options.option import STRING, Option, optional, resolve
+from penstock.connector.column_checks import check_written_metadata
 from penstock.connector.contract import EngineSource, Sink
-from penstock.connector.metadata_columns import check_written_metadata
 
 __all__ = ["MemoryConnector"]
 
@@ -37,7 +37,7 @@ class MemoryConnector:
 
     def source(self, table: Table) -> EngineSource:
         """Describe reading what was written."""
-        from penstock.connector.memory.source import MemorySource  # Spark, only where it is used
+        from penstock.connector.memory.tables import MemorySource  # Spark, only where it is used
 
         return MemorySource(table=table, place=_place(table))
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.catalog.table import Table
+from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Guarantee, SinkSettings
-from penstock.connector.memory.rows import Held, held
-from penstock.connector.spark.last_changes import IS_DELETE, last_changes
-from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query, pass_over
-from penstock.connector.spark.target_rows import check_complete, target_rows
+from penstock.connector.memory.tables import MemoryTable, memory_table
+from penstock.connector.spark.sink.last_changes import IS_DELETE, last_changes
+from penstock.connector.spark.sink.micro_batch import MicroBatch, discard_batch, micro_batch_query
+from penstock.connector.spark.sink.target_rows import check_complete, target_rows
 from penstock.connector.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class MemorySink:
 
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write the rows of a micro-batch, unless they are there."""
-        target = held(self.place)
+        target = memory_table(self.place)
         if target.has(batch.application_id, batch.batch_id):
-            pass_over(frame)
+            discard_batch(frame)
             return
         rows = self._collected(frame)
         with target.lock:
@@ -63,7 +63,7 @@ class MemorySink:
 
     def write(self, frame: DataFrame) -> None:
         """Write a batch frame."""
-        target, rows = held(self.place), self._collected(frame)
+        target, rows = memory_table(self.place), self._collected(frame)
         with target.lock:
             self._add(target, rows)
 
@@ -75,7 +75,7 @@ class MemorySink:
             rows = last_changes(rows, self._key, columns)
         return rows.toArrow()
 
-    def _add(self, target: Held, rows: pa.Table) -> None:
+    def _add(self, target: MemoryTable, rows: pa.Table) -> None:
         if not self._key:
             target.append(rows)
             return

@@ -1,5 +1,6 @@
-"""The split runtime (FLIP-27): enumerator, coordinator, watermark, read limits, readers, fetchers.
+"""The split runtime (FLIP-27): splits, the state of a scan, enumerators, watermark alignment.
 
-Pure: it knows no engine, no client and no clock. An executor (`connector/spark`) drives it: performs the
-coordinator's effects and runs its readers.
+Pure: knows no engine, no client and no clock. `coordinator` assigns splits, `microbatch` plans batches,
+`reader` reads. An executor (`connector/spark/source`, `connector/local`) performs the effects and runs the
+readers.
 """

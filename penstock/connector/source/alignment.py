@@ -1,4 +1,4 @@
-"""Watermark alignment (FLIP-182, FLIP-217): how far a split may run ahead of the slowest of its group."""
+"""Watermark alignment (FLIP-182, FLIP-217): the highest watermark that a split of a group may have."""
 
 from __future__ import annotations
 

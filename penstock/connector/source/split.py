@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Discovery", "Extent", "Split"]
+__all__ = ["Discovery", "Split", "SplitOffsets"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,7 @@ class Split:
 
     Positions are integers that only grow (Kafka: offsets; files: bytes). `start` is the first position to read,
     inclusive; `stop` is exclusive, None for a split without an end. `owner` names what the split belongs to
-    (Kafka: the topic). Connectors subclass it to add what their reader needs (`SplitPlanner.split`).
+    (Kafka: the topic). Connectors subclass it to add what their reader needs (`SplitMetadataClient.split`).
     """
 
     split_id: str
@@ -30,7 +30,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
+class SplitOffsets:
     """What a split holds now: `first` is the oldest position still there (inclusive), `end` is exclusive and stable.
 
     For Kafka `end` is the last stable offset under read_committed, the high watermark otherwise.

@@ -12,7 +12,7 @@ from penstock.catalog.errors import StateMismatchError
 __all__ = [
     "MAX_WATERMARK_MS",
     "MIN_INSTANT_MS",
-    "FoundLater",
+    "DiscoveredSplit",
     "SourceState",
     "SplitState",
     "decode_state",
@@ -33,7 +33,7 @@ MAX_WATERMARK_MS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundLater:
+class DiscoveredSplit:
     """A split that was found with records in it, while others were read.
 
     `at_ms` is the wall clock at which it was found (epoch ms), `until` the end that it had then, exclusive. `late`
@@ -68,7 +68,7 @@ class SplitState:
     quiet_since_ms: int | None = None
     lost: int = 0
     paused: str | None = None
-    found: FoundLater | None = None
+    found: DiscoveredSplit | None = None
 
     @property
     def finished(self) -> bool:
@@ -82,7 +82,7 @@ class SourceState:
 
     `watermark_ms` is the table's watermark with this batch, `watermark_before_ms` the one before it: rows
     behind that one are late. `coordinator` is the coordinator's part of the checkpoint. `limit_ms` is
-    the highest watermark that the alignment group allowed, None without a limit; `held` counts batches in a row
+    the highest watermark that the alignment group allowed, None without a limit; `memory_table` counts batches in a row
     in which the group let nothing be read, so that their offsets differ. `clock_ms` is the wall clock at planning
     (epoch ms, without the steps that nobody would believe) of a scan that looks for records of the future, None for
     any other.
@@ -192,11 +192,11 @@ def _encode_split(split: SplitState) -> dict[str, Any]:
         "quiet_since": _optional_instant(split.quiet_since_ms),
         "lost": split.lost,
         "paused": split.paused,
-        **({} if split.found is None else {"found": _encode_found(split.found)}),
+        **({} if split.found is None else {"found": _encode_discovered(split.found)}),
     }
 
 
-def _encode_found(found: FoundLater) -> dict[str, Any]:
+def _encode_discovered(found: DiscoveredSplit) -> dict[str, Any]:
     return {"at": instant_text(found.at_ms), "until": found.until, "late": found.late}
 
 
@@ -212,14 +212,14 @@ def _decode_split(split_id: str, item: Mapping[str, Any]) -> SplitState:
         quiet_since_ms=_milliseconds(item["quiet_since"]),
         lost=item["lost"],
         paused=item.get("paused"),
-        found=None if item.get("found") is None else _decode_found(item["found"]),
+        found=None if item.get("found") is None else _decode_discovered(item["found"]),
     )
 
 
-def _decode_found(value: Mapping[str, Any]) -> FoundLater:
+def _decode_discovered(value: Mapping[str, Any]) -> DiscoveredSplit:
     at_ms = _milliseconds(value["at"])
     assert at_ms is not None, "a split is found at a time"
-    return FoundLater(at_ms=at_ms, until=value["until"], late=value["late"])
+    return DiscoveredSplit(at_ms=at_ms, until=value["until"], late=value["late"])
 
 
 def _optional_instant(milliseconds: int | None) -> str | None:

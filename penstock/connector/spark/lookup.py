@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import ArrayType
 
-from penstock.connector.lookup import Lookup
-from penstock.connector.spark.failure import readable_by_spark
+from penstock.connector.lookup.contract import Lookup
+from penstock.connector.spark.errors import readable_by_spark
 from penstock.connector.spark.types import spark_schema
 
 if TYPE_CHECKING:

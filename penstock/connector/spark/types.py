@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from pyspark.sql import types as s
 
-from penstock.catalog import types as t
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.identifier import quoted
-from penstock.catalog.schema import Column
+from penstock.catalog.model import types as t
+from penstock.catalog.model.identifier import quoted
+from penstock.catalog.model.schema import Column
 
 __all__ = ["flink_type_text", "spark_schema", "spark_type"]
 

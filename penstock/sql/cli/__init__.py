@@ -1,4 +1,4 @@
-"""The `penstock` command: turns arguments into calls and results into text. No logic of SQL or Spark lives here.
+"""Own the `penstock` command: `commands` has one module per command, `output` what they print.
 
-Commands import what they need when they run, so `--help`, `version` and `catalog` never wait for pyspark.
+Here is what several commands share. No logic of SQL or Spark.
 """

@@ -1,16 +1,23 @@
-"""The options and arguments that several commands take, so that each is called and explained alike everywhere."""
+"""Options and arguments that several commands take, named and explained alike.
+
+`K=V` arguments and files of variables.
+"""
 
 from __future__ import annotations
 
+import json
+import tomllib
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from penstock.sql.cli.report import OutputFormat
-from penstock.sql.cli.row_text import RowFormat
-from penstock.sql.error_formats import ErrorFormat
+from penstock.catalog.errors import ConfigError
+from penstock.sql.cli.output.report import OutputFormat
+from penstock.sql.cli.output.row_text import RowFormat
+from penstock.sql.errors.formats import ErrorFormat
 
 __all__ = [
     "AvailableNowOption",
@@ -31,7 +38,45 @@ __all__ = [
     "VarsFileOption",
     "VerboseOption",
     "YesOption",
+    "read_pairs",
+    "read_variables",
 ]
+
+
+def read_pairs(option: str, pairs: Sequence[str] | None) -> dict[str, str]:
+    """Read `K=V` arguments; the last of a key wins. Raises a usage error for one without `=`."""
+    values: dict[str, str] = {}
+    for pair in pairs or ():
+        key, found, value = pair.partition("=")
+        if not found or not key.strip():
+            raise typer.BadParameter(f"{pair!r} is not K=V", param_hint=f"'{option}'")
+        values[key.strip()] = value
+    return values
+
+
+def read_variables(file: Path | None) -> dict[str, Any]:
+    """Read a TOML or JSON file of variables. Raises ConfigError."""
+    if file is None:
+        return {}
+    try:
+        text = file.read_text(encoding="utf-8")
+        match file.suffix.lower():
+            case ".toml":
+                values = tomllib.loads(text)
+            case ".json":
+                values = json.loads(text)
+            case _:
+                raise ConfigError(
+                    f"{file} is neither TOML nor JSON",
+                    hint="name it *.toml with lines such as topic = 'orders', or *.json",
+                )
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # TOMLDecodeError, JSONDecodeError and UnicodeDecodeError are such
+        raise ConfigError(f"{file}: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{file} must hold names and values, not {type(values).__name__}")
+    return values
 
 
 class ScanStart(StrEnum):
@@ -48,6 +93,7 @@ FilesArgument = Annotated[
         help="SQL files, in order; `-` is standard input. Example: `tables.sql jobs.sql`",
     ),
 ]
+
 VarOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -57,6 +103,7 @@ VarOption = Annotated[
         help="A value for `{{ var('K') }}` in the files. Example: `--var topic=orders`",
     ),
 ]
+
 VarsFileOption = Annotated[
     Path | None,
     typer.Option(
@@ -66,6 +113,7 @@ VarsFileOption = Annotated[
         help="A TOML or JSON file with such values; `--var` wins. Example: `--vars-file prod.toml`",
     ),
 ]
+
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -75,6 +123,7 @@ SetOption = Annotated[
         help="As SET 'K' = 'V' before the first file. Example: `--set pipeline.name=orders`",
     ),
 ]
+
 TargetOption = Annotated[
     str | None,
     typer.Option(
@@ -85,6 +134,7 @@ TargetOption = Annotated[
         show_default=False,
     ),
 ]
+
 CatalogOption = Annotated[
     str | None,
     typer.Option(
@@ -95,6 +145,7 @@ CatalogOption = Annotated[
         show_default=False,
     ),
 ]
+
 AvailableNowOption = Annotated[
     bool | None,
     typer.Option(
@@ -105,6 +156,7 @@ AvailableNowOption = Annotated[
         show_default=False,
     ),
 ]
+
 FromScratchOption = Annotated[
     bool,
     typer.Option(
@@ -115,6 +167,7 @@ FromScratchOption = Annotated[
         "Example: `--from-scratch`",
     ),
 ]
+
 MasterOption = Annotated[
     str | None,
     typer.Option(
@@ -125,6 +178,7 @@ MasterOption = Annotated[
         show_default=False,
     ),
 ]
+
 ConfOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -134,9 +188,11 @@ ConfOption = Annotated[
         help="A setting of Spark. Example: `--conf spark.driver.memory=4g`",
     ),
 ]
+
 TableArgument = Annotated[
     str, typer.Argument(help="A table of the catalog. Example: `orders` or `sales.orders`")
 ]
+
 FromOption = Annotated[
     ScanStart | None,
     typer.Option(
@@ -146,6 +202,7 @@ FromOption = Annotated[
         show_default=False,
     ),
 ]
+
 FormatOption = Annotated[
     OutputFormat,
     typer.Option(
@@ -154,6 +211,7 @@ FormatOption = Annotated[
         help="What stdout gets: text for people, or one JSON document. Example: `--format json`",
     ),
 ]
+
 RowFormatOption = Annotated[
     RowFormat,
     typer.Option(
@@ -162,6 +220,7 @@ RowFormatOption = Annotated[
         help="What stdout gets: columns for people, or one JSON object a line. Example: `--format json`",
     ),
 ]
+
 ErrorFormatOption = Annotated[
     ErrorFormat,
     typer.Option(
@@ -171,6 +230,7 @@ ErrorFormatOption = Annotated[
         "Example: `--output-format concise`",
     ),
 ]
+
 YesOption = Annotated[
     bool,
     typer.Option(
@@ -179,6 +239,7 @@ YesOption = Annotated[
         help="Do it; without it the command says what it would do. Example: `--yes`",
     ),
 ]
+
 StrictOption = Annotated[
     bool,
     typer.Option(
@@ -187,6 +248,7 @@ StrictOption = Annotated[
         help="Refuse what is else warned of: passwords that stand in a definition itself. Example: `--strict`",
     ),
 ]
+
 VerboseOption = Annotated[
     bool,
     typer.Option(

@@ -1,7 +1,7 @@
-"""Ctrl-C and SIGTERM during a run: once to finish the batch and stop, twice to stop at once.
+"""Handle Ctrl-C and SIGTERM during a run and during a local job.
 
-A handler runs between any two steps of the main thread, so it takes no lock: it counts, and writes to the
-terminal without buffers. The runner looks at the count.
+Once to finish the batch and stop, twice to stop at once. A handler runs between any two steps of the main
+thread, so it takes no lock: it counts, and writes to the terminal without buffers. The runner reads the count.
 """
 
 from __future__ import annotations
@@ -9,17 +9,24 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Timer
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-if TYPE_CHECKING:
-    from penstock.sql.run.environment import StopRequest
+from penstock.sql.cli.output.report import EXIT_INTERRUPTED, say
 
-__all__ = ["StopSignals"]
+if TYPE_CHECKING:
+    from penstock.connector.local.job import LocalJob
+    from penstock.sql.runner.environment import StopRequest
+
+__all__ = ["StopSignals", "running"]
 
 INTERRUPTED = 130
+
 AT_ONCE_LIMIT_S = 10.0  # what stopping at once may take before the process just ends
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -72,3 +79,28 @@ class StopSignals:
 
 def _write(text: str) -> None:
     os.write(sys.stderr.fileno(), text.encode())
+
+
+@contextmanager
+def running(job: LocalJob) -> Iterator[LocalJob]:
+    """Run the job while the block runs.
+
+    Where the job leaves a thread behind that waits for an answer of the outside world, this ends the process:
+    an interpreter that winds down under a thread's feet makes libraries complain at length.
+    """
+    try:
+        with job:
+            yield job
+    except KeyboardInterrupt:
+        if job.abandoned:
+            say("interrupted")
+            _leave(EXIT_INTERRUPTED)
+        raise
+    if job.abandoned:
+        _leave(0)
+
+
+def _leave(status: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

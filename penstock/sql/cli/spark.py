@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.sql.cli.report import say
-from penstock.sql.run.jvm import LogFiles, launch_jvm, log_files
-from penstock.sql.run.spark_session import DEFAULT_MASTER, is_running, start_spark
+from penstock.sql.cli.output.report import say
+from penstock.sql.spark_process.jvm import LogFiles, launch_jvm, log_files
+from penstock.sql.spark_process.spark_session import DEFAULT_MASTER, is_running, start_spark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
-    from penstock.sql.config import Project
+    from penstock.sql.script.project import Project
 
 __all__ = ["open_spark", "spark_logs"]
 

@@ -7,29 +7,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.catalog.definitions.encryption import encrypt_references
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.identifier import parse_identifier
-from penstock.catalog.names import Namespace
-from penstock.catalog.secret_sealing import sealed
-from penstock.catalog.table import Table
-from penstock.connector.arrow import arrow_schema, python_values
+from penstock.catalog.model.identifier import parse_identifier
+from penstock.catalog.model.table import Table
+from penstock.connector.arrow.duckdb_engine import query
+from penstock.connector.arrow.types import arrow_schema, python_values
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import SplitSource, is_split_source
-from penstock.connector.duck import query
 from penstock.connector.registry import connector_of
-from penstock.connector.rowtime import Rowtime
+from penstock.connector.scan import Rowtime
 from penstock.sql.cli.options import ScanStart
-from penstock.sql.expressions import to_duckdb
-from penstock.sql.plan.rowtime import inline_computed, rowtime_of
-from penstock.sql.run.progress import short_name
+from penstock.sql.expressions.expression import to_duckdb
+from penstock.sql.expressions.rowtime import inline_computed, rowtime_of
+from penstock.sql.jobs.progress import short_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.catalog.store import SqlCatalog
-    from penstock.sql.config import Project
+    from penstock.catalog.store.sql_catalog import SqlCatalog
+    from penstock.sql.script.project import Project
 
-__all__ = ["TableScan", "left_out_note", "open_scan"]
+__all__ = ["SplitScan", "left_out_note", "open_scan"]
 
 KAFKA = "kafka"
 OP = "op"
@@ -37,7 +37,7 @@ TIME_ZONE = "table.local-time-zone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableScan:
+class SplitScan:
     """A table as it is shown: `columns` in table order, of which `delivered` come from the source.
 
     A table of changes has their kinds (+I, -U, +U, -D) as first column. `computed` are the others with their DuckDB
@@ -79,7 +79,7 @@ class TableScan:
 
 def open_scan(
     store: SqlCatalog, text: str, project: Project, *, start: ScanStart | None, follow: bool
-) -> TableScan:
+) -> SplitScan:
     """Find a table and describe its scan.
 
     `start` None is the table's own; a scan that is to `follow` the table starts at its end then, and has no end.
@@ -89,7 +89,7 @@ def open_scan(
     found = store.get(Namespace(store).resolve(parse_identifier(text)))
     if not isinstance(found, Table):
         raise UnsupportedError(f"{text} is a view, not a table", hint=_use_run(text))
-    table = sealed(found, store.secrets)
+    table = encrypt_references(found, store.secrets)
     if follow:
         table = _without(table, "scan.bounded.")
         start = start or (ScanStart.LATEST if table.connector == KAFKA else None)
@@ -105,7 +105,7 @@ def open_scan(
     return _describe(table, splits, project.settings.get(TIME_ZONE, "UTC"))
 
 
-def left_out_note(scan: TableScan) -> tuple[str, ...]:
+def left_out_note(scan: SplitScan) -> tuple[str, ...]:
     """Say, in one line, which columns are not shown; no line when all are."""
     if not scan.left_out:
         return ()
@@ -133,7 +133,7 @@ def _without(table: Table, prefix: str) -> Table:
     return replace(table, options=kept)
 
 
-def _describe(table: Table, source: SplitSource, time_zone: str) -> TableScan:
+def _describe(table: Table, source: SplitSource, time_zone: str) -> SplitScan:
     schema = table.schema
     computed_names = {column.name for column in schema.computed}
     delivered = tuple(name for name in schema.names if name not in computed_names)
@@ -145,7 +145,7 @@ def _describe(table: Table, source: SplitSource, time_zone: str) -> TableScan:
         for column in schema.computed
         if (sql := _expression(table, column.expression, delivered, time_zone)) is not None
     }
-    return TableScan(
+    return SplitScan(
         table=table,
         source=source,
         columns=(*shown, *(n for n in schema.names if n in computed or n in delivered)),

@@ -6,8 +6,8 @@ What Flink answers to each is in tests/sql/dialect/answers, with the classes of 
 from __future__ import annotations
 
 from penstock.sql.compatibility.row import Kind, Row, Status
-from penstock.sql.dialect.functions import FUNCTIONS, Function
-from penstock.sql.dialect.group_windows import CALLS as GROUP_WINDOWS
+from penstock.sql.dialect.functions.table import FUNCTIONS, Function
+from penstock.sql.dialect.windows.group_windows import CALLS as GROUP_WINDOWS
 
 __all__ = ["FUNCTION_ROWS"]
 

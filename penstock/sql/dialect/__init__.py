@@ -1,17 +1,16 @@
-"""Flink SQL as a dialect of sqlglot, named `flink`: tokens, types, queries, statements, Spark SQL.
+"""Flink SQL as a dialect of sqlglot, named `flink`.
 
-Each module adds one part: tokens.py -> types.py -> query.py -> ddl.py (the parser, built up by
-inheritance), generator.py (Flink text), functions.py (the table of functions), write.py (Spark text),
-for_spark.py (Spark text without a planner), windows.py and access.py (what a planner asks of a tree).
+`parser`, `generator` and `functions` make up the dialect class of `flink`; `windows` and `rewrites` transform
+trees, `spark` writes Spark SQL.
 """
 
 from __future__ import annotations
 
-from penstock.sql.dialect.access import parse_query, table_options, to_text
-from penstock.sql.dialect.flink import Flink
-from penstock.sql.dialect.for_spark import teach_spark
-from penstock.sql.dialect.windows import WindowKind, WindowTable, window_tables
-from penstock.sql.dialect.write import to_spark_query
+from penstock.sql.dialect.flink.dialect import Flink
+from penstock.sql.dialect.flink.trees import parse_query, table_options, to_text
+from penstock.sql.dialect.spark.transpile import teach_spark
+from penstock.sql.dialect.spark.writer import to_spark_query
+from penstock.sql.dialect.windows.window_tables import WindowKind, WindowTable, window_tables
 
 __all__ = [
     "Flink",

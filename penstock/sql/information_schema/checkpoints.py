@@ -12,19 +12,18 @@ from pathlib import Path
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.source.state import SourceState
 from penstock.connector.urls import is_url
-from penstock.sql.config import find_project
-from penstock.sql.plan.checkpoint_identity import read_identity
-from penstock.sql.plan.local_files import LocalFiles
-from penstock.sql.plan.saved import OFFSETS, SavedCheckpoint, read_saved
-from penstock.sql.plan.settings import CHECKPOINT_DIR
+from penstock.sql.checkpoint.identity import read_identity
+from penstock.sql.checkpoint.reader import OFFSETS, LocalFiles, SavedCheckpoint, read_checkpoint
+from penstock.sql.script.project import find_project
+from penstock.sql.settings.pipeline import CHECKPOINT_DIR
 
-__all__ = ["CheckpointFolder", "CheckpointLook", "checkpoint_folders"]
+__all__ = ["CheckpointFolder", "CheckpointStatus", "checkpoint_folders"]
 
 _ASIDE = ".set-aside-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointLook:
+class CheckpointStatus:
     """What a checkpoint says: batches from 0, times in epoch ms. `problem` where it is DAMAGED."""
 
     status: str
@@ -43,16 +42,16 @@ class CheckpointFolder:
     sink: str
     path: str
 
-    def look(self) -> CheckpointLook:
+    def look(self) -> CheckpointStatus:
         """Read what it says."""
         files = LocalFiles(location=self.path)
         try:
-            saved = read_saved(files)
+            saved = read_checkpoint(files)
         except StateMismatchError as error:
-            return CheckpointLook(status="DAMAGED", problem=error.message)
+            return CheckpointStatus(status="DAMAGED", problem=error.message)
         if saved is None or saved.planned is None:
-            return CheckpointLook(status="NEW")
-        return CheckpointLook(
+            return CheckpointStatus(status="NEW")
+        return CheckpointStatus(
             status="OK",
             planned=saved.planned,
             committed=saved.committed,

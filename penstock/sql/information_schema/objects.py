@@ -9,13 +9,13 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.catalog.contract import kind_of
+from penstock.catalog.definitions.contract import kind_of
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.names import Namespace
-from penstock.catalog.table import Table, View
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.table import Table, View
 
-__all__ = ["Named", "named_objects", "places"]
+__all__ = ["NamedObject", "named_objects", "places"]
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ KINDS = {"table": "BASE TABLE", "view": "VIEW"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class NamedObject:
     """A name and what it stands for; None where that cannot be described. `kind` is SQL's word."""
 
     identifier: Identifier
@@ -43,18 +43,18 @@ def places(namespace: Namespace) -> Iterator[tuple[str, str]]:
             yield catalog.name, name
 
 
-def named_objects(namespace: Namespace) -> Iterator[Named]:
+def named_objects(namespace: Namespace) -> Iterator[NamedObject]:
     """Give every table and view; a temporary one instead of what it hides."""
     temporary = {each.identifier: each for each in namespace.temporary()}
     for catalog, database in places(namespace):
         yield from _permanent(namespace, catalog, database, temporary)
     for identifier, found in temporary.items():
-        yield Named(identifier=identifier, kind=KINDS[kind_of(found)], found=found)
+        yield NamedObject(identifier=identifier, kind=KINDS[kind_of(found)], found=found)
 
 
 def _permanent(
     namespace: Namespace, catalog: str, database: str, hidden: dict[Identifier, Table | View]
-) -> Iterator[Named]:
+) -> Iterator[NamedObject]:
     try:
         names = {
             "table": namespace.catalog.tables(database, catalog),
@@ -67,7 +67,7 @@ def _permanent(
         for identifier in identifiers:
             if identifier not in hidden:
                 found = _looked_up(namespace, identifier)
-                yield Named(identifier=identifier, kind=KINDS[kind], found=found)
+                yield NamedObject(identifier=identifier, kind=KINDS[kind], found=found)
 
 
 def _looked_up(namespace: Namespace, identifier: Identifier) -> Table | View | None:

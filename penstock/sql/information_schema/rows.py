@@ -10,17 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.catalog.job_report import FAILED, JobReport
-from penstock.catalog.names import Namespace
-from penstock.catalog.redaction import redact
-from penstock.catalog.schema import Column, ComputedColumn, MetadataColumn, PhysicalColumn
-from penstock.catalog.table import Table, View
-from penstock.connector.arrow import arrow_schema
-from penstock.sql.bind import columns_of_object
-from penstock.sql.dialect.access import to_text
+from penstock.catalog.definitions.leases import FAILED, JobReport
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.model.schema import Column, ComputedColumn, MetadataColumn, PhysicalColumn
+from penstock.catalog.model.table import Table, View
+from penstock.catalog.options.redaction import redact
+from penstock.connector.arrow.types import arrow_schema
+from penstock.sql.binding.binder import columns_of_object
+from penstock.sql.checkpoint.location import old_folder_name
+from penstock.sql.dialect.flink.trees import to_text
 from penstock.sql.information_schema.checkpoints import CheckpointFolder, checkpoint_folders
-from penstock.sql.information_schema.objects import Named, named_objects, places
-from penstock.sql.plan.checkpoint_place import old_folder_name
+from penstock.sql.information_schema.objects import NamedObject, named_objects, places
 
 __all__ = ["information_rows"]
 
@@ -233,7 +233,7 @@ def _checkpoint(folder: CheckpointFolder) -> Row:
 # --- values ---
 
 
-def _place(one: Named) -> tuple[str, str, str]:
+def _place(one: NamedObject) -> tuple[str, str, str]:
     return (one.identifier.catalog, one.identifier.database, one.identifier.name)
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.names import Namespace
-from penstock.catalog.table import Table
-from penstock.connector.read_once import ReadOnce
+from penstock.catalog.model.table import Table
+from penstock.connector.contract import BoundedSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +18,7 @@ __all__ = ["InformationSource"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InformationSource(ReadOnce):
+class InformationSource(BoundedSource):
     """What the names of `namespace` and the checkpoints of `project` say (`EngineSource`)."""
 
     table: Table

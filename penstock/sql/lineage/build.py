@@ -6,16 +6,21 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.names import Namespace
-from penstock.catalog.schema import Column, ComputedColumn, MetadataColumn, PhysicalColumn, Schema
-from penstock.catalog.table import Table, View
-from penstock.sql.bind import columns_of_object
-from penstock.sql.catalog_changes import defined_table, filling
-from penstock.sql.change_statements import CreateMaterializedTable
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.schema import (
+    Column,
+    ComputedColumn,
+    MetadataColumn,
+    PhysicalColumn,
+    Schema,
+)
+from penstock.catalog.model.table import Table, View
+from penstock.sql.binding.binder import columns_of_object
+from penstock.sql.ddl.apply_ddl import defined_table, filling_insert
 from penstock.sql.dialect import Flink, parse_query
-from penstock.sql.expressions import columns_of
+from penstock.sql.expressions.expression import columns_of
 from penstock.sql.lineage.graph import (
     ColumnFlow,
     Flow,
@@ -26,7 +31,8 @@ from penstock.sql.lineage.graph import (
     shown_name,
 )
 from penstock.sql.lineage.query import lineage_of_query
-from penstock.sql.statements import CreateView, InsertInto, Statement, StatementSet
+from penstock.sql.statements.changes import CreateMaterializedTable
+from penstock.sql.statements.statement import CreateView, InsertInto, Statement, StatementSet
 
 __all__ = ["LineageBuilder"]
 
@@ -136,7 +142,7 @@ def _inserts(statement: Statement) -> Iterable[InsertInto]:
             return (statement,)
         case StatementSet(inserts=inserts):
             return inserts
-    insert = filling(statement)
+    insert = filling_insert(statement)
     return () if insert is None else (insert,)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
-from penstock.catalog.names import Namespace
-from penstock.sql.config import Project
+from penstock.sql.check.script_check import CheckedScript, check_scripts
+from penstock.sql.execution.ddl import define, is_definition
 from penstock.sql.lineage.build import LineageBuilder
-from penstock.sql.run.ddl import define, is_definition
-from penstock.sql.run.replay import replay
-from penstock.sql.run.script_check import CheckedScript, check_scripts
-from penstock.sql.run.script_file import ScriptFile, read_script
+from penstock.sql.runner.replay import replay
+from penstock.sql.script.files import ScriptFile, read_script
+from penstock.sql.script.project import Project
 
 __all__ = ["add_files", "add_project", "project_files"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from penstock.catalog.contract import DEFAULT_CATALOG, DEFAULT_DATABASE
-from penstock.catalog.identifier import Identifier, quote
+from penstock.catalog.definitions.contract import DEFAULT_CATALOG, DEFAULT_DATABASE
+from penstock.catalog.model.identifier import Identifier, quote
 
 __all__ = [
     "ColumnFlow",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from penstock.catalog.identifier import Identifier
+from penstock.catalog.model.identifier import Identifier
 from penstock.sql.lineage.graph import Flow, Graph, Node, NodeKind, shown_name
 
 __all__ = ["mermaid_lines"]

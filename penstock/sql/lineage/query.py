@@ -17,16 +17,16 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import build_scope
 from sqlglot.schema import MappingSchema
 
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.names import Namespace
-from penstock.connector.inferring.draft import sql_name
-from penstock.sql.bind import Columns, columns_of_object
+from penstock.catalog.model.identifier import Identifier
+from penstock.connector.inference.inferred_table import sql_name
+from penstock.sql.binding.binder import Columns, columns_of_object
+from penstock.sql.binding.functions import names_columns, table_calls
 from penstock.sql.dialect import Flink
-from penstock.sql.dialect.access import named_tables, to_text
-from penstock.sql.dialect.windows import WindowTable, window_tables
+from penstock.sql.dialect.flink.trees import named_tables, to_text
+from penstock.sql.dialect.windows.window_tables import WindowTable, window_tables
 from penstock.sql.lineage.graph import ColumnFlow, ColumnSource
-from penstock.sql.table_functions import names_columns, table_calls
 
 __all__ = ["QueryLineage", "lineage_of_query"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from penstock.catalog.identifier import Identifier, quote
+from penstock.catalog.model.identifier import Identifier, quote
 from penstock.sql.lineage.graph import ColumnFlow, Direction, Flow, Graph, shown_name
 
 __all__ = ["tree_lines", "trees_of_all"]

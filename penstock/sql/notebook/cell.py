@@ -1,43 +1,100 @@
-"""Runs the statements of a cell: all of them are checked first, then they run in order and show what they give."""
+"""Run the statements of a cell: all are checked first, then run in order.
+
+The jobs of its INSERTs are drawn until they end.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import PenstockError
-from penstock.sql.error_formats import ErrorFormat, show_error
-from penstock.sql.errors import Severity
-from penstock.sql.notebook.jobs import JobsPanel
+from penstock.sql.check.script_check import CheckedScript, check_scripts
+from penstock.sql.clock import Clock, SystemClock
+from penstock.sql.errors.formats import ErrorFormat, show_error
+from penstock.sql.errors.render import Severity
 from penstock.sql.notebook.live import follow, heads_of
 from penstock.sql.notebook.options import CellOptions
 from penstock.sql.notebook.screen import Screen
-from penstock.sql.notebook.views import Head, Note, TableView
-from penstock.sql.run.clock import Clock, SystemClock
-from penstock.sql.run.collect import collect_rows
-from penstock.sql.run.environment import RunMode
-from penstock.sql.run.script_check import CheckedScript, check_scripts
-from penstock.sql.run.script_file import ScriptFile
-from penstock.sql.run.script_plan import plan_scripts
-from penstock.sql.run.script_run import ScriptRun
-from penstock.sql.run.summary import StatementResult, StatementStatus
-from penstock.sql.statements import Select
+from penstock.sql.notebook.views import Head, JobsView, Note, TableView
+from penstock.sql.runner.environment import RunMode
+from penstock.sql.runner.plan import plan_scripts
+from penstock.sql.runner.run import ScriptRun
+from penstock.sql.runner.select import collect_rows
+from penstock.sql.runner.summary import StatementResult, StatementStatus
+from penstock.sql.script.files import ScriptFile
+from penstock.sql.statements.statement import Select
 
 if TYPE_CHECKING:
-    from penstock.sql.run.job import Job
-    from penstock.sql.run.session import Session
+    from penstock.sql.jobs.job import Job
+    from penstock.sql.notebook.screen import OutputArea
+    from penstock.sql.session.session import Session
 
-__all__ = ["Cell", "run_cell"]
+__all__ = ["Cell", "JobsPanel", "run_cell"]
+
+REDRAW_MS = 500
+
+
+class JobsPanel:
+    """Jobs on display. `add` is called by the thread that runs the cell."""
+
+    def __init__(self, screen: Screen, clock: Clock) -> None:
+        self._screen = screen
+        self._clock = clock
+        self._lock = Lock()
+        self._jobs: list[Job] = []
+        self._place: OutputArea | None = None
+        self._thread: Thread | None = None
+
+    def add(self, job: Job) -> None:
+        """Show a job from now on."""
+        with self._lock:
+            self._jobs.append(job)
+        if self._place is None:
+            self._place = self._screen(self._view())
+            self._thread = Thread(target=self._draw, name="penstock cell", daemon=True)
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until the jobs have ended and are drawn so."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _draw(self) -> None:
+        assert self._place is not None, "made before the thread"
+        never = Event()
+        while True:
+            # asked before the view is made, so that the last view is of their end
+            ended = all(job.wait(0) for job in self._known())
+            self._place.update(self._view(), last=ended)
+            if ended:
+                return
+            self._clock.wait(never, REDRAW_MS)
+
+    def _known(self) -> tuple[Job, ...]:
+        with self._lock:
+            return tuple(self._jobs)
+
+    def _view(self) -> JobsView:
+        jobs = self._known()
+        errors = [job.exception for job in jobs]
+        return JobsView(
+            jobs=tuple(job.progress for job in jobs),
+            now_ms=self._clock.now_ms(),
+            errors=tuple(show_error(e, ErrorFormat.FULL) for e in errors if e is not None),
+        )
+
 
 NAME = "cell"
 """What places of errors name as the file, and the pipeline of INSERTs that have no `pipeline.name`."""
 
-Kept = Any
+CellResult = Any
 """What a statement leaves for Python: the frame of a SELECT, the job of an INSERT, None of others."""
 
 
-def run_cell(text: str, session: Session, options: CellOptions, screen: Screen) -> Kept:
+def run_cell(text: str, session: Session, options: CellOptions, screen: Screen) -> CellResult:
     """Run a cell and show what it gives; an error is shown with its place, and ends the cell.
 
     Gives the frame of the last SELECT or the job of the last INSERT, whichever came later; None where there is none.
@@ -63,7 +120,7 @@ class Cell:
         self._screen = screen
         self._clock = clock
         self._panel = JobsPanel(screen, clock)
-        self.kept: Kept = None
+        self.kept: CellResult = None
 
     def run(self, text: str) -> None:
         """Check all statements, then run them. Raises InputErrors before anything is started, RunError later."""

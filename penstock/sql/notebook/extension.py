@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import ConfigError, PenstockError
-from penstock.sql.error_formats import ErrorFormat, show_error
+from penstock.sql.errors.formats import ErrorFormat, show_error
 from penstock.sql.notebook.options import USAGE, CellOptions, read_cell_options
 from penstock.sql.notebook.screen import screen_of
 from penstock.sql.notebook.views import Note
 
 if TYPE_CHECKING:
-    from penstock.sql.run.session import Session
+    from penstock.sql.session.session import Session
 
 __all__ = ["MAGIC", "register", "unregister"]
 
@@ -53,7 +53,7 @@ def _run(line: str, cell: str, shell: Any) -> Any:
 
 def _session(options: CellOptions, names: dict[str, Any]) -> Session:
     """Find the session among the user's variables, or connect. Raises InputError."""
-    from penstock.sql.run.session import Session, connect
+    from penstock.sql.session.session import Session, connect
 
     known = {id(value): value for value in names.values() if isinstance(value, Session)}
     named = names.get(SESSION)

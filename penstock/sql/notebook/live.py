@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.connector.contract import OutputMode
 from penstock.connector.spark.types import flink_type_text
+from penstock.sql.errors.spark import translate
+from penstock.sql.jobs.live_select import UpsertChangelog, result_key
+from penstock.sql.jobs.progress import Totals, batch_events, rows_per_second
 from penstock.sql.notebook.views import Head, LiveView, Sample, TableView
-from penstock.sql.plan.metrics import read_batch_metrics
-from penstock.sql.run.failure import translate
-from penstock.sql.run.live_select import Changes, result_key
-from penstock.sql.run.progress_events import batch_events
-from penstock.sql.run.totals import Totals, rows_per_second
+from penstock.sql.plan.physical.batch_metrics import read_batch_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from penstock.sql.clock import Clock
+    from penstock.sql.jobs.live_query import LiveQuery
     from penstock.sql.notebook.options import CellOptions
     from penstock.sql.notebook.screen import Screen
-    from penstock.sql.run.clock import Clock
-    from penstock.sql.run.live_query import LiveQuery
 
 __all__ = ["follow", "heads_of"]
 
@@ -98,7 +97,7 @@ def follow(live: LiveQuery, options: CellOptions, screen: Screen, clock: Clock) 
     Ends by an interrupt, `--seconds`, `--rows`, or where `--available-now` has read all. Raises QueryFailedError.
     """
     updates = live.query.output is OutputMode.UPDATE
-    changes = Changes(key=result_key(live.query.query)) if updates else None
+    changes = UpsertChangelog(key=result_key(live.query.query)) if updates else None
     heads = heads_of(live.shown)
     if changes is not None:
         heads = (Head(name=OP), *heads)

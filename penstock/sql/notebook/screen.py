@@ -1,16 +1,67 @@
-"""Where a cell shows things: a notebook draws in place, a terminal writes lines."""
+"""Where a cell shows its views: a notebook draws HTML in place, a terminal writes lines of plain text."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, assert_never
 
-from penstock.sql.notebook.html import as_html
-from penstock.sql.notebook.plain import as_text, status_line
-from penstock.sql.notebook.views import View
+from penstock.sql.notebook.html import JOB_HEADS, as_html, count_note, job_texts, live_line
+from penstock.sql.notebook.views import JobsView, LiveView, Note, TableView, View, cell_text
 
-__all__ = ["Place", "Screen", "Shown", "screen_of"]
+__all__ = ["OutputArea", "Screen", "Shown", "as_text", "screen_of", "status_line"]
+
+WIDEST = 60
+"""Characters of a value in a column; the rest is cut."""
+
+
+def as_text(view: View) -> str:
+    """Write a view."""
+    match view:
+        case TableView():
+            names = [head.name for head in view.heads]
+            right = [head.numeric for head in view.heads]
+            rows = [[cell_text(value) for value in row] for row in view.rows]
+            return f"{_aligned(names, rows, right)}\n({count_note(view)})"
+        case LiveView():
+            return f"{as_text(view.table)}\n{live_line(view)}"
+        case JobsView():
+            right = [index > 1 for index in range(len(JOB_HEADS))]
+            rows = [list(job_texts(job, view.now_ms)) for job in view.jobs]
+            return "\n".join([_aligned(JOB_HEADS, rows, right), *view.errors])
+        case Note(text=text):
+            return text
+    assert_never(view)
+
+
+def status_line(view: View) -> str:
+    """Write a view that changes in one line."""
+    match view:
+        case LiveView():
+            return live_line(view)
+        case JobsView():
+            return "; ".join(
+                " ".join(text for text in job_texts(job, view.now_ms)[:5]) for job in view.jobs
+            )
+        case TableView() | Note():
+            return ""
+    assert_never(view)
+
+
+def _aligned(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+    lines = [list(names), *([_cut(text) for text in row] for row in rows)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(names))]
+    return "\n".join(
+        "  ".join(
+            text.rjust(width) if to_right else text.ljust(width)
+            for text, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
 
 
 class Shown:
@@ -26,14 +77,14 @@ class Shown:
         return as_html(self.view)
 
 
-class Place(Protocol):
+class OutputArea(Protocol):
     """A place on the screen whose view may change. Any thread may use it."""
 
     def update(self, view: View, *, last: bool = False) -> None:
         """Show a view in place of the one before; `last` says that none follows."""
 
 
-Screen = Callable[[View], Place]
+Screen = Callable[[View], OutputArea]
 """Shows a view, and gives the place where it stands."""
 
 
@@ -64,14 +115,14 @@ class _TerminalPlace:
         sys.stdout.flush()
 
 
-def _notebook(view: View) -> Place:
+def _notebook(view: View) -> OutputArea:
     from IPython.display import display
 
     handle = display(Shown(view), display_id=True)  # type: ignore[no-untyped-call]
     return _NotebookPlace(handle)
 
 
-def _terminal(view: View) -> Place:
+def _terminal(view: View) -> OutputArea:
     place = _TerminalPlace()
     if status_line(view):
         place.update(view)

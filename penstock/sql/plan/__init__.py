@@ -1,1 +1,5 @@
-"""From a typed INSERT or SELECT to a Spark query: what it reads, when it closes, what its checkpoint holds."""
+"""Own what is decided about a query before any JVM runs.
+
+That is: tables and columns read, changelog modes, names and checkpoints. Called by `check`, `runner`, `shell`
+and `plan/physical`.
+"""

@@ -1,58 +1,110 @@
-"""Finds out what is known of a query before any JVM runs: tables and columns read, event time, boundedness.
+"""Analyse a query before any JVM runs.
 
-Refuses early what cannot run.
+Tables and columns read, event time, bounds, changelog, temporal and lookup joins. Refuses early what cannot
+run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlglot import exp
 
+from penstock.catalog.definitions.information_schema import is_information
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError, UnsupportedError
-from penstock.catalog.information_schema import is_information
-from penstock.catalog.names import Namespace
-from penstock.catalog.schema import ComputedColumn
-from penstock.catalog.types import RowType
+from penstock.catalog.model.schema import ComputedColumn
+from penstock.catalog.model.types import RowType
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import (
+    BoundedSource,
     EngineSource,
-    ProjectsFields,
     SplitSource,
+    SupportsNestedProjection,
     is_split_source,
 )
-from penstock.connector.read_once import ReadOnce
 from penstock.connector.registry import connector_of
-from penstock.sql.bind import annotate
-from penstock.sql.dialect import window_tables
-from penstock.sql.dialect.unfolded_sets import unfold_group_ids, unfold_grouping_sets
-from penstock.sql.expressions import parse_expression
+from penstock.connector.scan import Rowtime
+from penstock.sql.binding.binder import annotate
+from penstock.sql.binding.hints import bounds_state
+from penstock.sql.dialect import WindowTable, window_tables
+from penstock.sql.dialect.rewrites.unfold_grouping_sets import (
+    unfold_group_ids,
+    unfold_grouping_sets,
+)
+from penstock.sql.expressions.expression import parse_expression
+from penstock.sql.expressions.rowtime import rowtime_of
+from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery, TemporalJoin
 from penstock.sql.information_schema.source import InformationSource
-from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
-from penstock.sql.plan.changelog import LEAF, ChangePlan, plan_changes
-from penstock.sql.plan.columns import (
+from penstock.sql.plan.analysed import AnalysedQuery, TableScan
+from penstock.sql.plan.lookup_keys import check_lookups
+from penstock.sql.plan.rules.changelog_mode import LEAF, ChangelogPlan, plan_changelog
+from penstock.sql.plan.rules.flow import Arrival, Flow, ScanFlow
+from penstock.sql.plan.rules.inline import TableReference, find_relations
+from penstock.sql.plan.rules.joins import has_temporal
+from penstock.sql.plan.rules.lookup_join import take_lookups
+from penstock.sql.plan.rules.prune_columns import (
+    Paths,
     delivered_columns,
+    field_paths,
+    merged,
     narrowed_input,
+    row_paths,
     wanted_columns,
     with_key,
 )
-from penstock.sql.plan.fields import Paths, field_paths, merged, row_paths
-from penstock.sql.plan.flow import Arrival, Flow, TableInput
-from penstock.sql.plan.lookup_joins import take_lookups
-from penstock.sql.plan.lookup_keys import check_lookups
-from penstock.sql.plan.relations import Leaf, find_relations
-from penstock.sql.plan.rowtime import rowtime_of
-from penstock.sql.plan.sink_changes import SinkTable, check_sink
-from penstock.sql.plan.stateful import is_stateful
-from penstock.sql.plan.temporal_joins import has_temporal
-from penstock.sql.plan.temporal_leaves import check_rowtimes, numbered_anew, unnamed_columns
-from penstock.sql.plan.unstreamable import check_processing_time, refuse_unequal_joins
-from penstock.sql.positions import span_of
-from penstock.sql.query_hints import bounds_state
+from penstock.sql.plan.rules.query_kind import is_stateful
+from penstock.sql.plan.rules.sink_changelog import SinkTable, check_sink
+from penstock.sql.plan.rules.streaming_checks import check_processing_time, refuse_unequal_joins
+from penstock.sql.syntax.positions import span_of
 
-__all__ = ["LEAF", "WINDOWED", "analyse"]
+__all__ = ["LEAF", "WINDOWED", "analyse", "check_rowtimes", "renumber_scans", "unnamed_columns"]
+
+
+def unnamed_columns(
+    windows: Sequence[WindowTable], versioned: Sequence[ScanFlow]
+) -> frozenset[str]:
+    """Give the columns that a query reads, named or not.
+
+    Windows read their time column, temporal joins key and rowtime of `versioned` tables.
+    """
+    times = {table.rowtime for table in versioned if table.rowtime is not None}
+    keys = frozenset[str]().union(*(table.key or () for table in versioned))
+    return keys | times | {window.time_column for window in windows}
+
+
+def check_rowtimes(
+    maintained: IncrementalQuery, rowtimes: Sequence[Rowtime | None], names: Sequence[str]
+) -> None:
+    """Refuse a temporal join of a local time with an instant, as Flink does. Raises UnsupportedError.
+
+    `rowtimes` and `names` are those of the tables by their numbers in the stages.
+    """
+    for stage in maintained.stages:
+        if not isinstance(stage, TemporalJoin):
+            continue
+        found = [(rowtimes[index], names[index]) for index in stage.waits_for]
+        if len({rowtime.instant for rowtime, _ in found if rowtime is not None}) > 1:
+            raise UnsupportedError(
+                "the rowtimes of a temporal join have to be of one type, and of those of "
+                f"{', '.join(name for _, name in found)} some are TIMESTAMP and some TIMESTAMP_LTZ",
+                hint="declare the WATERMARK of one of them for a computed column: CAST(ts AS TIMESTAMP_LTZ(3))",
+                span=stage.mechanism.span,
+            )
+
+
+def renumber_scans(maintained: IncrementalQuery, order: Sequence[int]) -> IncrementalQuery:
+    """Give the stages with other numbers of their tables: `order` are the old ones in the order of the new."""
+    stages = tuple(
+        replace(stage, waits_for=tuple(sorted(map(order.index, stage.waits_for))))
+        if isinstance(stage, EventTimeStage)
+        else stage
+        for stage in maintained.stages
+    )
+    return replace(maintained, stages=stages)
+
 
 WINDOWED = "penstock.windowed"  # label of a table node that a windowing function reads
 
@@ -96,7 +148,9 @@ def analyse(
     )
     temporal = has_temporal(relations.query)
     # tables at rest are read as they are, and so is what only shows rows that stay
-    as_is = all(isinstance(source, ReadOnce) for source in sources) or not (appends or not inserts)
+    as_is = all(isinstance(source, BoundedSource) for source in sources) or not (
+        appends or not inserts
+    )
     if as_is and bounded and not temporal:
         unfold_group_ids(relations.query)  # the other grouping sets Spark has itself
     else:
@@ -122,7 +176,7 @@ def analyse(
             check_sink(maintained.flow, target)
         return maintained
     if as_is:
-        return read.analysed(ChangePlan(query=relations.query, flow=Flow(columns=None)))
+        return read.analysed(ChangelogPlan(query=relations.query, flow=Flow(columns=None)))
     return _changing(read, target if appends else None, state_ttl_ms=state_ttl_ms)
 
 
@@ -132,7 +186,7 @@ def _changing(read: _Read, target: SinkTable | None, *, state_ttl_ms: int) -> An
     refuse_unequal_joins(read.query, read.followed, bounded=True)
     try:
         refuse_unequal_joins(read.query, read.followed, bounded=False)
-        plan = plan_changes(read.query, tuple(map(narrowed_input, read.inputs, read.wanted)))
+        plan = plan_changelog(read.query, tuple(map(narrowed_input, read.inputs, read.wanted)))
         if not bounds_state(read.query) and (plan.flow.mechanism is None or state_ttl_ms == 0):
             if target is not None:
                 check_sink(plan.flow, target)
@@ -154,9 +208,9 @@ class _Read:
     """
 
     query: exp.Expr
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[TableReference, ...]
     sources: tuple[SplitSource | EngineSource, ...]
-    inputs: tuple[TableInput, ...]
+    inputs: tuple[ScanFlow, ...]
     wanted: tuple[frozenset[str] | None, ...]
     paths: Mapping[str, Paths]
     lookups: frozenset[int]
@@ -167,9 +221,9 @@ class _Read:
         if any(table.changes is not ChangelogMode.INSERT_ONLY for table in self.inputs):
             return frozenset()
         leaves = enumerate(self.sources)
-        return frozenset(i for i, s in leaves if not isinstance(s, ReadOnce)) - self.lookups
+        return frozenset(i for i, s in leaves if not isinstance(s, BoundedSource)) - self.lookups
 
-    def analysed(self, plan: ChangePlan) -> AnalysedQuery:
+    def analysed(self, plan: ChangelogPlan) -> AnalysedQuery:
         """Give the query as Spark runs it."""
         # results that are updated wait for no watermark, and drop no row that is late
         waits = plan.flow.mechanism is None
@@ -181,7 +235,8 @@ class _Read:
                     source,
                     {} if wanted is None else self.paths,
                 ),
-                looked_up=index in plan.looked_up | self.lookups or isinstance(source, ReadOnce),
+                looked_up=index in plan.looked_up | self.lookups
+                or isinstance(source, BoundedSource),
                 marked=waits,
             )
             for index, (leaf, source, wanted) in enumerate(
@@ -199,14 +254,16 @@ class _Read:
                 "rows each time",
                 hint="INSERT the joined rows into a Delta table first, and read that",
             )
-        from penstock.sql.maintain.planning import plan_maintained  # few queries are maintained
+        from penstock.sql.incremental.planning.planner import (
+            plan_incremental,  # few queries are maintained
+        )
 
         wanted = tuple(map(with_key, self.inputs, self.wanted))
         tables = tuple(map(narrowed_input, self.inputs, wanted))
         for leaf, source in zip(self.leaves, self.sources, strict=True):
-            if isinstance(source, ReadOnce):
+            if isinstance(source, BoundedSource):
                 raise _not_followed(leaf)
-        plan = plan_maintained(self.query, tables)
+        plan = plan_incremental(self.query, tables)
         timed = plan.waiting | plan.timed
         leaves = tuple(
             replace(
@@ -224,7 +281,7 @@ class _Read:
             query=plan.query,
             leaves=tuple(leaves[index] for index in order),
             flow=plan.flow,
-            maintained=numbered_anew(plan.maintained, order),
+            maintained=renumber_scans(plan.maintained, order),
         )
 
 
@@ -243,7 +300,9 @@ def _relabelled(query: exp.Expr) -> list[int]:
 _APPENDS = SinkTable(name="the sink", accepts=ChangelogMode.INSERT_ONLY, columns=())
 
 
-def _source(leaf: Leaf, namespace: Namespace, project: Path) -> SplitSource | EngineSource:
+def _source(
+    leaf: TableReference, namespace: Namespace, project: Path
+) -> SplitSource | EngineSource:
     if is_information(leaf.table.identifier):
         return InformationSource(table=leaf.table, namespace=namespace, project=project)
     connector = connector_of(leaf.table, project=project)
@@ -259,7 +318,7 @@ def _source(leaf: Leaf, namespace: Namespace, project: Path) -> SplitSource | En
         raise
 
 
-def _not_followed(leaf: Leaf) -> UnsupportedError:
+def _not_followed(leaf: TableReference) -> UnsupportedError:
     return UnsupportedError(
         f"the results of this query are kept up to date, and the changes of {leaf.table.identifier} cannot be "
         f"followed: a table with the connector '{leaf.table.connector}' is read as it is",
@@ -268,10 +327,10 @@ def _not_followed(leaf: Leaf) -> UnsupportedError:
     )
 
 
-def _table_input(leaf: Leaf, source: SplitSource | EngineSource) -> TableInput:
+def _table_input(leaf: TableReference, source: SplitSource | EngineSource) -> ScanFlow:
     schema = leaf.table.schema
     watermark = schema.watermark if is_split_source(source) else None
-    return TableInput(
+    return ScanFlow(
         name=str(leaf.table.identifier),
         columns=schema.names,
         changes=source.changes,
@@ -288,15 +347,15 @@ def _table_input(leaf: Leaf, source: SplitSource | EngineSource) -> TableInput:
 
 
 def _with_fields(
-    leaf: AnalysedLeaf, source: SplitSource | EngineSource, paths: Mapping[str, Paths]
-) -> AnalysedLeaf:
+    leaf: TableScan, source: SplitSource | EngineSource, paths: Mapping[str, Paths]
+) -> TableScan:
     """Narrow the rows of a table to the fields that the query, its own expressions and its watermark name."""
     schema = leaf.table.schema
     if not paths or source.changes is not ChangelogMode.INSERT_ONLY:
         return leaf
     if not any(isinstance(schema.column(name).type, RowType) for name in leaf.columns):
         return leaf
-    if not (isinstance(source, ProjectsFields) and source.projects_fields):
+    if not (isinstance(source, SupportsNestedProjection) and source.projects_fields):
         return leaf
     own = [c.expression for c in schema.columns if isinstance(c, ComputedColumn)]
     own += [schema.watermark.expression] if schema.watermark is not None else []
@@ -307,12 +366,12 @@ def _with_fields(
 
 
 def _analyse_leaf(
-    leaf: Leaf,
+    leaf: TableReference,
     source: SplitSource | EngineSource,
     wanted: frozenset[str] | None,
     *,
     stateful: bool,
-) -> AnalysedLeaf:
+) -> TableScan:
     by_splits = is_split_source(source)
     columns, computed = delivered_columns(leaf.table.schema, wanted)
     if source.changes is not ChangelogMode.INSERT_ONLY:
@@ -320,7 +379,7 @@ def _analyse_leaf(
     alignment = source.watermark.alignment if by_splits else None  # type: ignore[union-attr]
     followed = by_splits and (stateful or alignment is not None)
     rowtime = rowtime_of(leaf.table) if followed else None
-    return AnalysedLeaf(
+    return TableScan(
         table=leaf.table,
         columns=columns,
         computed=computed,

@@ -1,4 +1,4 @@
-"""Checks INSERTs as far as that needs no JVM, and names what runs them. The planner goes on from here, in Spark."""
+"""Check INSERTs and SELECTs as far as that needs no JVM; `physical/planner.py` starts from the result."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ from pathlib import Path
 
 from sqlglot import exp
 
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.names import Namespace
-from penstock.catalog.options import Resolved, resolve
-from penstock.catalog.schema import MetadataColumn, PhysicalColumn
-from penstock.catalog.table import Table
-from penstock.connector.contract import Connector, OnceOnly, Sink, WantsRowsBefore
+from penstock.catalog.model.schema import MetadataColumn, PhysicalColumn
+from penstock.catalog.model.table import Table
+from penstock.catalog.options.option import Resolved, resolve
+from penstock.connector.changelog import ChangelogMode
+from penstock.connector.contract import BoundedOnly, Connector, NeedsUpdateBefore, Sink
 from penstock.connector.registry import connector_of
-from penstock.sql.plan.analysed_insert import AnalysedInsert
-from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.connector.row_level_dml import EditorConnector, TableEditor
+from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.plan.conflicts import check_conflict, first_of_each_key, keeps_first
-from penstock.sql.plan.overwriting import overwriting
-from penstock.sql.plan.settings import (
+from penstock.sql.plan.rules.sink_changelog import (
+    SinkTable,
+    check_conflict,
+    first_of_each_key,
+    keeps_first,
+)
+from penstock.sql.settings.pipeline import (
     CHECKPOINT_DIR,
     CHECKPOINT_INTERVAL,
     PIPELINE_NAME,
@@ -28,10 +33,37 @@ from penstock.sql.plan.settings import (
     STATE_TTL,
     TARGET,
 )
-from penstock.sql.plan.sink_changes import SinkTable
-from penstock.sql.statements import InsertInto
+from penstock.sql.statements.statement import InsertInto
 
-__all__ = ["Analyzer", "filled_columns"]
+__all__ = ["Analyzer", "analyse_unbounded", "filled_columns", "overwriting"]
+
+
+def overwriting(
+    statement: InsertInto, target: Table, query: AnalysedQuery, connector: Connector
+) -> TableEditor:
+    """Give what replaces the rows of the target. Raises UnsupportedError where rows only can be added."""
+    if not isinstance(connector, EditorConnector):
+        raise UnsupportedError(
+            f"{target.identifier}: tables of the connector '{connector.name}' cannot be overwritten",
+            hint="tables of delta and filesystem can; write INSERT INTO",
+            span=statement.span,
+        )
+    what = "REPLACE TABLE ... AS" if statement.replaces else "INSERT OVERWRITE"
+    endless = [str(leaf.table.identifier) for leaf in query.leaves if not leaf.bounded]
+    if endless:
+        raise UnsupportedError(
+            f"{what} needs a query that ends, and {endless[0]} has no end",
+            hint="give it one, FROM t /*+ OPTIONS('scan.bounded.mode' = 'latest-offset') */; or add rows as "
+            "they come: INSERT INTO, REFRESH_MODE = CONTINUOUS",
+            span=statement.span,
+        )
+    if query.maintained is not None or query.changes is not ChangelogMode.INSERT_ONLY:
+        raise UnsupportedError(
+            f"{what} of a query whose rows are changes is not supported",
+            hint="write INSERT INTO a table with a PRIMARY KEY",
+            span=statement.span,
+        )
+    return connector.editor(target)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,7 +102,7 @@ class Analyzer:
             accepts=sink.accepts,
             columns=tuple(filled_columns(statement, target)),
             key=key.columns if key is not None else (),
-            wants_rows_before=isinstance(sink, WantsRowsBefore) and sink.wants_rows_before,
+            wants_rows_before=isinstance(sink, NeedsUpdateBefore) and sink.wants_rows_before,
         )
         asked = statement.query
         query = self._analyse_into(asked, into)
@@ -79,7 +111,7 @@ class Analyzer:
             if keeps_first(conflict, query.flow, into):
                 asked = first_of_each_key(asked, into)
                 query = self._analyse_into(asked, into)
-        if query.followed and isinstance(sink, OnceOnly) and sink.once_only:
+        if query.followed and isinstance(sink, BoundedOnly) and sink.once_only:
             raise UnsupportedError(
                 f"{target.identifier} takes no stream: a batch that is written again would be in it twice",
                 hint="make it a Delta table: those remember their batches",
@@ -175,3 +207,20 @@ def filled_columns(
         or (isinstance(column, MetadataColumn) and not column.virtual)
     }
     return {name: writable[name] for name in statement.columns or writable}
+
+
+_SCREEN = SinkTable(name="the screen", accepts=ChangelogMode.ALL, columns=())
+
+
+def analyse_unbounded(query: exp.Expr, analyzer: Analyzer) -> AnalysedQuery | None:
+    """Analyse a SELECT; gives it as it is watched, or None for one that ends by itself. Raises InputError."""
+    if analyse(query, analyzer.namespace, analyzer.project, appends=False).bounded:
+        return None
+    return analyse(
+        query,
+        analyzer.namespace,
+        analyzer.project,
+        appends=True,
+        sink=_SCREEN,
+        state_ttl_ms=analyzer.state_ttl_ms,
+    )

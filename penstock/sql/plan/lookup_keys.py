@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.connector.lookup import KeyedSource, LookupKey, MissRetry
+from penstock.connector.lookup.contract import LookupKey, LookupSource, MissRetry
 from penstock.sql.dialect import to_text
-from penstock.sql.dialect.functions import FUNCTIONS
-from penstock.sql.expressions import known_type
-from penstock.sql.plan.changelog import LEAF
-from penstock.sql.plan.lookup_joins import is_lookup, retry_of
+from penstock.sql.dialect.functions.table import FUNCTIONS
+from penstock.sql.expressions.expression import known_type
+from penstock.sql.plan.rules.changelog_mode import LEAF
+from penstock.sql.plan.rules.lookup_join import is_lookup, retry_of
 
 if TYPE_CHECKING:
     from penstock.connector.contract import EngineSource, SplitSource
-    from penstock.sql.plan.analysed_query import AnalysedLeaf
+    from penstock.sql.plan.analysed import TableScan
 
 __all__ = [
-    "AskedByKey",
-    "LookupWay",
-    "ReadWhole",
+    "FullScanLookup",
+    "KeyLookup",
+    "LookupStrategy",
     "check_lookups",
+    "lookup_strategy",
     "lookups_in",
-    "way_of",
     "write_lookup",
 ]
 
@@ -40,10 +40,10 @@ ROW = "penstock_row"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedByKey:
+class KeyLookup:
     """The table gives the rows of keys: `values` are what `keys` are compared with, `rest` the other conditions."""
 
-    source: KeyedSource
+    source: LookupSource
     keys: tuple[LookupKey, ...]
     values: tuple[exp.Expr, ...]
     rest: tuple[exp.Expr, ...] = ()
@@ -51,13 +51,13 @@ class AskedByKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadWhole:
+class FullScanLookup:
     """Each batch reads the whole table. `reason` is empty for a table that cannot be asked by keys at all."""
 
     reason: str = ""
 
 
-LookupWay = AskedByKey | ReadWhole
+LookupStrategy = KeyLookup | FullScanLookup
 
 
 def lookups_in(query: exp.Expr) -> list[tuple[int, exp.Join]]:
@@ -66,23 +66,25 @@ def lookups_in(query: exp.Expr) -> list[tuple[int, exp.Join]]:
 
 
 def check_lookups(
-    query: exp.Expr, leaves: Sequence[AnalysedLeaf], sources: Sequence[SplitSource | EngineSource]
+    query: exp.Expr, leaves: Sequence[TableScan], sources: Sequence[SplitSource | EngineSource]
 ) -> None:
     """Refuse what hints ask for in vain. Raises UnsupportedError."""
     for index, join in lookups_in(query):
-        way_of(join, leaves[index], sources[index])
+        lookup_strategy(join, leaves[index], sources[index])
 
 
-def way_of(join: exp.Join, leaf: AnalysedLeaf, source: SplitSource | EngineSource) -> LookupWay:
+def lookup_strategy(
+    join: exp.Join, leaf: TableScan, source: SplitSource | EngineSource
+) -> LookupStrategy:
     """Decide how a lookup join gets its rows from the table of `leaf`.
 
     Raises UnsupportedError where it has to ask again for some keys, and the table is read whole.
     """
     way, again = _way_of(join, leaf, source), retry_of(join)
     match way:
-        case AskedByKey() if again is not None:
+        case KeyLookup() if again is not None:
             return replace(way, retry=again.retry)
-        case ReadWhole(reason=reason) if again is not None:
+        case FullScanLookup(reason=reason) if again is not None:
             why = f", as {reason}" if reason else ""
             raise UnsupportedError(
                 f"'retry-predicate' of the hint LOOKUP asks again for keys without rows, and {leaf.table.identifier} "
@@ -93,23 +95,23 @@ def way_of(join: exp.Join, leaf: AnalysedLeaf, source: SplitSource | EngineSourc
     return way
 
 
-def _way_of(join: exp.Join, leaf: AnalysedLeaf, source: SplitSource | EngineSource) -> LookupWay:
-    if not isinstance(source, KeyedSource):
-        return ReadWhole()
+def _way_of(join: exp.Join, leaf: TableScan, source: SplitSource | EngineSource) -> LookupStrategy:
+    if not isinstance(source, LookupSource):
+        return FullScanLookup()
     on, alias = join.args.get("on"), join.this.alias_or_name
     if on is None:
-        return ReadWhole(reason="the columns are compared with USING, and not with ON")
+        return FullScanLookup(reason="the columns are compared with USING, and not with ON")
     if leaf.computed:
-        return ReadWhole(reason=f"{next(iter(leaf.computed))} is a computed column")
+        return FullScanLookup(reason=f"{next(iter(leaf.computed))} is a computed column")
     if join.this.args["alias"].columns:
-        return ReadWhole(reason=f"{alias} has names of its own for the columns")
+        return FullScanLookup(reason=f"{alias} has names of its own for the columns")
     for column in on.find_all(exp.Column):
         if not _relation(column) and column.name in leaf.table.schema.names:
-            return ReadWhole(reason=f"{column.name} stands without its table in ON")
+            return FullScanLookup(reason=f"{column.name} stands without its table in ON")
     return _by_keys(list(_tests(on)), alias, leaf.columns, source)
 
 
-def write_lookup(join: exp.Join, way: AskedByKey, function: str) -> None:
+def write_lookup(join: exp.Join, way: KeyLookup, function: str) -> None:
     """Write a lookup join as calls of `function`, which gives the rows of keys; in place."""
     alias = join.this.alias_or_name
     rows: exp.Expr = exp.Anonymous(
@@ -131,8 +133,8 @@ def write_lookup(join: exp.Join, way: AskedByKey, function: str) -> None:
 
 
 def _by_keys(
-    tests: Sequence[exp.Expr], alias: str, columns: Sequence[str], source: KeyedSource
-) -> LookupWay:
+    tests: Sequence[exp.Expr], alias: str, columns: Sequence[str], source: LookupSource
+) -> LookupStrategy:
     found: dict[str, tuple[LookupKey, exp.Expr]] = {}
     rest: list[exp.Expr] = []
     reasons: list[str] = []
@@ -148,10 +150,10 @@ def _by_keys(
                 reasons.append(f"the database is not asked for {column} by {what}")
         rest.append(test)
     if not found:
-        return ReadWhole(reason=reasons[0] if reasons else "no column is compared by itself")
+        return FullScanLookup(reason=reasons[0] if reasons else "no column is compared by itself")
     if (inner := _not_in_a_filter(rest)) is not None:
-        return ReadWhole(reason=f"ON has {inner}")
-    return AskedByKey(
+        return FullScanLookup(reason=f"ON has {inner}")
+    return KeyLookup(
         source=source,
         keys=tuple(key for key, _ in found.values()),
         values=tuple(value for _, value in found.values()),

@@ -1,7 +1,10 @@
-"""Decides how a statement set runs: as one query that reads once and writes every sink, or as a query per INSERT.
+"""Decide how a statement set runs: as one query that reads once and writes every sink, or as a query for each
+INSERT.
 
-One query is only made of INSERTs whose rows are a function of the rows of the batch: each of them is evaluated over
-the batch when it is written, and again when a batch is replayed. Pure; `sql/run/statement_set.py` runs the query.
+The sinks get names. One query is made only of INSERTs whose rows are a function of the batch's rows: each is
+evaluated when the batch is written, and again when it is replayed. Sinks know a batch by the query and the
+sink's name: if two sinks swapped names, a batch that one has and the other has not would be skipped by the
+wrong one. Pure; `sql/runner/statement_set.py` runs the query.
 """
 
 from __future__ import annotations
@@ -12,23 +15,99 @@ from pathlib import Path
 
 from sqlglot import exp
 
+from penstock.catalog.errors import StateMismatchError
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.registry import connector_of
+from penstock.sql.checkpoint.fingerprint import ANEW
+from penstock.sql.checkpoint.identity import (
+    CheckpointIdentity,
+    QueryLocation,
+    same_text,
+    statement_text,
+)
+from penstock.sql.checkpoint.location import old_folder_name
 from penstock.sql.dialect import parse_query, window_tables
-from penstock.sql.plan.analysed_query import AnalysedLeaf, AnalysedQuery
+from penstock.sql.expressions.nondeterministic import find_nondeterministic, find_random_functions
+from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery, TableScan
 from penstock.sql.plan.analysis import LEAF
-from penstock.sql.plan.columns import delivered_columns
-from penstock.sql.plan.fields import Paths, merged
-from penstock.sql.plan.varying import chance_in, varying_in
+from penstock.sql.plan.rules.prune_columns import Paths, delivered_columns, merged
 
 __all__ = [
     "SET_NAME",
+    "SeparateQueries",
     "SharedRead",
-    "SideBySide",
+    "order_sinks",
     "read_of",
     "reading",
     "share",
 ]
+
+
+def order_sinks(
+    members: Sequence[AnalysedInsert], place: QueryLocation, found: CheckpointIdentity | None
+) -> tuple[list[tuple[int, str]], QueryLocation]:
+    """Give the members' places in `members` and their names, in the checkpoint's order, and what it is to hold.
+
+    `found` is what the set's checkpoint holds now. Raises StateMismatchError where it is not clear which of several
+    INSERTs into one table is which.
+    """
+    texts = [statement_text(one.statement) for one in members]
+    names = _names(members)
+    if found is not None:
+        names = _known_names(members, texts, names, found)
+    order = list(enumerate(names))
+    if found is not None:
+        known = [name for name, _ in found.statements]
+        if set(known) == set(names):
+            order.sort(key=lambda one: known.index(one[1]))
+    statements = tuple((name, texts[index]) for index, name in order)
+    return order, replace(place, identity=replace(place.identity, statements=statements))
+
+
+def _names(members: Sequence[AnalysedInsert]) -> list[str]:
+    """Name sinks by their queries, as earlier versions wrote them where that tells them apart."""
+    raw = [one.place.identity.query for one in members if one.place is not None]
+    assert len(raw) == len(members), "they are placed"
+    written = [old_folder_name(name) or name for name in raw]
+    return [
+        old if written.count(old) == 1 else name for old, name in zip(written, raw, strict=True)
+    ]
+
+
+def _known_names(
+    members: Sequence[AnalysedInsert],
+    texts: Sequence[str],
+    names: Sequence[str],
+    found: CheckpointIdentity,
+) -> list[str]:
+    free = dict(found.statements)
+    given: dict[int, str] = {}
+    for index, text in enumerate(texts):
+        name = next((name for name, known in free.items() if same_text(known, text)), None)
+        if name is not None:
+            given[index] = name
+            del free[name]
+    for index, name in enumerate(names):
+        if index in given:
+            continue
+        table = members[index].target.identifier
+        same = [i for i, one in enumerate(members) if one.target.identifier == table]
+        if len([i for i in same if i not in given]) > 1 and len(free) > 0:
+            raise StateMismatchError(
+                f"which of the set's INSERTs INTO {table.name} is which in the checkpoint of {found.query!r} is not "
+                "clear: the text of several changed",
+                hint="change one at a time, with a run in between; or " + "; or ".join(ANEW),
+                span=members[index].statement.span,
+            )
+        if name not in free:
+            # the one that is left of this table, whatever it was called by its place
+            left = [n for n in free if n == table.name or n.startswith(f"{table.name}-")]
+            given[index] = left[0] if len(left) == 1 else name
+        else:
+            given[index] = name
+        free.pop(given[index], None)
+    return [given[index] for index in range(len(members))]
+
 
 SET_NAME = "statement-set"
 """What the one query of a set is named by, as others are by their sinks."""
@@ -43,44 +122,44 @@ _NO_FUNCTION_OF_A_ROW = (
 class SharedRead:
     """One query: `leaf` is the table with every column that one of the INSERTs needs."""
 
-    leaf: AnalysedLeaf
+    leaf: TableScan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideBySide:
+class SeparateQueries:
     """A query per INSERT, and in words why."""
 
     reason: str
 
 
-def share(queries: Sequence[AnalysedQuery], project: Path) -> SharedRead | SideBySide:
+def share(queries: Sequence[AnalysedQuery], project: Path) -> SharedRead | SeparateQueries:
     """Decide for the queries of a set, in order."""
     if len(queries) == 1:
-        return SideBySide(reason="there is one INSERT")
+        return SeparateQueries(reason="there is one INSERT")
     first = queries[0].leaves
     if any(len(query.leaves) != 1 for query in queries) or not first:
-        return SideBySide(reason="an INSERT reads no table, or several")
+        return SeparateQueries(reason="an INSERT reads no table, or several")
     if any(not query.followed for query in queries):
-        return SideBySide(reason=f"{first[0].table.identifier} is read once, and not followed")
+        return SeparateQueries(reason=f"{first[0].table.identifier} is read once, and not followed")
     if any(query.leaves[0].table != first[0].table for query in queries):
-        return SideBySide(
+        return SeparateQueries(
             reason="the INSERTs read different tables, or one table with different options"
         )
     source = connector_of(first[0].table, project=project).source(first[0].table)
     if source.changes is not ChangelogMode.INSERT_ONLY:
-        return SideBySide(reason="the table that they read gives changes, not only new rows")
+        return SeparateQueries(reason="the table that they read gives changes, not only new rows")
     for query in queries:
         if query.maintained is not None:
-            return SideBySide(reason="an INSERT is maintained: it keeps state of its own")
+            return SeparateQueries(reason="an INSERT is maintained: it keeps state of its own")
         reason = _reason(query.query) or _reason_of_columns(query.leaves[0])
         if query.flow.is_changing:
             reason = reason or "an INSERT gives changes, not only new rows"
         if reason is not None:
-            return SideBySide(reason=reason)
+            return SeparateQueries(reason=reason)
     return SharedRead(leaf=_union([query.leaves[0] for query in queries]))
 
 
-def read_of(leaf: AnalysedLeaf) -> AnalysedQuery:
+def read_of(leaf: TableScan) -> AnalysedQuery:
     """Give the query that reads the shared table and nothing else."""
     table = exp.to_table("penstock_shared")
     table.meta[LEAF] = 0
@@ -102,13 +181,13 @@ def reading(query: AnalysedQuery, view: str) -> exp.Expr:
     return tree
 
 
-def _union(leaves: Sequence[AnalysedLeaf]) -> AnalysedLeaf:
+def _union(leaves: Sequence[TableScan]) -> TableScan:
     names = {name for leaf in leaves for name in (*leaf.columns, *leaf.computed)}
     columns, computed = delivered_columns(leaves[0].table.schema, frozenset(names))
     return replace(leaves[0], columns=columns, computed=computed, fields=_fields(columns, leaves))
 
 
-def _fields(columns: Sequence[str], leaves: Sequence[AnalysedLeaf]) -> dict[str, Paths]:
+def _fields(columns: Sequence[str], leaves: Sequence[TableScan]) -> dict[str, Paths]:
     """Give what is read of the columns that no INSERT reads whole."""
     narrow: dict[str, Paths] = {}
     for name in columns:
@@ -118,10 +197,10 @@ def _fields(columns: Sequence[str], leaves: Sequence[AnalysedLeaf]) -> dict[str,
     return narrow
 
 
-def _reason_of_columns(leaf: AnalysedLeaf) -> str | None:
+def _reason_of_columns(leaf: TableScan) -> str | None:
     """Say which computed column is no function of its row; the time of a batch is kept with the batch."""
     for name, text in leaf.computed.items():
-        if any(True for _ in chance_in(parse_query(f"SELECT {text}"))):
+        if any(True for _ in find_random_functions(parse_query(f"SELECT {text}"))):
             return f"the column {name} AS {text} asks for chance: a replayed batch would not give the same rows"
     return None
 
@@ -136,6 +215,6 @@ def _reason(query: exp.Expr) -> str | None:
         return "an INSERT has a UNION without ALL: it keeps state of its own"
     if any(where.find(exp.Select) is not None for where in query.find_all(exp.Where)):
         return "an INSERT has a query in its WHERE: it is a join"
-    if any(True for _ in varying_in(query)):
+    if any(True for _ in find_nondeterministic(query)):
         return "an INSERT asks for the current time or for chance: a replayed batch would not give the same rows"
     return None

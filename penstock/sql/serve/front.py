@@ -19,10 +19,9 @@ from types import TracebackType
 from typing import Self
 
 from penstock.catalog.errors import ConfigError
-from penstock.sql.run.clock import SystemClock
-from penstock.sql.serve.guests import Bounds, Guest, Guests
+from penstock.sql.clock import SystemClock
+from penstock.sql.serve.connection_limits import Bounds, Guest, Guests, LoginLimits
 from penstock.sql.serve.hive_calls import FETCH, ConnectionCalls, RefusedCallError, refusal
-from penstock.sql.serve.login_limits import LoginLimits
 from penstock.sql.serve.sasl import (
     Credentials,
     SaslError,
@@ -33,9 +32,9 @@ from penstock.sql.serve.sasl import (
     read_negotiation,
 )
 from penstock.sql.serve.thrift_codec import (
-    Kind,
     MalformedThriftError,
     MessageType,
+    ThriftType,
     read_message,
     write_message,
 )
@@ -327,7 +326,9 @@ def _holds_rows(begin: bytes) -> bool:
     if message.type is not MessageType.REPLY or message.name != FETCH:
         return False
     *shape, status = _FETCHED.unpack_from(begin, head)
-    return shape == [Kind.STRUCT, 0, Kind.STRUCT, 1, Kind.I32, 1] and status in _GOOD
+    return (
+        shape == [ThriftType.STRUCT, 0, ThriftType.STRUCT, 1, ThriftType.I32, 1] and status in _GOOD
+    )
 
 
 def _send(connection: socket.socket, data: bytes) -> None:

@@ -16,9 +16,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import ConfigError
-from penstock.connector.spark.java_calls import take_java_calls
-from penstock.sql.run.spark_entries import MARK as PUBLISHED
-from penstock.sql.serve.commands import COMMANDS, SETTINGS, SHOWN_SETTINGS, Target
+from penstock.connector.spark.callback_server import start_callback_server
+from penstock.sql.publish.entries import MARK as PUBLISHED
+from penstock.sql.serve.spark_commands import COMMANDS, SETTINGS, SHOWN_SETTINGS, Target
 
 __all__ = ["GUARD_CONF", "allow_only_reading", "check_guard", "check_guard_conf"]
 
@@ -80,7 +80,7 @@ def allow_only_reading(spark: SparkSession) -> None:
     assert gateway is not None, "Spark runs"
     # a refusal is an exception of Java's, which a client is to get as it is
     gateway.callback_server_parameters.propagate_java_exceptions = True
-    take_java_calls(spark)
+    start_callback_server(spark)
     catalyst = jvm.org.apache.spark.sql.catalyst
     registry = catalyst.analysis.FunctionRegistry.builtin()
     for name in _FUNCTIONS:

@@ -1,7 +1,8 @@
-"""Which calls of HiveServer2's protocol clients may make, with which fields; everything else does not go through.
+"""Which calls of HiveServer2's protocol clients may make, with which fields; everything else is refused. Pure.
 
-A connection has one session at a time, and uses no handles but those that it was given. Of what a client asks for when
-it opens a session (`set:...`, `hive.server2.proxy.user`, variables) only the database reaches Spark. Pure.
+A connection has one session at a time and uses only handles that it was given. Of what a client asks for when
+it opens a session (`set:...`, `hive.server2.proxy.user`, variables) only the database reaches Spark. Errors
+reach clients without stacks.
 """
 
 from __future__ import annotations
@@ -10,16 +11,46 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from penstock.sql.serve.client_errors import client_text
+from penstock.catalog.errors import decode_failure
 from penstock.sql.serve.metadata_rows import GLOBAL_VIEWS, SCHEMA_COLUMNS, without_views
-from penstock.sql.serve.thrift_codec import Kind, Message, MessageType, Value
+from penstock.sql.serve.thrift_codec import Message, MessageType, ThriftType, Value
 
-__all__ = ["FETCH", "ConnectionCalls", "RefusedCallError", "refusal"]
+__all__ = ["FETCH", "ConnectionCalls", "RefusedCallError", "client_text", "refusal"]
+
+MAX_LENGTH = 4000
+"""Characters of a message."""
+
+_TRACEBACK = re.compile(r"^\s*(?:\w+\. )?Traceback \(most recent call last\):[ ]*$")
+
+_JAVA = re.compile(r"^\s*(at [\w.$/<>]+\(.*\)|\.\.\. \d+ (more|common frames omitted))\s*$")
+
+
+def client_text(text: str) -> str:
+    """Shorten an error's text. One of Penstock's own is told by its message and hint."""
+    own = decode_failure(text)
+    if own is not None:
+        return f"{own.message}; {own.hint}" if own.hint else own.message
+    kept: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        if _TRACEBACK.match(line):
+            inside = True
+        elif inside and (line.startswith(" ") or not line.strip()):
+            continue  # frames and the lines of code that they show
+        elif not _JAVA.match(line):
+            inside = False
+            kept.append(line)
+    return "\n".join(kept)[:MAX_LENGTH]
+
 
 FETCH = "FetchResults"
+
 OPEN = "OpenSession"
+
 CLOSE = "CloseSession"
+
 CLOSE_OPERATION = "CloseOperation"
+
 MAX_STATEMENT_BYTES = 1 << 20
 """Generated SQL of BI tools has some ten thousand."""
 
@@ -27,35 +58,53 @@ MAX_OPERATIONS = 200
 """Statements and metadata calls of a connection that are not closed; Spark keeps the rows of each."""
 
 DATABASE = b"use:database"
+
 PYHIVE_PROTOCOL = 5
 """HIVE_CLI_SERVICE_PROTOCOL_V6: PyHive asks for it, the drivers of JDBC and ODBC for newer ones."""
 
 # what PyHive's dialect of SQLAlchemy sends; it takes the first column for the name, which is Spark's second
 _LISTING = re.compile(rb"SHOW TABLES( IN `[^`]+`)?")
+
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
+
 # Spark makes a regular expression of a pattern, and with these one that takes it years
 _EXPRESSION = re.compile(rb"[|()\[\]{}^+?]")
 
 # field numbers
 REQUEST, HANDLE = 1, 1
+
 RESULT, STATUS, SESSION, OPERATION = 0, 1, 3, 2
+
 USER, PASSWORD, CONFIGURATION = 2, 3, 4
+
 STATEMENT = 2
+
 SCHEMA_PATTERN = 3
+
 STATUS_CODE, INFO_MESSAGES, ERROR_MESSAGE = 1, 2, 5
+
 GOOD = frozenset({0, 1})  # SUCCESS_STATUS, SUCCESS_WITH_INFO_STATUS
+
 ROWS, COLUMNS, SCHEMA, POSITION = 3, 3, 2, 3
 
-_TEXT, _FLAG, _INT, _LONG, _SHORT = Kind.STRING, Kind.BOOL, Kind.I32, Kind.I64, Kind.I16
-_PATTERNS: Mapping[int, Kind] = dict.fromkeys(range(2, 8), _TEXT)
-_OF_SESSION: Mapping[str, Mapping[int, Kind]] = {
+_TEXT, _FLAG, _INT, _LONG, _SHORT = (
+    ThriftType.STRING,
+    ThriftType.BOOL,
+    ThriftType.I32,
+    ThriftType.I64,
+    ThriftType.I16,
+)
+
+_PATTERNS: Mapping[int, ThriftType] = dict.fromkeys(range(2, 8), _TEXT)
+
+_OF_SESSION: Mapping[str, Mapping[int, ThriftType]] = {
     CLOSE: {},
     "GetInfo": {2: _INT},
     "ExecuteStatement": {STATEMENT: _TEXT, 4: _FLAG, 5: _LONG},
     "GetTypeInfo": {},
     "GetCatalogs": {},
     "GetSchemas": _PATTERNS,
-    "GetTables": {2: _TEXT, 3: _TEXT, 4: _TEXT, 5: Kind.LIST},
+    "GetTables": {2: _TEXT, 3: _TEXT, 4: _TEXT, 5: ThriftType.LIST},
     "GetTableTypes": {},
     "GetColumns": _PATTERNS,
     "GetFunctions": _PATTERNS,
@@ -64,7 +113,7 @@ _OF_SESSION: Mapping[str, Mapping[int, Kind]] = {
 }
 """Calls with a session's handle in their first field, and the other fields that they keep. Not `confOverlay` (3)."""
 
-_OF_OPERATION: Mapping[str, Mapping[int, Kind]] = {
+_OF_OPERATION: Mapping[str, Mapping[int, ThriftType]] = {
     "GetOperationStatus": {2: _FLAG},
     "CancelOperation": {},
     CLOSE_OPERATION: {},
@@ -74,8 +123,14 @@ _OF_OPERATION: Mapping[str, Mapping[int, Kind]] = {
 """Calls with an operation's handle in their first field."""
 
 
-_HANDLE_FIELDS: Mapping[int, Kind] = {1: Kind.STRUCT, 2: _INT, 3: _FLAG, 4: Kind.DOUBLE}
-_ID: Mapping[int, Kind] = {1: _TEXT, 2: _TEXT}
+_HANDLE_FIELDS: Mapping[int, ThriftType] = {
+    1: ThriftType.STRUCT,
+    2: _INT,
+    3: _FLAG,
+    4: ThriftType.DOUBLE,
+}
+
+_ID: Mapping[int, ThriftType] = {1: _TEXT, 2: _TEXT}
 
 
 class RefusedCallError(Exception):
@@ -131,7 +186,7 @@ class ConnectionCalls:
         if statement is not None and len(statement.value) > MAX_STATEMENT_BYTES:
             raise RefusedCallError(f"a statement has at most {MAX_STATEMENT_BYTES} bytes")
         self._called = message.name, fields
-        return replace(message, fields={REQUEST: Value(kind=Kind.STRUCT, value=fields)})
+        return replace(message, fields={REQUEST: Value(kind=ThriftType.STRUCT, value=fields)})
 
     @property
     def changes_rows(self) -> bool:
@@ -175,7 +230,7 @@ class ConnectionCalls:
             fields[STATUS] = _plain_status(fields[STATUS])
         if message.name == "GetOperationStatus" and ERROR_MESSAGE in fields:
             fields[ERROR_MESSAGE] = _plain(fields[ERROR_MESSAGE])
-        return replace(message, fields={RESULT: Value(kind=Kind.STRUCT, value=fields)})
+        return replace(message, fields={RESULT: Value(kind=ThriftType.STRUCT, value=fields)})
 
     def _forget(self, name: str) -> None:
         """Forget what the last call has closed: the session with all in it, or one operation."""
@@ -208,7 +263,7 @@ class ConnectionCalls:
         database = _database(asked.get(CONFIGURATION))
         if database is not None:
             pair = (Value(kind=_TEXT, value=DATABASE), Value(kind=_TEXT, value=database.encode()))
-            fields[CONFIGURATION] = Value(kind=Kind.MAP, value=(pair,), inner=(_TEXT, _TEXT))
+            fields[CONFIGURATION] = Value(kind=ThriftType.MAP, value=(pair,), inner=(_TEXT, _TEXT))
         return fields
 
 
@@ -240,7 +295,7 @@ def _put_name_first(name: str, fields: dict[int, Value]) -> None:
 
 def _database(configuration: Value | None) -> str | None:
     """Find the database that a client asks for, as a name: Spark makes a USE statement of it."""
-    if configuration is None or configuration.kind is not Kind.MAP:
+    if configuration is None or configuration.kind is not ThriftType.MAP:
         return None
     for key, value in configuration.value:
         if key.kind is _TEXT and value.kind is _TEXT and key.value == DATABASE:
@@ -250,26 +305,26 @@ def _database(configuration: Value | None) -> str | None:
 
 
 def _kept(
-    asked: Mapping[int, Value], kinds: Mapping[int, Kind], *, handle: bool = True
+    asked: Mapping[int, Value], kinds: Mapping[int, ThriftType], *, handle: bool = True
 ) -> dict[int, Value]:
     """Take over the fields that a call has, of their kinds; others are left behind."""
-    wanted = {**kinds, HANDLE: Kind.STRUCT} if handle else dict(kinds)
+    wanted = {**kinds, HANDLE: ThriftType.STRUCT} if handle else dict(kinds)
     kept = {place: value for place, value in asked.items() if place in wanted}
     for place, value in kept.items():
         # Java's reader takes what it expects for granted: the rest would be read as another call
-        texts = value.kind is not Kind.LIST or not value.value or value.inner == (_TEXT,)
+        texts = value.kind is not ThriftType.LIST or not value.value or value.inner == (_TEXT,)
         if value.kind is not wanted[place] or not texts:
             raise RefusedCallError("a field is of the wrong type")
     if handle and HANDLE in kept:
         inner = _kept(kept[HANDLE].value, _HANDLE_FIELDS, handle=False)
         ids = _kept(_struct(inner.get(1)), _ID, handle=False)
-        inner[1] = Value(kind=Kind.STRUCT, value=ids)
+        inner[1] = Value(kind=ThriftType.STRUCT, value=ids)
         kept[HANDLE] = replace(kept[HANDLE], value=inner)
     return kept
 
 
 def _struct(value: Value | None) -> Mapping[int, Value]:
-    if value is None or value.kind is not Kind.STRUCT:
+    if value is None or value.kind is not ThriftType.STRUCT:
         raise RefusedCallError("the call has no request")
     fields: Mapping[int, Value] = value.value
     return fields
@@ -277,10 +332,10 @@ def _struct(value: Value | None) -> Mapping[int, Value]:
 
 def _handle(value: Value | None) -> _Handle | None:
     """Read the handle of a session or an operation: a struct with a struct of two texts in its first field."""
-    if value is None or value.kind is not Kind.STRUCT:
+    if value is None or value.kind is not ThriftType.STRUCT:
         return None
     inner = value.value.get(1)
-    if inner is None or inner.kind is not Kind.STRUCT:
+    if inner is None or inner.kind is not ThriftType.STRUCT:
         return None
     guid, secret = inner.value.get(1), inner.value.get(2)
     if guid is None or secret is None or guid.kind is not _TEXT or secret.kind is not _TEXT:
@@ -310,7 +365,7 @@ def _is_of_views(pattern: Value | None) -> bool:
 
 
 def _is_good(status: Value | None) -> bool:
-    if status is None or status.kind is not Kind.STRUCT:
+    if status is None or status.kind is not ThriftType.STRUCT:
         return False
     code = status.value.get(STATUS_CODE)
     return code is not None and code.value in GOOD

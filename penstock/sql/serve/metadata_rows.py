@@ -1,6 +1,6 @@
-"""Answers to metadata calls without what is nobody's business: rows about the schema of global temporary views.
+"""Filter the answers to metadata calls: rows about the schema of global temporary views are removed.
 
-Spark adds them whatever pattern of schemas a client sends that fits. Pure.
+Spark adds them for every pattern of schemas that fits, whatever the client asks for. Pure.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from penstock.sql.serve.thrift_codec import Kind, Value
+from penstock.sql.serve.thrift_codec import ThriftType, Value
 
 __all__ = ["GLOBAL_VIEWS", "SCHEMA_COLUMNS", "without_views"]
 
@@ -69,5 +69,5 @@ def _column(column: Value, keep: Sequence[int]) -> Value:
     for place, number in enumerate(keep):
         if number // 8 < len(nulls) and nulls[number // 8] >> number % 8 & 1:
             bits[place // 8] |= 1 << place % 8
-    fields[NULLS] = Value(kind=Kind.STRING, value=bytes(bits))
+    fields[NULLS] = Value(kind=ThriftType.STRING, value=bytes(bits))
     return replace(column, value={kind: replace(typed, value=fields)})

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnknownObjectError
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.names import Namespace
-from penstock.catalog.table import Table
-from penstock.sql.run.published_text import Place
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.table import Table
+from penstock.sql.publish.text import PublishedName
 
 __all__ = ["HiveKeys", "TableKey", "changed_keys", "primary_keys"]
 
@@ -31,7 +31,9 @@ class TableKey:
     name: str
 
 
-def primary_keys(namespace: Namespace, names: Mapping[Identifier, Place]) -> frozenset[TableKey]:
+def primary_keys(
+    namespace: Namespace, names: Mapping[Identifier, PublishedName]
+) -> frozenset[TableKey]:
     """Find the keys of what is published, under the names that it is published by."""
     found = set()
     for identifier, place in names.items():

@@ -39,7 +39,7 @@ class Anyone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasswordFile:
-    """Users of a password file (`users.py`)."""
+    """Users of a password file (`password_file.py`)."""
 
     path: Path
 

@@ -12,10 +12,10 @@ from enum import IntEnum
 from typing import Any
 
 __all__ = [
-    "Kind",
     "MalformedThriftError",
     "Message",
     "MessageType",
+    "ThriftType",
     "Value",
     "read_message",
     "write_message",
@@ -30,7 +30,7 @@ class MalformedThriftError(Exception):
     """The bytes are no message of Thrift's, or hold more than one."""
 
 
-class Kind(IntEnum):
+class ThriftType(IntEnum):
     """The types of Thrift's binary protocol."""
 
     STOP = 0
@@ -62,9 +62,9 @@ class Value:
     map. `inner` are the kinds of a container's elements.
     """
 
-    kind: Kind
+    kind: ThriftType
     value: Any
-    inner: tuple[Kind, ...] = ()
+    inner: tuple[ThriftType, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +78,12 @@ class Message:
 
 
 _FIXED = {
-    Kind.BOOL: struct.Struct(">?"),
-    Kind.BYTE: struct.Struct(">b"),
-    Kind.DOUBLE: struct.Struct(">d"),
-    Kind.I16: struct.Struct(">h"),
-    Kind.I32: struct.Struct(">i"),
-    Kind.I64: struct.Struct(">q"),
+    ThriftType.BOOL: struct.Struct(">?"),
+    ThriftType.BYTE: struct.Struct(">b"),
+    ThriftType.DOUBLE: struct.Struct(">d"),
+    ThriftType.I16: struct.Struct(">h"),
+    ThriftType.I32: struct.Struct(">i"),
+    ThriftType.I64: struct.Struct(">q"),
 }
 
 
@@ -93,7 +93,7 @@ def read_message(data: bytes, *, whole: bool = True) -> Message:
     Raises MalformedThriftError.
     """
     reader = _Reader(data)
-    head = reader.number(Kind.I32) & 0xFFFFFFFF
+    head = reader.number(ThriftType.I32) & 0xFFFFFFFF
     if head & 0xFFFF0000 != VERSION:
         raise MalformedThriftError("no message of Thrift's strict binary protocol")
     try:
@@ -101,7 +101,7 @@ def read_message(data: bytes, *, whole: bool = True) -> Message:
         name = reader.bytes().decode("ascii")
     except ValueError as error:
         raise MalformedThriftError("a message of no known type") from error
-    number = reader.number(Kind.I32)
+    number = reader.number(ThriftType.I32)
     fields: Mapping[int, Value] = {}
     if whole:
         fields = reader.struct(0)
@@ -126,7 +126,7 @@ class _Reader:
         self._data = data
         self.at = 0
 
-    def number(self, kind: Kind) -> Any:
+    def number(self, kind: ThriftType) -> Any:
         """Read a value of a fixed size."""
         form = _FIXED[kind]
         if len(self._data) - self.at < form.size:
@@ -147,23 +147,23 @@ class _Reader:
         if depth > MAX_DEPTH:
             raise MalformedThriftError("structs are nested too deep")
         fields: dict[int, Value] = {}
-        while (kind := self._kind()) is not Kind.STOP:
-            place = self.number(Kind.I16)
+        while (kind := self._kind()) is not ThriftType.STOP:
+            place = self.number(ThriftType.I16)
             if place in fields:
                 raise MalformedThriftError("a field is there twice")
             fields[place] = self._value(kind, depth)
         return fields
 
-    def _value(self, kind: Kind, depth: int) -> Value:
+    def _value(self, kind: ThriftType, depth: int) -> Value:
         if kind in _FIXED:
             return Value(kind=kind, value=self.number(kind))
-        if kind is Kind.STRING:
+        if kind is ThriftType.STRING:
             return Value(kind=kind, value=self.bytes())
-        if kind is Kind.STRUCT:
+        if kind is ThriftType.STRUCT:
             return Value(kind=kind, value=self.struct(depth + 1))
-        if depth > MAX_DEPTH or kind is Kind.STOP:
+        if depth > MAX_DEPTH or kind is ThriftType.STOP:
             raise MalformedThriftError("values are nested too deep, or of no type")
-        if kind is Kind.MAP:
+        if kind is ThriftType.MAP:
             keys, values = self._kind(), self._kind()
             pairs = tuple(
                 (self._value(keys, depth + 1), self._value(values, depth + 1))
@@ -174,15 +174,15 @@ class _Reader:
         items = tuple(self._value(inner, depth + 1) for _ in range(self._count()))
         return Value(kind=kind, value=items, inner=(inner,))
 
-    def _kind(self) -> Kind:
+    def _kind(self) -> ThriftType:
         try:
-            return Kind(self.number(Kind.BYTE))
+            return ThriftType(self.number(ThriftType.BYTE))
         except ValueError as error:
             raise MalformedThriftError("a value of no known type") from error
 
     def _count(self) -> int:
         """Read a length. Every element takes a byte or more, so none is larger than what is left."""
-        count: int = self.number(Kind.I32)
+        count: int = self.number(ThriftType.I32)
         if not 0 <= count <= len(self._data) - self.at:
             raise MalformedThriftError("a length is beyond the message's end")
         return count
@@ -192,21 +192,21 @@ def _write_struct(out: bytearray, fields: Mapping[int, Value]) -> None:
     for place, value in sorted(fields.items()):
         out += struct.pack(">bh", value.kind, place)
         _write_value(out, value)
-    out.append(Kind.STOP)
+    out.append(ThriftType.STOP)
 
 
 def _write_value(out: bytearray, value: Value) -> None:
     match value.kind:
-        case Kind.STRING:
+        case ThriftType.STRING:
             out += struct.pack(">i", len(value.value)) + value.value
-        case Kind.STRUCT:
+        case ThriftType.STRUCT:
             _write_struct(out, value.value)
-        case Kind.MAP:
+        case ThriftType.MAP:
             out += struct.pack(">bbi", *value.inner, len(value.value))
             for key, item in value.value:
                 _write_value(out, key)
                 _write_value(out, item)
-        case Kind.LIST | Kind.SET:
+        case ThriftType.LIST | ThriftType.SET:
             out += struct.pack(">bi", *value.inner, len(value.value))
             for item in value.value:
                 _write_value(out, item)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from penstock.catalog.errors import ConfigError
-from penstock.connector.java import find_java
+from penstock.connector.jvm.java import find_java
 from penstock.sql.serve.settings import Keystore, PemFiles
 
 __all__ = ["server_context"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
-from penstock.catalog.options import BOOLEAN, STRING, Option
+from penstock.catalog.options.option import BOOLEAN, STRING, Option
+from penstock.connector.options.builtin import options_of
 from penstock.connector.registry import connector_names
 
 __all__ = ["Names", "complete", "known_options"]
@@ -40,7 +40,6 @@ _VALUE = re.compile(r"'([^']+)'\s*=\s*'[^']*$")
 _SET_KEY = re.compile(r"^\s*(?:RE)?SET\s+'[^']*$", re.IGNORECASE)
 _WITH = re.compile(r"\b(?:WITH\s*\(|OPTIONS\s*\()[^()]*$", re.IGNORECASE)
 _CONNECTOR = re.compile(r"'connector'\s*=\s*'([^']+)'", re.IGNORECASE)
-_PACKAGES = {"upsert-kafka": "kafka", "print": "printing"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +81,7 @@ def known_options(connector: str | None) -> dict[str, Option[Any]]:
     options: dict[str, Option[Any]] = {"connector": named}
     if connector not in connector_names():
         return options
-    package = _PACKAGES.get(str(connector), str(connector))
-    for module in ("options", "connector", "settings"):
-        try:
-            loaded = import_module(f"penstock.connector.{package}.{module}")
-        except ModuleNotFoundError:
-            continue
-        options |= {o.key: o for o in vars(loaded).values() if isinstance(o, Option)}
+    options |= {o.key: o for o in options_of(connector) if isinstance(o, Option)}
     return options
 
 

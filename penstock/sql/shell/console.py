@@ -1,27 +1,27 @@
-"""The loop at the terminal: prompt, history, completion by readline; errors are shown and the shell goes on."""
+"""The loop at the terminal: prompt, history, completion by readline.
+
+Lines are collected until a statement ends with its `;`.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable
+from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import PenstockError
-from penstock.sql.error_formats import ErrorFormat, show_error
-from penstock.sql.secrets import states_secret
+from penstock.sql.errors.formats import ErrorFormat, show_error
+from penstock.sql.script.splitter import split_all, states_secret
 from penstock.sql.shell.completion import Names, complete
-from penstock.sql.shell.entry import Command, Entry, command_of
+from penstock.sql.syntax.positions import Source
 
 if TYPE_CHECKING:
     from penstock.sql.shell.session import ShellSession
 
-__all__ = ["Console", "history_file"]
-
-PROMPT, MORE = "penstock> ", "        > "
-HISTORY_LINES = 5_000
-_DELIMITERS = " \t\n,;()="
+__all__ = ["Command", "Console", "Entry", "command_of", "history_file"]
 
 HELP = """\
 Statements end with ; and may take several lines. Ctrl-C stops a running statement, Ctrl-D leaves.
@@ -32,6 +32,75 @@ Statements end with ; and may take several lines. Ctrl-C stops a running stateme
   EXPLAIN SELECT ...;  SET;  SET 'key' = 'value';      how it would run; settings
   HELP  CLEAR  QUIT                                    of the shell itself
 Spark starts with the first statement that needs it."""
+
+
+class Command(Enum):
+    """What the shell itself does; it needs no semicolon (Flink's CliStrings)."""
+
+    HELP = auto()
+    CLEAR = auto()
+    QUIT = auto()
+
+
+_COMMANDS = {
+    "HELP": Command.HELP,
+    "\\?": Command.HELP,
+    "CLEAR": Command.CLEAR,
+    "QUIT": Command.QUIT,
+    "EXIT": Command.QUIT,
+    "\\Q": Command.QUIT,
+}
+
+
+def command_of(line: str) -> Command | None:
+    """Give the command that a line is; None for SQL."""
+    return _COMMANDS.get(line.strip().rstrip(";").strip().upper())
+
+
+class Entry:
+    """The text that was typed since the last whole statement."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was begun."""
+        return not self.text.strip()
+
+    def clear(self) -> None:
+        """Forget what was typed."""
+        self.text = ""
+
+    def add(self, line: str) -> list[str]:
+        """Take a line; gives the statements that it ends, each with its semicolon."""
+        self.text += f"{line}\n"
+        whole: list[str] = []
+        while (end := _end_of_first(self.text)) is not None:
+            whole.append(self.text[:end].strip())
+            self.text = self.text[end:].lstrip()
+        return whole
+
+
+def _end_of_first(text: str) -> int | None:
+    """Give where the first statement of a text ends, behind its semicolon; None where it goes on."""
+    for at, char in enumerate(text):
+        if char != ";":
+            continue
+        # a second statement is there behind the semicolon if and only if that ends the first
+        found, error = split_all(Source(file="shell", text=f"{text[: at + 1]}\nSELECT"))
+        if error is None and len(found) == 2:
+            return at + 1
+        if error is None and len(found) == 1 and found[0].text == "SELECT":
+            return at + 1  # an empty statement
+    return None
+
+
+PROMPT, MORE = "penstock> ", "        > "
+
+HISTORY_LINES = 5_000
+
+_DELIMITERS = " \t\n,;()="
 
 
 def history_file() -> Path:

@@ -8,35 +8,35 @@ from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import PenstockError
-from penstock.catalog.names import Namespace
 from penstock.connector.changelog import ChangelogMode
+from penstock.sql.check.script_check import CheckedScript, check_scripts
 from penstock.sql.cli.spark import open_spark, spark_logs
-from penstock.sql.config import Project
-from penstock.sql.errors import Severity, render
-from penstock.sql.information_schema.look import look
-from penstock.sql.lower import parse_statement
-from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.clock import SystemClock
+from penstock.sql.convert.statement import parse_statement
+from penstock.sql.ddl.redefinition import kept_note
+from penstock.sql.errors.render import Severity, render
+from penstock.sql.jobs.job import Job
+from penstock.sql.jobs.live_query import live_query
+from penstock.sql.jobs.live_select import follow
+from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import Analyzer
-from penstock.sql.plan.planner import Planner
-from penstock.sql.plan.sink_changes import SinkTable
-from penstock.sql.positions import Source
-from penstock.sql.redefinition import kept_note
-from penstock.sql.run.clock import SystemClock
-from penstock.sql.run.environment import Environment, StopRequest
-from penstock.sql.run.job import Job
-from penstock.sql.run.jvm import end_jvm
-from penstock.sql.run.live_query import live_query
-from penstock.sql.run.live_select import follow
-from penstock.sql.run.script_check import CheckedScript, check_scripts
-from penstock.sql.run.script_file import ScriptFile
-from penstock.sql.run.script_plan import plan_scripts
-from penstock.sql.run.script_run import MAX_ROWS, ScriptRun
-from penstock.sql.run.summary import ResultRows, StatementResult, StatementStatus
-from penstock.sql.script import split_all
-from penstock.sql.statements import Select
-from penstock.sql.template import render_template
+from penstock.sql.plan.physical.planner import Planner
+from penstock.sql.plan.rules.sink_changelog import SinkTable
+from penstock.sql.runner.environment import RunContext, StopRequest
+from penstock.sql.runner.plan import plan_scripts
+from penstock.sql.runner.run import MAX_ROWS, ScriptRun
+from penstock.sql.runner.summary import ResultRows, StatementResult, StatementStatus
+from penstock.sql.script.files import ScriptFile
+from penstock.sql.script.project import Project
+from penstock.sql.script.splitter import split_all
+from penstock.sql.script.templates import render_template
+from penstock.sql.shell.information_schema import look
+from penstock.sql.spark_process.jvm import end_jvm
+from penstock.sql.statements.statement import Select
+from penstock.sql.syntax.positions import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -179,7 +179,7 @@ class ShellSession:
         planned = plan_scripts(
             checked, spark, namespace=self.namespace, project=root, settings=self.settings
         )
-        environment = Environment(
+        environment = RunContext(
             spark=spark,
             catalog=self.namespace.catalog,
             namespace=self.namespace,

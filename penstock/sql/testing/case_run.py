@@ -1,35 +1,46 @@
-"""Runs one case in a folder of its own: the files' statements on doubles of their tables, step by step."""
+"""Run the cases of test files one after the other, each in a folder of its own.
+
+The statements of its files run on substitutes of their tables.
+"""
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.catalog.contract import Catalog
-from penstock.catalog.errors import InputError, PenstockError
-from penstock.catalog.names import Namespace
-from penstock.catalog.table import Table
-from penstock.sql.config import Project, find_project
-from penstock.sql.plan.settings import CHECKPOINT_DIR
-from penstock.sql.run.failure import translate
-from penstock.sql.run.script_check import CheckedScript, check_scripts
-from penstock.sql.run.script_file import read_script
-from penstock.sql.testing.cases import Case
+from penstock.catalog.definitions.contract import Catalog
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.errors import InputError, InputErrors, PenstockError
+from penstock.catalog.model.table import Table
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.check.script_check import CheckedScript, check_scripts
+from penstock.sql.errors.spark import translate
+from penstock.sql.script.files import read_script
+from penstock.sql.script.project import Project, find_project
+from penstock.sql.settings.pipeline import CHECKPOINT_DIR
+from penstock.sql.testing.cases import Case, TestFile
 from penstock.sql.testing.comparison import Problem, check_expected, compare
-from penstock.sql.testing.doubles import Doubles
 from penstock.sql.testing.fixed_clock import FixedClock, read_clock
-from penstock.sql.testing.found import Found, FoundRow, dead_letters, rows_of, watermark_of
 from penstock.sql.testing.named_tables import NamedTables, name_tables
 from penstock.sql.testing.queries import RunningQuery
+from penstock.sql.testing.results import (
+    ActualResults,
+    ActualRow,
+    dead_letters,
+    rows_of,
+    watermark_of,
+)
 from penstock.sql.testing.sources import Sources
 from penstock.sql.testing.statements import Statements
+from penstock.sql.testing.substitutes import TableSubstitutes
 
-__all__ = ["CaseResult", "CaseRunner", "check_case"]
+__all__ = ["SPARK_CONF", "CaseResult", "CaseRunner", "check_case", "check_suite", "run_suite"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +53,7 @@ class CaseResult:
     case: Case
     seconds: float
     problems: tuple[Problem, ...] = ()
-    found: Found | None = None
+    found: ActualResults | None = None
     error: PenstockError | None = None
     tables: Mapping[str, Table] = field(default_factory=dict, repr=False)
 
@@ -69,7 +80,7 @@ class CaseRunner:
         """Run a case; `number` tells it from the others. Raises InputError for a mistake in the case itself."""
         began_ns = time.monotonic_ns()
         folder = self.folder / str(number)
-        found: Found | None = None
+        found: ActualResults | None = None
         error: PenstockError | None = None
         draft: _Draft | None = None
         try:
@@ -128,7 +139,7 @@ class _Draft:
     settings: dict[str, str]
     scripts: tuple[CheckedScript, ...]
     named: NamedTables
-    doubles: Doubles
+    doubles: TableSubstitutes
     clock: FixedClock | None
 
     def sources(self, folder: Path) -> Sources:
@@ -151,7 +162,7 @@ def _drafted(
         named = name_tables(case, scripts, base, lenient=lenient)
         clock = None if case.now is None else read_clock(case.now)
     tables = () if case.then is None else case.then.tables
-    doubles = Doubles(
+    doubles = TableSubstitutes(
         folder=folder,
         run=str(folder),
         ends=case.ends,
@@ -181,7 +192,7 @@ class _Run:
     draft: _Draft
     folder: Path
 
-    def result(self) -> Found:
+    def result(self) -> ActualResults:
         """Run the case to its end. Raises what its SQL fails with, _CaseMistake for what is wrong with the case."""
         draft = self.draft
         sources = draft.sources(self.folder)
@@ -218,11 +229,11 @@ class _Run:
         except Exception as error:
             raise translate(error) from error
 
-    def _found(self, queries: Sequence[RunningQuery]) -> Found:
+    def _found(self, queries: Sequence[RunningQuery]) -> ActualResults:
         then, named, doubles = self.draft.case.then, self.draft.named, self.draft.doubles
         changes = {table.name: table.changes for table in (() if then is None else then.tables)}
         wanted = changes if then is not None else dict.fromkeys(named.written, False)
-        rows: dict[str, list[FoundRow]] = {}
+        rows: dict[str, list[ActualRow]] = {}
         for name, wants_changes in wanted.items():
             own = named.tables[name]
             place = doubles.place(own.identifier)
@@ -230,7 +241,7 @@ class _Run:
             rows[name] = rows_of(double, own, place, self.runner.spark, changes=wants_changes)
         batches = [batch for running in queries for batch in running.batches]
         letters = doubles.keeps_letters
-        return Found(
+        return ActualResults(
             tables=rows,
             late=sum(batch.rows_dropped for batch in batches),
             bad_records=sum(batch.bad_records for batch in batches),
@@ -261,3 +272,55 @@ def _mistakes() -> Iterator[None]:
         yield
     except InputError as error:
         raise _CaseMistake(error) from error
+
+
+SPARK_CONF = {
+    # a few rows each: more partitions only cost time, and one keeps the order of changes
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""Settings that make short runs quick; those of the project win."""
+
+
+def check_suite(cases: Sequence[tuple[TestFile, Case]], project: Project, *, lenient: bool) -> None:
+    """Look for mistakes in all cases, before Spark is started. Raises InputErrors."""
+    errors: list[InputError] = []
+    with tempfile.TemporaryDirectory(prefix="penstock-test-") as folder:
+        catalog = SqlCatalog("sqlite://")
+        for number, (_, case) in enumerate(cases, start=1):
+            try:
+                check_case(case, catalog, project, Path(folder) / str(number), lenient=lenient)
+            except InputError as error:
+                errors.append(error)
+    if errors:
+        raise InputErrors(errors) if len(errors) > 1 else errors[0]
+
+
+def run_suite(
+    cases: Sequence[tuple[TestFile, Case]],
+    spark: SparkSession,
+    project: Project,
+    *,
+    lenient: bool,
+    ended: Callable[[TestFile, CaseResult], None],
+) -> Iterator[CaseResult]:
+    """Run cases and give their results; `ended` is called with each. `lenient`: see CaseRunner.
+
+    Raises InputError for a mistake in a case.
+    """
+    with tempfile.TemporaryDirectory(prefix="penstock-test-", ignore_cleanup_errors=True) as folder:
+        place = Path(folder)
+        runner = CaseRunner(
+            spark=spark,
+            catalog=SqlCatalog(f"sqlite:///{(place / 'catalog.db').as_posix()}"),
+            project=project,
+            folder=place,
+            lenient=lenient,
+        )
+        for number, (file, case) in enumerate(cases, start=1):
+            result = runner.run(case, number)
+            ended(file, result)
+            yield result

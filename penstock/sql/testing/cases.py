@@ -1,14 +1,14 @@
-"""What a test file says, as values: cases, the rows that they give, and what is to come of them."""
+"""What a test file says, as values: cases, their input rows, and their expectations; the choice of cases by name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from penstock.catalog.errors import Span
-from penstock.connector.fixture.rows import GivenRow
+from penstock.connector.testing.rows import InputRow
 
 __all__ = [
     "Case",
@@ -16,32 +16,33 @@ __all__ = [
     "ExpectedError",
     "ExpectedRow",
     "ExpectedTable",
-    "GivenTable",
-    "PlacedRow",
+    "InputTable",
+    "LocatedRow",
     "Step",
     "TestFile",
     "ThenBlock",
+    "chosen",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedRow:
+class LocatedRow:
     """A row that a case gives, and where it stands."""
 
-    row: GivenRow
+    row: InputRow
     span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenTable:
+class InputTable:
     """The rows of one table in one step. `name` is as SQL would name it."""
 
     name: str
-    rows: tuple[PlacedRow, ...]
+    rows: tuple[LocatedRow, ...]
     span: Span = field(compare=False)
 
 
-Step = tuple[GivenTable, ...]
+Step = tuple[InputTable, ...]
 """What comes together: one micro-batch of each query that reads any of it."""
 
 
@@ -138,3 +139,14 @@ class TestFile:
     cases: tuple[Case, ...]
 
     __test__ = False  # no test of pytest's
+
+
+def chosen(files: Sequence[TestFile], pattern: str | None) -> list[tuple[TestFile, Case]]:
+    """Give the cases whose name, or file's name, holds all words of `pattern`; all where it is None."""
+    words = pattern.lower().split() if pattern else []
+    found = [(file, case) for file in files for case in file.cases]
+    return [
+        (file, case)
+        for file, case in found
+        if all(word in f"{file.name}::{case.name}".lower() for word in words)
+    ]

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from penstock.catalog.errors import ConfigError, DefinitionError
-from penstock.catalog.types import TimestampType
-from penstock.connector.fixture.values import plain_text, read_value
+from penstock.catalog.model.types import TimestampType
+from penstock.connector.testing.values import plain_text, read_value
 from penstock.sql.dialect import parse_query, to_text
-from penstock.sql.expressions import parse_expression
-from penstock.sql.plan.analysed_query import AnalysedQuery
-from penstock.sql.plan.varying import varying_in
+from penstock.sql.expressions.expression import parse_expression
+from penstock.sql.expressions.nondeterministic import find_nondeterministic
+from penstock.sql.plan.analysed import AnalysedQuery
 
 __all__ = ["FixedClock", "read_clock"]
 
@@ -70,12 +70,12 @@ class FixedClock:
 
     def _fixed_column(self, expression: str) -> str:
         tree = parse_expression(expression)
-        if next(varying_in(tree), None) is None:
+        if next(find_nondeterministic(tree), None) is None:
             return expression
         return to_text(self._replaced(tree))
 
     def _replaced(self, tree: exp.Expr) -> exp.Expr:
-        for call in list(varying_in(tree)):
+        for call in list(find_nondeterministic(tree)):
             text = _NODES.get(type(call)) or _CALLS.get(call.name.upper())
             if text is None or call.find_ancestor(exp.Window) is not None:
                 continue

@@ -18,8 +18,8 @@ from penstock.sql.testing.cases import (
     TestFile,
     ThenBlock,
 )
-from penstock.sql.testing.given import given_tables
-from penstock.sql.testing.nodes import YamlNode, read_yaml
+from penstock.sql.testing.input_rows import read_input_tables
+from penstock.sql.testing.yaml_nodes import YamlNode, read_yaml
 
 __all__ = ["PATTERNS", "find_files", "load_files", "read_test_file"]
 
@@ -149,8 +149,8 @@ def _text(value: Any) -> str:
 
 def _steps(own: Mapping[str, YamlNode], folder: Path) -> tuple[Step, ...]:
     if "steps" in own:
-        return tuple(given_tables(step, folder) for step in own["steps"].elements("`steps`"))
-    return (given_tables(own["given"], folder),) if "given" in own else ()
+        return tuple(read_input_tables(step, folder) for step in own["steps"].elements("`steps`"))
+    return (read_input_tables(own["given"], folder),) if "given" in own else ()
 
 
 def _expectation(node: YamlNode) -> Expectation:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import ConfigError, InputError, Span
-from penstock.catalog.identifier import Identifier, parse_identifier
-from penstock.catalog.names import Namespace
-from penstock.catalog.table import Table
-from penstock.sql.change_statements import DeleteRows, TruncateTable, UpdateRows
-from penstock.sql.plan.analysed_insert import AnalysedInsert
-from penstock.sql.run.ddl import define, is_definition
-from penstock.sql.run.script_check import CheckedScript, CheckedStatement
+from penstock.catalog.model.identifier import Identifier, parse_identifier
+from penstock.catalog.model.table import Table
+from penstock.sql.check.script_check import CheckedScript, CheckedStatement
+from penstock.sql.execution.ddl import define, is_definition
+from penstock.sql.plan.analysed import AnalysedInsert
+from penstock.sql.statements.changes import DeleteRows, TruncateTable, UpdateRows
 from penstock.sql.testing.cases import Case
-from penstock.sql.testing.doubles import all_tables
+from penstock.sql.testing.substitutes import all_tables
 
 __all__ = ["NamedTables", "name_tables"]
 

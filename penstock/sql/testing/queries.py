@@ -17,10 +17,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.catalog.errors import QueryFailedError
 from penstock.connector.contract import AvailableNow, Continuous
-from penstock.sql.plan.metrics import BatchMetrics
-from penstock.sql.run.failure import translate
-from penstock.sql.run.query import PlannedQuery
-from penstock.sql.run.query_start import start_in_turn
+from penstock.sql.errors.spark import translate
+from penstock.sql.jobs.query_start import start_in_turn
+from penstock.sql.jobs.startable_query import StartableQuery
+from penstock.sql.plan.physical.batch_metrics import BatchMetrics
 
 __all__ = ["RunningQuery"]
 
@@ -35,7 +35,7 @@ QUIET_ROUNDS = 2
 class RunningQuery:
     """A query of a case. `batches` is what its micro-batches did, in order."""
 
-    query: PlannedQuery
+    query: StartableQuery
     stays_up: bool
     batches: list[BatchMetrics] = field(default_factory=list)
     _stream: StreamingQuery | None = None
@@ -103,5 +103,5 @@ def _translated() -> Iterator[None]:
         raise translate(error) from error
 
 
-def _endless(query: PlannedQuery) -> QueryFailedError:
+def _endless(query: StartableQuery) -> QueryFailedError:
     return QueryFailedError(f"the query into {query.sink} did not end within {STEP_TIMEOUT_S} s")

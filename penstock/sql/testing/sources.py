@@ -11,20 +11,20 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import DefinitionError, UnsupportedError
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.table import Table
-from penstock.connector.arrow import arrow_schema
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.table import Table
+from penstock.connector.arrow.types import arrow_schema
 from penstock.connector.changelog import RowKind
 from penstock.connector.contract import is_split_source
-from penstock.connector.fixture.cells import read_cells
-from penstock.connector.fixture.encode import encoder_of, make_records
-from penstock.connector.fixture.records import FixtureRecord, publish, write_records
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.types import spark_schema
-from penstock.sql.run.query import PlannedQuery
-from penstock.sql.testing.cases import PlacedRow, Step
-from penstock.sql.testing.doubles import Doubles
+from penstock.connector.testing.encode import encoder_of, make_records
+from penstock.connector.testing.records import FixtureRecord, publish, write_records
+from penstock.connector.testing.values import read_cells
+from penstock.sql.jobs.startable_query import StartableQuery
+from penstock.sql.testing.cases import LocatedRow, Step
 from penstock.sql.testing.named_tables import NamedTables
+from penstock.sql.testing.substitutes import TableSubstitutes
 
 __all__ = ["Sources"]
 
@@ -35,7 +35,7 @@ Ends = Mapping[str, int]
 class Sources:
     """The sources of one case. `write` first, then `publish` for each step in order."""
 
-    doubles: Doubles
+    doubles: TableSubstitutes
     project: Path
     _ends: list[dict[Identifier, Ends]] = field(default_factory=list)
     _rows: list[list[tuple[Table, pa.Table]]] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Sources:
                     if step:
                         self._step(self._rows, number).append((table, _arrow(table, step)))
 
-    def prepare(self, query: PlannedQuery, spark: SparkSession) -> None:
+    def prepare(self, query: StartableQuery, spark: SparkSession) -> None:
         """Make what a query writes into, and the tables that it follows and nobody has made yet."""
         query.prepare()
         for leaf in query.leaves:
@@ -94,9 +94,9 @@ class Sources:
 
     def _by_table(
         self, steps: Sequence[Step], named: NamedTables
-    ) -> dict[Identifier, list[list[PlacedRow]]]:
+    ) -> dict[Identifier, list[list[LocatedRow]]]:
         """Sort rows by table, then by step: as many steps as the case has."""
-        found: dict[Identifier, list[list[PlacedRow]]] = {}
+        found: dict[Identifier, list[list[LocatedRow]]] = {}
         for number, step in enumerate(steps):
             for table in step:
                 identifier = named.tables[table.name].identifier
@@ -105,7 +105,7 @@ class Sources:
         return found
 
     def _write_records(
-        self, table: Table, source: Any, steps: Sequence[Sequence[PlacedRow]]
+        self, table: Table, source: Any, steps: Sequence[Sequence[LocatedRow]]
     ) -> None:
         encoder = encoder_of(table, source)
         records: list[FixtureRecord] = []
@@ -128,7 +128,7 @@ class Sources:
         return steps[number] if number < len(steps) else default
 
 
-def _arrow(table: Table, rows: Sequence[PlacedRow]) -> pa.Table:
+def _arrow(table: Table, rows: Sequence[LocatedRow]) -> pa.Table:
     """Make a table's rows of cells. Raises DefinitionError with the row's place."""
     columns = [(column.name, column.type) for column in table.schema.physical]
     values: list[dict[str, Any]] = []

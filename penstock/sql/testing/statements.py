@@ -8,31 +8,31 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
-from penstock.catalog.names import Namespace
-from penstock.sql.catalog_changes import filling
-from penstock.sql.change_statements import DeleteRows, TruncateTable, UpdateRows
-from penstock.sql.config import Project
-from penstock.sql.plan.analysed_insert import AnalysedInsert
-from penstock.sql.plan.planner import Planner
-from penstock.sql.run.commands import run_command
-from penstock.sql.run.ddl import define, is_definition, set_option
-from penstock.sql.run.functions import add_jar, register_called
-from penstock.sql.run.query import PlannedQuery
-from penstock.sql.run.scene import Scene
-from penstock.sql.run.script_check import CheckedScript
-from penstock.sql.run.statement_set import plan_set
-from penstock.sql.show_statements import AddJar
-from penstock.sql.statements import (
+from penstock.sql.check.script_check import CheckedScript
+from penstock.sql.ddl.apply_ddl import filling_insert
+from penstock.sql.execution.commands import run_command
+from penstock.sql.execution.context import SessionContext
+from penstock.sql.execution.ddl import define, is_definition, set_option
+from penstock.sql.execution.functions import add_jar, register_called
+from penstock.sql.jobs.startable_query import StartableQuery
+from penstock.sql.plan.analysed import AnalysedInsert
+from penstock.sql.plan.physical.planner import Planner
+from penstock.sql.runner.statement_set import plan_set
+from penstock.sql.script.project import Project
+from penstock.sql.statements.changes import DeleteRows, TruncateTable, UpdateRows
+from penstock.sql.statements.show import AddJar
+from penstock.sql.statements.statement import (
     InsertInto,
     ResetOption,
     SetOption,
     Statement,
     StatementSet,
 )
-from penstock.sql.testing.doubles import Doubles
 from penstock.sql.testing.fixed_clock import FixedClock
 from penstock.sql.testing.queries import RunningQuery
+from penstock.sql.testing.substitutes import TableSubstitutes
 
 __all__ = ["Statements"]
 
@@ -46,13 +46,13 @@ class Statements:
     """
 
     spark: SparkSession
-    doubles: Doubles
+    doubles: TableSubstitutes
     folder: Path
     project: Project
     settings: dict[str, str]
     clock: FixedClock | None
     queries: list[RunningQuery] = field(default_factory=list)
-    _last: list[PlannedQuery] = field(default_factory=list)
+    _last: list[StartableQuery] = field(default_factory=list)
     _planners: list[Planner] = field(default_factory=list)
 
     def run(self, scripts: Sequence[CheckedScript], namespace: Namespace) -> None:
@@ -93,7 +93,7 @@ class Statements:
         try:
             if is_definition(statement):
                 define(statement, namespace)
-            insert = filling(statement)
+            insert = filling_insert(statement)
             if insert is not None:
                 statement = insert
             match statement:
@@ -116,7 +116,7 @@ class Statements:
         inserts: Sequence[InsertInto],
         namespace: Namespace,
         planner: Planner,
-        plan: Callable[[Sequence[AnalysedInsert], Planner], Sequence[PlannedQuery]],
+        plan: Callable[[Sequence[AnalysedInsert], Planner], Sequence[StartableQuery]],
     ) -> None:
         planner.namespace = self.doubles.stage(namespace)
         analysed: list[AnalysedInsert] = []
@@ -142,16 +142,16 @@ class Statements:
 
     def _planned_alone(
         self, analysed: Sequence[AnalysedInsert], planner: Planner
-    ) -> Sequence[PlannedQuery]:
+    ) -> Sequence[StartableQuery]:
         return [planner.plan_insert(one, self.spark) for one in analysed]
 
     def _planned_together(
         self, analysed: Sequence[AnalysedInsert], planner: Planner
-    ) -> Sequence[PlannedQuery]:
+    ) -> Sequence[StartableQuery]:
         return plan_set(analysed, planner, self.spark).queries
 
-    def _scene(self, namespace: Namespace, current: dict[str, str]) -> Scene:
-        return Scene(
+    def _scene(self, namespace: Namespace, current: dict[str, str]) -> SessionContext:
+        return SessionContext(
             namespace=self.doubles.stage(namespace),
             settings=current,
             project=self.folder,

@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from penstock.connector.fixture.values import plain_text
+from penstock.connector.testing.values import plain_text
 from penstock.sql.testing.case_run import CaseResult
 from penstock.sql.testing.cases import Expectation, ExpectedTable, TestFile
 from penstock.sql.testing.comparison import KIND, LETTER_COLUMNS, expected_columns
-from penstock.sql.testing.found import Found, FoundRow
+from penstock.sql.testing.results import ActualResults, ActualRow
 
 __all__ = ["updated_text"]
 
@@ -49,7 +49,7 @@ def _block(text: str, result: CaseResult) -> str:
     return begin + "".join(f"\n{pad}{each}" for each in lines)
 
 
-def _lines(result: CaseResult, found: Found) -> Iterator[str]:
+def _lines(result: CaseResult, found: ActualResults) -> Iterator[str]:
     """Write the block, not indented."""
     then = result.case.then or Expectation()
     tables = {table.name: table for table in then.tables}
@@ -68,7 +68,7 @@ def _lines(result: CaseResult, found: Found) -> Iterator[str]:
 
 
 def _table(
-    name: str, rows: Sequence[FoundRow], expected: ExpectedTable | None, result: CaseResult
+    name: str, rows: Sequence[ActualRow], expected: ExpectedTable | None, result: CaseResult
 ) -> Iterator[str]:
     columns = expected_columns(() if expected is None else expected.rows, result.tables[name])
     key = _flow(name)
@@ -81,7 +81,7 @@ def _table(
     yield from _rows("changes" if expected.changes else "rows", rows, columns, " " * STEP)
 
 
-def _rows(key: str, rows: Sequence[FoundRow], columns: Sequence[str], pad: str) -> Iterator[str]:
+def _rows(key: str, rows: Sequence[ActualRow], columns: Sequence[str], pad: str) -> Iterator[str]:
     if not rows:
         yield f"{pad}{key}: []"
         return

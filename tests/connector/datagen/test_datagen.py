@@ -11,15 +11,14 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.catalog.errors import DefinitionError, InputError, OptionError, UnsupportedError
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.schema import MetadataColumn, PhysicalColumn, Schema
-from penstock.catalog.table import Table
-from penstock.catalog.types import parse_type
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.schema import MetadataColumn, PhysicalColumn, Schema
+from penstock.catalog.model.table import Table
+from penstock.catalog.model.types import parse_type
 from penstock.connector.contract import ReadRequest
 from penstock.connector.datagen.connector import DatagenConnector
-from penstock.connector.datagen.planner import DatagenPlanner
-from penstock.connector.datagen.reader import DatagenReader
-from penstock.connector.datagen.rows import RowMaker
+from penstock.connector.datagen.generators import RowMaker
+from penstock.connector.datagen.reader import DatagenMetadataClient, DatagenReader
 from penstock.connector.datagen.settings import read_settings
 from penstock.connector.source.split import Split
 
@@ -43,10 +42,10 @@ def made(kind: str, options: Mapping[str, str] = {}, rows: int = 1000) -> pa.Arr
     return RowMaker(["f"], read_settings(table)).make(NOW_ROW, NOW_ROW + rows).column(0)
 
 
-def planner_of(table: Table) -> DatagenPlanner:
+def planner_of(table: Table) -> DatagenMetadataClient:
     """Its planner, at the instant NOW_NS."""
     settings = read_settings(table)
-    return DatagenPlanner(settings, RowMaker([], settings), lambda: NOW_NS)
+    return DatagenMetadataClient(settings, RowMaker([], settings), lambda: NOW_NS)
 
 
 @pytest.mark.parametrize("kind", ["TINYINT", "SMALLINT", "INT", "BIGINT"])
@@ -142,7 +141,7 @@ def test_a_table_without_end_begins_now_and_goes_at_its_rate() -> None:
     """A second later ten rows are due."""
     settings = read_settings(table_of({"f": "INT"}))
     clock = [NOW_NS]
-    planner = DatagenPlanner(settings, RowMaker([], settings), lambda: clock[0])
+    planner = DatagenMetadataClient(settings, RowMaker([], settings), lambda: clock[0])
     start = planner.start_positions(["rows"], first_listing=True)["rows"]
     clock[0] += 10**9
 
@@ -154,7 +153,7 @@ def test_a_table_without_end_begins_now_and_goes_at_its_rate() -> None:
 def test_a_peek_gives_the_last_row_that_is_accepted() -> None:
     """At most a few rows are tried."""
     settings = read_settings(table_of({"f": "INT"}))
-    planner = DatagenPlanner(settings, RowMaker(["f"], settings), lambda: NOW_NS)
+    planner = DatagenMetadataClient(settings, RowMaker(["f"], settings), lambda: NOW_NS)
     last = RowMaker(["f"], settings).make(19, 20)
 
     assert planner.peek({"rows": (10, 20)})["rows"].equals(last)

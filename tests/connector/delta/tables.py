@@ -7,9 +7,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.catalog.schema import PhysicalColumn, PrimaryKey, Schema
-from penstock.catalog.table import Table
-from penstock.catalog.types import parse_type
+from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema
+from penstock.catalog.model.table import Table
+from penstock.catalog.model.types import parse_type
 from penstock.connector.contract import AvailableNow, SinkSettings
 from tests.catalog.examples import columns, identifier
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import DefinitionError, UnsupportedError
-from penstock.catalog.schema import ComputedColumn, MetadataColumn, Schema, Watermark
-from penstock.catalog.table import Table
-from penstock.catalog.types import parse_type
+from penstock.catalog.model.schema import ComputedColumn, MetadataColumn, Schema, Watermark
+from penstock.catalog.model.table import Table
+from penstock.catalog.model.types import parse_type
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.delta.connector import DeltaConnector
 from penstock.connector.delta.table import stored_schema

@@ -9,9 +9,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.delta.evolution import missing_columns
-from penstock.connector.delta.table import stored_schema
-from penstock.connector.delta.target import Target
+from penstock.connector.delta.options import DeltaTarget
+from penstock.connector.delta.table import missing_columns, stored_schema
 from tests.connector.delta.tables import delta_table, rows
 from tests.connector.delta.test_sink import prepared
 
@@ -22,7 +21,7 @@ def missing(
     columns: dict[str, str], clustering: tuple[str, ...] = (), key: tuple[str, ...] = ()
 ) -> StructType:
     table = delta_table(columns={"id": "BIGINT", **columns}, key=key)
-    return missing_columns(Target(table=table, location="/t", clustering=clustering), FOUND)
+    return missing_columns(DeltaTarget(table=table, location="/t", clustering=clustering), FOUND)
 
 
 def test_what_is_there_in_any_case_is_not_missing() -> None:

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as s
 
-from penstock.connector.delta.key_range import MAX_PARTITIONS, key_literal, measure
-from penstock.connector.spark.last_changes import IS_DELETE
+from penstock.connector.delta.key_range import MAX_PARTITIONS, key_literal, measure_keys
+from penstock.connector.spark.sink.last_changes import IS_DELETE
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_batch_tells_where_its_keys_are(spark: SparkSession) -> None:
         "nullif(timestamp_micros(id), timestamp_micros(5)) AS at",
         f"id < 3 AS {IS_DELETE}",
     )
-    found = measure(many, ("n", "few", "many", "day", "at"), ("few", "many"))
+    found = measure_keys(many, ("n", "few", "many", "day", "at"), ("few", "many"))
 
     assert found.rows == MAX_PARTITIONS + 1
     assert found.deletes == 3

@@ -5,59 +5,78 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.delta.resumed import Found, Progress, judge
+from penstock.connector.delta.checkpoint_check import (
+    CheckpointProgress,
+    StoredTable,
+    compare_with_checkpoint,
+)
 
-KNOWN = Found(id="a", version=4)
-GOING_ON = Progress(planned=7, committed=6)
+KNOWN = StoredTable(id="a", version=4)
+GOING_ON = CheckpointProgress(planned=7, committed=6)
 """Batch 7 was planned, and perhaps written, when the last run ended."""
 
 
-def check(known: Found | None, found: Found, progress: Progress, *, commits_empty: bool) -> None:
+def check(
+    known: StoredTable | None,
+    found: StoredTable,
+    progress: CheckpointProgress,
+    *,
+    commits_empty: bool,
+) -> None:
     """Judge a table that messages call `orders`."""
-    judge(known, found, progress, "orders", commits_empty=commits_empty)
+    compare_with_checkpoint(known, found, progress, "orders", commits_empty=commits_empty)
 
 
 @pytest.mark.parametrize("commits_empty", [True, False])
 @pytest.mark.parametrize("known", [KNOWN, None])
 @pytest.mark.parametrize("written", [None, 6, 7])
 def test_the_table_that_the_checkpoint_knows_is_gone_on_with(
-    known: Found | None, written: int | None, commits_empty: bool
+    known: StoredTable | None, written: int | None, commits_empty: bool
 ) -> None:
     """Also where its last batches had no rows, and where an earlier release noted nothing."""
-    found = Found(id="a", version=4, written=written)
+    found = StoredTable(id="a", version=4, written=written)
 
     check(known, found, GOING_ON, commits_empty=commits_empty)
 
 
 def test_a_new_query_takes_any_table() -> None:
     """It has written nothing that could be missing; a start that wrote nothing may have seen another table."""
-    nothing = Progress(planned=None, committed=None)
+    nothing = CheckpointProgress(planned=None, committed=None)
 
-    check(None, Found(id="b", version=0), nothing, commits_empty=True)
-    check(KNOWN, Found(id="b", version=0), nothing, commits_empty=True)
+    check(None, StoredTable(id="b", version=0), nothing, commits_empty=True)
+    check(KNOWN, StoredTable(id="b", version=0), nothing, commits_empty=True)
 
 
 def test_a_keyed_table_that_got_no_row_yet_is_still_at_its_first_version() -> None:
     """A batch without rows is no commit there."""
-    check(Found(id="a", version=0), Found(id="a", version=0), GOING_ON, commits_empty=False)
+    check(
+        StoredTable(id="a", version=0),
+        StoredTable(id="a", version=0),
+        GOING_ON,
+        commits_empty=False,
+    )
 
 
 @pytest.mark.parametrize(
     ("found", "progress", "message"),
     [
-        (Found(id="b", version=9), GOING_ON, "is not the one that the checkpoint knows"),
-        (Found(id="a", version=0), GOING_ON, "is empty, but its pipeline has written 7 batches"),
-        (Found(id="a", version=3), GOING_ON, "is at version 3, and was at 4"),
-        (Found(id="a", version=9, written=8), GOING_ON, "is only at batch 7"),
+        (StoredTable(id="b", version=9), GOING_ON, "is not the one that the checkpoint knows"),
         (
-            Found(id="a", version=9, written=0),
-            Progress(planned=None, committed=None),
+            StoredTable(id="a", version=0),
+            GOING_ON,
+            "is empty, but its pipeline has written 7 batches",
+        ),
+        (StoredTable(id="a", version=3), GOING_ON, "is at version 3, and was at 4"),
+        (StoredTable(id="a", version=9, written=8), GOING_ON, "is only at batch 7"),
+        (
+            StoredTable(id="a", version=9, written=0),
+            CheckpointProgress(planned=None, committed=None),
             "has batch 0 of this query, and its checkpoint has planned none",
         ),
     ],
 )
 def test_a_table_that_does_not_go_with_the_checkpoint_is_refused(
-    found: Found, progress: Progress, message: str
+    found: StoredTable, progress: CheckpointProgress, message: str
 ) -> None:
     """With what to do."""
     with pytest.raises(StateMismatchError, match=message) as caught:

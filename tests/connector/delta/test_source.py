@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.catalog.errors import StateMismatchError, UnknownObjectError
-from penstock.catalog.table import Table
+from penstock.catalog.model.table import Table
 from penstock.connector.contract import EngineSource, is_split_source
 from penstock.connector.delta.connector import DeltaConnector
 from penstock.connector.delta.table import stored_schema

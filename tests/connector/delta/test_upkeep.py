@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.connector.delta.optimizing import Optimizer
-from penstock.connector.delta.target import Target
-from penstock.connector.delta.upkeep import Upkeep
-from penstock.connector.spark.configured import configured
+from penstock.connector.delta.optimize import Optimizer
+from penstock.connector.delta.options import DeltaTarget, FileMaintenance
+from penstock.connector.spark.session import configured
 from tests.connector.delta.tables import delta_table, run_to_end
 from tests.connector.delta.test_sink import commits, prepared
 
@@ -36,18 +35,18 @@ def operations(path: Path) -> list[str]:
 
 def test_only_what_is_asked_for_leaves_sparks_own_sink() -> None:
     """It is the fastest way for plain appends."""
-    assert not Upkeep().needs_batches
-    assert Upkeep().settings == {}
-    assert not Upkeep(auto_compaction=True).needs_batches
-    assert Upkeep(optimize_interval_ms=1).needs_batches
-    assert Upkeep(target_file_bytes=1 << 20).needs_batches
+    assert not FileMaintenance().needs_batches
+    assert FileMaintenance().settings == {}
+    assert not FileMaintenance(auto_compaction=True).needs_batches
+    assert FileMaintenance(optimize_interval_ms=1).needs_batches
+    assert FileMaintenance(target_file_bytes=1 << 20).needs_batches
 
 
 def test_small_files_are_put_together_once_an_interval(spark: SparkSession, tmp_path: Path) -> None:
     """Counted from the last OPTIMIZE, by whichever run; files of the size that is asked for stay."""
     path, clock = tmp_path / "orders", Clock()
     table = delta_table(columns={"id": "BIGINT"})
-    sink, target = prepared(spark, table, tmp_path), Target(table=table, location=str(path))
+    sink, target = prepared(spark, table, tmp_path), DeltaTarget(table=table, location=str(path))
     one = Optimizer(clock=clock)
     sink.write(spark.range(4, numPartitions=2))
     one.run_if_due(spark, target, None)
@@ -71,7 +70,7 @@ def test_an_optimize_that_fails_only_warns(
     """Rows go on flowing; the next try is an interval away."""
     clock = Clock()
     optimizer = Optimizer(clock=clock)
-    target = Target(table=delta_table(), location=str(tmp_path / "nothing"))
+    target = DeltaTarget(table=delta_table(), location=str(tmp_path / "nothing"))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             optimizer.run_if_due(spark, target, HOUR_MS)
@@ -106,7 +105,7 @@ def test_streams_compact_small_files_unless_told_otherwise(
 def test_small_files_of_a_commit_are_gathered(spark: SparkSession, tmp_path: Path) -> None:
     """By the settings that the sink sets while it writes."""
     sink = prepared(spark, delta_table(columns={"id": "BIGINT"}), tmp_path)
-    with configured(spark, Upkeep(target_file_bytes=1 << 20).settings):
+    with configured(spark, FileMaintenance(target_file_bytes=1 << 20).settings):
         sink.write(spark.range(100, numPartitions=8))
 
     assert sum("add" in action for action in commits(tmp_path / "orders")) == 1

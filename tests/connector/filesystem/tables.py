@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.schema import Column, MetadataColumn, PhysicalColumn, Schema
-from penstock.catalog.table import Table
-from penstock.catalog.types import parse_type
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.schema import Column, MetadataColumn, PhysicalColumn, Schema
+from penstock.catalog.model.table import Table
+from penstock.catalog.model.types import parse_type
 from penstock.connector.contract import ReadRequest
 from penstock.connector.filesystem.connector import FilesystemConnector
-from penstock.connector.filesystem.planner import FileSplitPlanner
-from penstock.connector.filesystem.source import FilesystemSource
+from penstock.connector.filesystem.source.metadata_client import FileMetadataClient
+from penstock.connector.filesystem.source.source import FilesystemSource
 
 COLUMNS = {"id": "BIGINT"}
 MODIFIED_S = 1_700_000_000
@@ -89,12 +89,12 @@ class Rows:
         return [row[name] for rows in self.rows.values() for row in rows]
 
 
-def planning(source: FilesystemSource, *columns: str) -> FileSplitPlanner:
+def planning(source: FilesystemSource, *columns: str) -> FileMetadataClient:
     """A planner; `columns` are those of peeks."""
     return source.open_planner(ReadRequest(columns=columns))
 
 
-def planned(planner: FileSplitPlanner) -> dict[str, tuple[int, int]]:
+def planned(planner: FileMetadataClient) -> dict[str, tuple[int, int]]:
     """First planning: each file from its beginning to its end, in reading order."""
     split_ids = list(planner.list_splits().owners)
     starts = planner.start_positions(split_ids, first_listing=True)

@@ -155,7 +155,7 @@ def test_checking_and_planning_know_no_engine() -> None:
     """Neither Spark nor a Kafka client is imported."""
     code = (
         "import sys; import penstock.connector.filesystem.connector as c, "
-        "penstock.connector.filesystem.planner, penstock.connector.filesystem.reader; "
+        "penstock.connector.filesystem.source.metadata_client, penstock.connector.filesystem.source.reader; "
         "print(sorted({'pyspark', 'confluent_kafka'} & set(sys.modules)))"
     )
     run = subprocess.run(

@@ -10,15 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from penstock.catalog.definitions.leases import this_process
 from penstock.catalog.errors import PipelineLockedError, SinkError
-from penstock.catalog.lease import this_process
-from penstock.connector.contract import HeldByLease
-from penstock.connector.filesystem import sink as sink_module
+from penstock.connector.contract import RequiresLease
 from penstock.connector.filesystem.connector import FilesystemConnector
-from penstock.connector.filesystem.sink import FilesystemSink
-from penstock.connector.filesystem.sink_ledger import Manifest, manifest_of
+from penstock.connector.filesystem.sink import sink as sink_module
+from penstock.connector.filesystem.sink.manifest import Manifest, manifest_of
+from penstock.connector.filesystem.sink.sink import FilesystemSink
 from penstock.connector.spark import hadoop_files
-from penstock.connector.spark.last_batch import LastBatch
+from penstock.connector.spark.sink.last_batch import LastBatch
 from tests.connector.filesystem.tables import file_table
 
 SPARK = SimpleNamespace()
@@ -150,7 +150,7 @@ def test_an_overwrite_that_lost_the_tables_lease_changes_nothing(tmp_path: Path)
     (tmp_path / "part-old.json").write_text("old")
     lost = PipelineLockedError("run by process 7")
     sink = sink_of(tmp_path)
-    assert isinstance(sink, HeldByLease)
+    assert isinstance(sink, RequiresLease)
     with pytest.raises(PipelineLockedError):
         sink.under_lease(lambda: lost).overwrite(FRAME, {})  # type: ignore[arg-type]
     sink._finish_inserts(SPARK, alone=True)  # type: ignore[arg-type]

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.catalog.options import resolve
-from penstock.catalog.types import parse_type
+from penstock.catalog.model.types import parse_type
+from penstock.catalog.options.option import resolve
 from penstock.connector.changelog import RowKind
 from penstock.connector.formats import Decoder, find_format
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from penstock.catalog import types as t
+from penstock.catalog.model import types as t
 from penstock.connector.formats.contract import Fields
 
 NAMES = ["a", "A", "b", "id", "näme", "with space", "x.y", "a/b~c", "€", "null"]

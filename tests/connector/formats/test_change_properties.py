@@ -11,15 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.catalog import types as t
-from penstock.catalog.options import resolve
-from penstock.connector.arrow import arrow_schema
+from penstock.catalog.model import types as t
+from penstock.catalog.options.option import resolve
+from penstock.connector.arrow.types import arrow_schema
 from penstock.connector.changelog import RowKind
 from penstock.connector.formats import find_format
 from penstock.connector.formats.contract import Fields
-from penstock.connector.formats.json_options import JsonSettings
-from penstock.connector.formats.json_records import RecordReader
-from penstock.connector.formats.json_text import parse
+from penstock.connector.formats.json.options import JsonSettings
+from penstock.connector.formats.json.records import RecordReader
+from penstock.connector.formats.json.text import parse
 from tests.connector.formats import json_strategies as some
 
 EXAMPLES = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))

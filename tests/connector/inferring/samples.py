@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.connector.inferring.sample import Sample, SampledSplit
+from penstock.connector.inference.sample import Sample, SampledSplit
 
 
 def split(

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.descriptor import CatalogDescriptor
+from penstock.catalog.definitions.external import NotReachedError
 from penstock.catalog.errors import ConfigError, OptionError
-from penstock.catalog.external import NotReachedError
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.schema import PrimaryKey
-from penstock.catalog.table import Table
-from penstock.connector.jdbc.catalog import JdbcServer
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.namespaces import CatalogDescriptor
+from penstock.catalog.model.schema import PrimaryKey
+from penstock.catalog.model.table import Table
+from penstock.connector.jdbc.catalog import JdbcCatalog
 from penstock.connector.jdbc.connector import JdbcConnector
 from tests.connector.jdbc.conftest import TestDatabase
 from tests.postgres_server import USER, PostgresServer
 
 
-def server(folder: Path, *, offline: bool = False, **options: str) -> JdbcServer:
+def server(folder: Path, *, offline: bool = False, **options: str) -> JdbcCatalog:
     given = {"type": "jdbc", **{key.replace("_", "-"): value for key, value in options.items()}}
     descriptor = CatalogDescriptor(name="c", options=tuple(given.items()))
-    return JdbcServer(
+    return JdbcCatalog(
         descriptor=descriptor, project=folder, seal=lambda text: text, offline=offline
     )
 
@@ -37,13 +37,13 @@ def types(table: Table | None) -> dict[str, str]:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, sqlite_database: TestDatabase) -> JdbcServer:
+def shop(tmp_path: Path, sqlite_database: TestDatabase) -> JdbcCatalog:
     """A folder with the database target.db in it."""
     return server(tmp_path, base_url=f"jdbc:sqlite:{tmp_path}", default_database="target.db")
 
 
 def test_files_of_a_folder_are_databases(
-    shop: JdbcServer, tmp_path: Path, sqlite_database: TestDatabase
+    shop: JdbcCatalog, tmp_path: Path, sqlite_database: TestDatabase
 ) -> None:
     """Other files are none; the sink's ledger is no table."""
     sqlite_database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
@@ -57,7 +57,7 @@ def test_files_of_a_folder_are_databases(
 
 
 def test_a_table_is_a_definition_that_the_connector_takes(
-    shop: JdbcServer, tmp_path: Path, sqlite_database: TestDatabase
+    shop: JdbcCatalog, tmp_path: Path, sqlite_database: TestDatabase
 ) -> None:
     """Types and key are those of the database; whole numbers of SQLite have 64 bits."""
     sqlite_database.execute(

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import ConfigError, QueryFailedError
-from penstock.connector.arrow import arrow_type
+from penstock.connector.arrow.types import arrow_type
 from penstock.connector.jdbc.connector import JdbcConnector
 from penstock.connector.jdbc.lookup import JdbcLookup
 from penstock.connector.jdbc.source import JdbcSource
-from penstock.connector.lookup import LookupKey, MissRetry
-from penstock.connector.lookup_cache import LookupCache
+from penstock.connector.lookup.cache import LookupCache
+from penstock.connector.lookup.contract import LookupKey, MissRetry
 from tests.connector.jdbc.conftest import TestDatabase, rows_read
 from tests.connector.jdbc.tables import jdbc_table
 

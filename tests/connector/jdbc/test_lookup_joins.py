@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.sql.run.session import connect
+from penstock.sql.session.session import connect
 from tests.connector.jdbc.conftest import TestDatabase, rows_read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.sql.run.session import Session
+    from penstock.sql.session.session import Session
 
 CUSTOMERS = """
 CREATE TABLE customers (id integer, region varchar(10), name text, since timestamptz, PRIMARY KEY (id, region));

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.catalog.types import parse_type
+from penstock.catalog.model.types import parse_type
 from penstock.connector.jdbc.address import Backend
-from penstock.connector.jdbc.lookup_keys import ColumnThere, compared_type, is_plain
+from penstock.connector.jdbc.lookup_query import DatabaseColumn, compared_type, is_plain
 
 POSTGRESQL, SQLITE = Backend.POSTGRESQL, Backend.SQLITE
 
@@ -49,19 +49,19 @@ def test_sqlite_is_asked_by_what_it_has_one_form_of() -> None:
 @pytest.mark.parametrize(
     ("declared", "there", "plain"),
     [
-        ("BIGINT", ColumnThere(oid=23), True),
-        ("BIGINT", ColumnThere(oid=25), False),
-        ("STRING", ColumnThere(oid=1043), True),
-        ("STRING", ColumnThere(oid=2950), False),  # uuid
-        ("STRING", ColumnThere(oid=1042), False),  # char(n)
-        ("DATE", ColumnThere(oid=1114), False),
-        ("DECIMAL(10, 2)", ColumnThere(oid=1700, scale=2), True),
-        ("DECIMAL(10, 2)", ColumnThere(oid=1700, scale=3), False),
-        ("DECIMAL(10, 2)", ColumnThere(oid=1700), False),
+        ("BIGINT", DatabaseColumn(oid=23), True),
+        ("BIGINT", DatabaseColumn(oid=25), False),
+        ("STRING", DatabaseColumn(oid=1043), True),
+        ("STRING", DatabaseColumn(oid=2950), False),  # uuid
+        ("STRING", DatabaseColumn(oid=1042), False),  # char(n)
+        ("DATE", DatabaseColumn(oid=1114), False),
+        ("DECIMAL(10, 2)", DatabaseColumn(oid=1700, scale=2), True),
+        ("DECIMAL(10, 2)", DatabaseColumn(oid=1700, scale=3), False),
+        ("DECIMAL(10, 2)", DatabaseColumn(oid=1700), False),
     ],
 )
 def test_a_column_is_compared_as_it_is_where_it_has_the_declared_type(
-    declared: str, there: ColumnThere, *, plain: bool
+    declared: str, there: DatabaseColumn, *, plain: bool
 ) -> None:
     """Its index is of use then; else what it is read as is compared."""
     assert is_plain(parse_type(declared), there, POSTGRESQL) is plain
@@ -71,7 +71,7 @@ def test_sqlite_compares_texts_as_they_are_where_it_keeps_them_as_texts() -> Non
     """Its rules of affinity: INT goes before CHAR."""
     text = parse_type("STRING")
 
-    assert is_plain(text, ColumnThere(words="varchar(10)"), SQLITE)
-    assert not is_plain(text, ColumnThere(words="CHARINT"), SQLITE)
-    assert not is_plain(text, ColumnThere(), SQLITE)
-    assert is_plain(parse_type("BIGINT"), ColumnThere(), SQLITE)
+    assert is_plain(text, DatabaseColumn(words="varchar(10)"), SQLITE)
+    assert not is_plain(text, DatabaseColumn(words="CHARINT"), SQLITE)
+    assert not is_plain(text, DatabaseColumn(), SQLITE)
+    assert is_plain(parse_type("BIGINT"), DatabaseColumn(), SQLITE)

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.catalog.errors import OptionError
 from penstock.connector.jdbc.connector import JdbcConnector
-from penstock.connector.jdbc.lookup_settings import LookupSettings, read_lookup_settings
-from penstock.connector.lookup import CacheLimits
+from penstock.connector.jdbc.settings import LookupSettings, read_lookup_settings
+from penstock.connector.lookup.contract import CacheLimits
 from tests.connector.jdbc.tables import jdbc_table
 
 CACHE = "lookup.partial-cache"

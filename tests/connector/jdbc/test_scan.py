@@ -19,12 +19,16 @@ from penstock.catalog.errors import (
     QueryFailedError,
     UnsupportedError,
 )
-from penstock.connector.arrow import arrow_schema
+from penstock.connector.arrow.types import arrow_schema
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.jdbc.database import Database
 from penstock.connector.jdbc.scan import read_batches, select_text
-from penstock.connector.jdbc.scan_settings import Partition, read_scan_settings
-from penstock.connector.jdbc.settings import JdbcTable, read_jdbc_table
+from penstock.connector.jdbc.settings import (
+    JdbcTable,
+    Partition,
+    read_jdbc_table,
+    read_scan_settings,
+)
 from tests.connector.jdbc.conftest import TestDatabase
 from tests.connector.jdbc.tables import jdbc_table
 

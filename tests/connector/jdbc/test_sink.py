@@ -8,18 +8,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import Connection
 
-from penstock.catalog.errors import (
-    ConfigError,
-    DefinitionError,
-    SinkError,
-    StateMismatchError,
-)
+from penstock.catalog.errors import ConfigError, DefinitionError, SinkError, StateMismatchError
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.contract import AvailableNow, SinkSettings
 from penstock.connector.jdbc.database import Database, RefusedRowsError
 from penstock.connector.jdbc.sink import JdbcSink
-from penstock.connector.spark.micro_batch import MicroBatch
-from penstock.sql.run.failure import is_permanent, translate
+from penstock.connector.spark.sink.micro_batch import MicroBatch
+from penstock.sql.errors.spark import is_permanent, translate
 from tests.connector.jdbc.conftest import TestDatabase
 from tests.connector.jdbc.tables import COLUMNS, jdbc_table, sink_of
 from tests.connector.spark.micro_batches import QUERY, micro_batch

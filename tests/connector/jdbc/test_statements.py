@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import psycopg
 
 from penstock.connector.jdbc import statements as sql
 from penstock.connector.jdbc.address import Backend
-from penstock.connector.spark.last_batch import LastBatch
+from penstock.connector.spark.sink.last_batch import LastBatch
 
 TARGET = sql.target_table("Order's", "sales", ["id", 'na"me', "select"])
 BATCH = sql.batch_table(["id", 'na"me', "select"])
@@ -21,8 +21,8 @@ BATCH = sql.batch_table(["id", 'na"me', "select"])
 )
 def test_names_are_quoted_and_kinds_are_bound(backend: Backend, dialect: Dialect) -> None:
     """Whatever a table and its columns are called."""
-    put = str(sql.put_newest(TARGET, BATCH, ("id",), backend).compile(dialect=dialect))
-    delete = str(sql.delete_gone(TARGET, BATCH, ("id",)).compile(dialect=dialect))
+    put = str(sql.upsert_rows(TARGET, BATCH, ("id",), backend).compile(dialect=dialect))
+    delete = str(sql.delete_rows(TARGET, BATCH, ("id",)).compile(dialect=dialect))
     made = sql.create_batch(TARGET, dialect)
 
     assert '"na""me" = excluded."na""me"' in put
@@ -50,7 +50,7 @@ def test_of_two_runners_of_a_new_pipeline_one_fails() -> None:
 def test_a_table_of_keys_alone_has_nothing_to_replace() -> None:
     """The row that is there is the row that would come."""
     keys = sql.target_table("k", None, ["a", "b"])
-    put = sql.put_newest(keys, sql.batch_table(["a", "b"]), ("a", "b"), Backend.POSTGRESQL)
+    put = sql.upsert_rows(keys, sql.batch_table(["a", "b"]), ("a", "b"), Backend.POSTGRESQL)
 
     assert "ON CONFLICT (a, b) DO NOTHING" in str(put.compile(dialect=postgresql.dialect()))
 

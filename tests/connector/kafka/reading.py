@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer
 
 from penstock.connector.contract import ReadRequest
-from penstock.connector.kafka.planner import KafkaSplitPlanner
-from penstock.connector.kafka.source import KafkaSource
+from penstock.connector.kafka.source.metadata_client import KafkaMetadataClient
+from penstock.connector.kafka.source.source import KafkaSource
 from tests.connector.kafka.tables import kafka_source
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def wait_for_stable_end(kafka: KafkaServer, topic: str, end: int) -> None:
 
 
 @contextmanager
-def planning(source: KafkaSource, *columns: str) -> Iterator[KafkaSplitPlanner]:
+def planning(source: KafkaSource, *columns: str) -> Iterator[KafkaMetadataClient]:
     """A planner that is closed afterwards; `columns` are those of peeks."""
     planner = source.open_planner(ReadRequest(columns=columns))
     try:
@@ -81,7 +81,7 @@ def planning(source: KafkaSource, *columns: str) -> Iterator[KafkaSplitPlanner]:
         planner.close()
 
 
-def planned(planner: KafkaSplitPlanner) -> dict[str, tuple[int, int]]:
+def planned(planner: KafkaMetadataClient) -> dict[str, tuple[int, int]]:
     """First planning: ranges from the resolved starts to the stops, or to what is there now."""
     split_ids = sorted(planner.list_splits().owners)
     starts = planner.start_positions(split_ids, first_listing=True)

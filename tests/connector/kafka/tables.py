@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.schema import Column, MetadataColumn, PhysicalColumn, PrimaryKey, Schema
-from penstock.catalog.table import Table
-from penstock.catalog.types import parse_type
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.schema import Column, MetadataColumn, PhysicalColumn, PrimaryKey, Schema
+from penstock.catalog.model.table import Table
+from penstock.catalog.model.types import parse_type
 from penstock.connector.kafka.connector import KafkaConnector
-from penstock.connector.kafka.source import KafkaSource
+from penstock.connector.kafka.source.source import KafkaSource
 
 CONNECTION = {"connector": "kafka", "properties.bootstrap.servers": "127.0.0.1:1"}
 PLAIN = {**CONNECTION, "topic": "orders", "format": "json", "scan.startup.mode": "earliest-offset"}

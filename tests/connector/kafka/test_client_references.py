@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog import secret_mask
+from penstock.catalog import masking
 from penstock.catalog.errors import OptionError, UnknownObjectError
-from penstock.catalog.references import sealed_text
-from penstock.catalog.secret import KEY_VARIABLE, new_key
-from penstock.catalog.secret_rows import SqlSecrets
-from penstock.catalog.store import SqlCatalog
-from penstock.connector.kafka.client import KafkaClient
-from penstock.connector.kafka.client_properties import PASSED_ON, REFERENCES, REFUSED, RENAMED
-from penstock.connector.kafka.connection import Connection
-from penstock.connector.kafka.tuning import admin_connection, read_connection
+from penstock.catalog.options.references import sealed_text
+from penstock.catalog.secrets.crypto import KEY_VARIABLE, new_key
+from penstock.catalog.store.secrets import SqlSecrets
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.connector.kafka.client.client import KafkaClient
+from penstock.connector.kafka.client.connection import Connection
+from penstock.connector.kafka.client.properties import PASSED_ON, REFERENCES, REFUSED, RENAMED
+from penstock.connector.kafka.client.tuning import admin_connection, read_connection
 from tests.connector.kafka.tables import kafka_source
 
 
 @pytest.fixture
 def secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqlSecrets:
     """One secret, `password`."""
-    monkeypatch.setattr(secret_mask, "_values", set())
+    monkeypatch.setattr(masking, "_values", set())
     monkeypatch.setenv(KEY_VARIABLE, new_key())
     made = SqlCatalog(f"sqlite:///{tmp_path}/catalog.db").secrets
     made.create("password", 'hunter2-"kafka\\')
@@ -57,7 +57,7 @@ def test_a_client_gets_values_and_its_connection_has_none(
     assert settings["sasl.password"] == 'hunter2-"kafka\\'
     assert "hunter2" not in str(made.settings)
     assert made.address == "${env:PENSTOCK_TEST_HOST}:9092"
-    assert secret_mask.without_secrets('x hunter2-"kafka\\') == "x ******"
+    assert masking.without_secrets('x hunter2-"kafka\\') == "x ******"
 
 
 def test_a_reference_inside_a_jaas_line_is_taken_as_it_is(secrets: SqlSecrets) -> None:

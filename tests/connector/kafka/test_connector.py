@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import DefinitionError, OptionError
-from penstock.catalog.schema import PrimaryKey
-from penstock.catalog.types import parse_type
+from penstock.catalog.model.schema import PrimaryKey
+from penstock.catalog.model.types import parse_type
 from penstock.connector.contract import is_split_source
 from penstock.connector.kafka.connector import KafkaConnector
-from penstock.connector.kafka.startup import (
+from penstock.connector.kafka.table.startup import (
     AtTimestamp,
     Earliest,
     GroupOffsets,
     Latest,
     SpecificOffsets,
 )
-from penstock.connector.kafka.subscriber import TopicList, TopicPattern
+from penstock.connector.kafka.table.subscription import TopicList, TopicPattern
 from tests.connector.kafka.tables import kafka_source, kafka_table
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.connector.kafka.failures import topic_changed
+from penstock.connector.kafka.client.errors import topic_changed
 
 
 @pytest.mark.parametrize("found", [None, "another id"])

@@ -16,12 +16,12 @@ from confluent_kafka.admin import (
 )
 
 from penstock.catalog.errors import OptionError
-from penstock.connector.kafka import admin
-from penstock.connector.kafka.committer import GroupCommitter
-from penstock.connector.kafka.connection import Connection
+from penstock.connector.kafka.client import admin
+from penstock.connector.kafka.client.connection import Connection
+from penstock.connector.kafka.client.split import TopicPartition
 from penstock.connector.kafka.sink.checks import check_transactions
 from penstock.connector.kafka.sink.client import SinkAdmin
-from penstock.connector.kafka.split import TopicPartition
+from penstock.connector.kafka.source.metadata_client import GroupCommitter
 from tests.connector.kafka.reading import planning, read
 from tests.connector.kafka.tables import kafka_source
 from tests.integration.pipeline import wait_until
@@ -29,7 +29,7 @@ from tests.kafka_listener import NAME, BrokerWithListener
 from tests.kafka_server import KafkaServer
 
 if TYPE_CHECKING:
-    from penstock.connector.kafka.source import KafkaSource
+    from penstock.connector.kafka.source.source import KafkaSource
 
 pytestmark = pytest.mark.broker
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.connector.kafka.sampling import spread
-from penstock.connector.kafka.split import TopicPartition
+from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.inference import spread
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 
 from penstock.catalog.errors import BadRecordError, DefinitionError, OptionError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.formats.gathering import gathering
-from penstock.connector.kafka.source import KafkaSource
-from penstock.connector.kafka.startup import Earliest, Latest
+from penstock.connector.formats.error_collecting import collecting_errors
+from penstock.connector.kafka.source.source import KafkaSource
+from penstock.connector.kafka.source.upsert_values import Tombstones, UpsertDecoder
+from penstock.connector.kafka.table.startup import Earliest, Latest
 from penstock.connector.kafka.upsert import UpsertKafkaConnector
-from penstock.connector.kafka.upsert_values import Tombstones, UpsertDecoder
 from tests.connector.formats.decoding import make_decoder, where
 from tests.connector.kafka.reading import planned, planning, read
 from tests.connector.kafka.tables import kafka_table
@@ -114,7 +114,9 @@ def test_a_format_never_sees_a_missing_value() -> None:
     assert rows.batch.to_pylist() == [{"v": None}, {"v": "x"}]
     with pytest.raises(BadRecordError, match="offset 102"):
         json.decode([None, None, b"{"], where)
-    assert [bad.index for bad in gathering(json).decode([None, b"{", None], where).bad] == [1]
+    assert [bad.index for bad in collecting_errors(json).decode([None, b"{", None], where).bad] == [
+        1
+    ]
 
 
 def test_deletions_are_left_out_where_only_values_count() -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.connector.local.checkpoint import LocalCheckpoint, ReaderCheckpoint
+from penstock.connector.local.messages import LocalCheckpoint, ReaderCheckpoint
 from penstock.connector.source.split import Split
 
 __all__ = ["decode_checkpoint", "encode_checkpoint"]

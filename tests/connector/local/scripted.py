@@ -11,20 +11,20 @@ from functools import partial
 import pyarrow as pa
 
 from penstock.catalog.errors import TopicChangedError
-from penstock.catalog.types import LogicalType
+from penstock.catalog.model.types import LogicalType
 from penstock.connector.contract import Accept, FetcherModel, ReadRequest
-from penstock.connector.local.checkpoint import LocalCheckpoint
 from penstock.connector.local.job import LocalJob
+from penstock.connector.local.job_master import JobSettings
+from penstock.connector.local.messages import LocalCheckpoint
 from penstock.connector.local.output import Emission
-from penstock.connector.local.settings import JobSettings
-from penstock.connector.local.status import JobStatus
-from penstock.connector.rowtime import Rowtime
-from penstock.connector.source.discovering import DiscoveringEnumerator
+from penstock.connector.local.split_status import JobStatus
+from penstock.connector.options.watermark import WatermarkSettings
+from penstock.connector.scan import Rowtime
+from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
+from penstock.connector.source.coordinator.pull import PullingEnumerator
 from penstock.connector.source.enumerator import MakeEnumerator
-from penstock.connector.source.pulling import PullingEnumerator
 from penstock.connector.source.records import RecordsWithSplitIds
-from penstock.connector.source.split import Discovery, Extent, Split
-from penstock.connector.watermark_options import WatermarkSettings
+from penstock.connector.source.split import Discovery, Split, SplitOffsets
 
 DEADLINE_S = 20.0
 RECORDS_A_FETCH = 5
@@ -161,9 +161,9 @@ class ScriptedPlanner:
         self._called()
         return {i: len(self.world.records[i]) for i in split_ids} if self.bounded else {}
 
-    def extents(self, split_ids: Sequence[str]) -> Mapping[str, Extent]:
+    def extents(self, split_ids: Sequence[str]) -> Mapping[str, SplitOffsets]:
         self._called()
-        return {i: Extent(first=0, end=len(self.world.records[i])) for i in split_ids}
+        return {i: SplitOffsets(first=0, end=len(self.world.records[i])) for i in split_ids}
 
     def peek(
         self,
@@ -176,7 +176,7 @@ class ScriptedPlanner:
         self._called()
         return Split(split_id=split_id, start=start, stop=stop)
 
-    def lost(self, split_id: str, position: int, extent: Extent) -> Exception:
+    def lost(self, split_id: str, position: int, extent: SplitOffsets) -> Exception:
         raise AssertionError("nothing is lost here")
 
     def changed(self, owner: str, known: str, found: str | None) -> Exception:

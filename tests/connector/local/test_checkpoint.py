@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connector.local.checkpoint import LocalCheckpoint, ReaderCheckpoint
+from penstock.connector.local.messages import LocalCheckpoint, ReaderCheckpoint
 from penstock.connector.source.split import Split
 from tests.connector.local.checkpoint_text import decode_checkpoint, encode_checkpoint
 

@@ -11,12 +11,12 @@ import pytest
 
 from penstock.catalog.errors import BadRecordError, BrokerUnavailableError
 from penstock.connector.contract import FetcherModel
-from penstock.connector.local.board import GroupBoard
 from penstock.connector.local.job import LocalJob
-from penstock.connector.local.messages import ReaderBroke, Stop
+from penstock.connector.local.job_master import GroupWatermarks
+from penstock.connector.local.messages import ReaderCrashed, Stop
+from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.source.alignment import Alignment
 from penstock.connector.source.state import MAX_WATERMARK_MS
-from penstock.connector.watermark_options import WatermarkSettings
 from tests.connector.local.checkpoint_text import decode_checkpoint, encode_checkpoint
 from tests.connector.local.scripted import (
     DEADLINE_S,
@@ -127,7 +127,7 @@ def test_an_aligned_source_with_an_end_gives_everything_and_ends() -> None:
 
 def test_a_single_split_source_waits_for_another_table_of_its_group() -> None:
     """Two jobs share a board; the single split of the fast one is paused like any other."""
-    board = GroupBoard()
+    board = GroupWatermarks()
     fast, slow = World({"s0": range(0, 1000, 2)}), World({"s0": [0]})
     with (
         LocalJob(
@@ -257,7 +257,7 @@ def test_a_reader_that_fails_after_its_end_has_not_ended() -> None:
         master, rows = job._master, Rows()
         read_until(job, rows, lambda: 0 in master._ended_readers)
         master._readers[0].reader.send(Stop())
-        master._mailbox.post(ReaderBroke(reader=0, error=BrokerUnavailableError("gone")))
+        master._mailbox.post(ReaderCrashed(reader=0, error=BrokerUnavailableError("gone")))
         drain(job, read_until(job, rows, lambda: job.ended))
 
     assert rows.seen["s0"] == [*range(5)] * 2

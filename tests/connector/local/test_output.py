@@ -6,7 +6,7 @@ import threading
 
 import pyarrow as pa
 
-from penstock.connector.local.board import GroupBoard
+from penstock.connector.local.job_master import GroupWatermarks
 from penstock.connector.local.output import Emission, Output
 
 WAIT_S = 10.0
@@ -43,7 +43,7 @@ def test_a_closed_output_lets_readers_go_and_keeps_what_it_has() -> None:
 
 def test_the_slowest_source_of_a_group_counts() -> None:
     """Groups are apart; a source that never published, or left, holds nobody."""
-    board = GroupBoard()
+    board = GroupWatermarks()
     board.publish("g", "a", 42)
     board.publish("g", "b", 44)
     board.publish("other", "c", 1)

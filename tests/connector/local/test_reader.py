@@ -7,18 +7,22 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from penstock.connector.local.checkpoint import ReaderCheckpoint
-from penstock.connector.local.messages import MasterMessage, SnapshotTaken, TakeSnapshot
+from penstock.connector.local.messages import (
+    MasterMessage,
+    ReaderCheckpoint,
+    SnapshotTaken,
+    TakeSnapshot,
+)
 from penstock.connector.local.output import Emission, Output
 from penstock.connector.local.reader import LocalReader, ReaderContext
-from penstock.connector.source.events import (
+from penstock.connector.source.coordinator.events import (
     AddSplits,
     NoMoreSplits,
     ReportedWatermark,
     SplitRequested,
     WatermarkAlignment,
 )
-from penstock.connector.source.reader import SourceReader
+from penstock.connector.source.reader.reader import SourceReader
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import MAX_WATERMARK_MS

@@ -7,8 +7,7 @@ import threading
 from typing import Any
 
 from penstock.connector.local.clock import SteadyClock
-from penstock.connector.local.timers import Timers
-from penstock.connector.local.worker import Worker
+from penstock.connector.local.threads import Timers, Worker
 
 WAIT_S = 10.0
 

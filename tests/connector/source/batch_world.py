@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.connector.source.alignment import Alignment
-from penstock.connector.source.batch_events import (
+from penstock.connector.source.microbatch.events import (
+    AlignmentGroupFetched,
+    AlignmentGroupPublished,
     BatchPlanned,
     Effect,
     Event,
     EventTimesPeeked,
-    ExtentsFetched,
-    FetchExtents,
-    GroupSeen,
-    GroupTold,
-    LookAtGroup,
+    FetchAlignmentGroup,
+    FetchSplitOffsets,
     PeekEventTimes,
     PlanRequested,
-    ShareWithGroup,
+    PublishToAlignmentGroup,
+    SplitOffsetsFetched,
 )
-from penstock.connector.source.batch_planner import BatchPlanner, BatchPlannerSettings
-from penstock.connector.source.split import Extent, Split
+from penstock.connector.source.microbatch.planner import BatchPlanner, BatchPlannerSettings
+from penstock.connector.source.split import Split, SplitOffsets
 from penstock.connector.source.state import SourceState
 
 __all__ = ["World", "aligned", "plan", "planned", "planner_of", "ranges", "settings"]
@@ -37,7 +37,9 @@ class World:
     times: dict[str, list[int | None]]
     first: dict[str, int] = field(default_factory=dict)
     stops: dict[str, int] = field(default_factory=dict)
-    others: GroupSeen = field(default_factory=lambda: GroupSeen(lowest_ms=None))
+    others: AlignmentGroupFetched = field(
+        default_factory=lambda: AlignmentGroupFetched(lowest_ms=None)
+    )
     published: list[tuple[int | None, int | None]] = field(default_factory=list)
     rounds: int = 0
     peeks: int = 0
@@ -57,10 +59,10 @@ class World:
     def perform(self, effect: Effect) -> Event | None:
         """Perform an effect; None for one that ends the planning."""
         match effect:
-            case FetchExtents():
-                return ExtentsFetched(
+            case FetchSplitOffsets():
+                return SplitOffsetsFetched(
                     extents={
-                        i: Extent(first=self.first.get(i, 0), end=len(self.times[i]))
+                        i: SplitOffsets(first=self.first.get(i, 0), end=len(self.times[i]))
                         for i in effect.split_ids
                     }
                 )
@@ -71,11 +73,11 @@ class World:
                 return EventTimesPeeked(
                     watermarks_ms={i: ms for i, ms in found.items() if ms is not None}
                 )
-            case LookAtGroup():
+            case FetchAlignmentGroup():
                 return self.others
-            case ShareWithGroup():
+            case PublishToAlignmentGroup():
                 self.published.append((effect.reached_ms, effect.next_ms))
-                return GroupTold()
+                return AlignmentGroupPublished()
         return None
 
 

@@ -8,13 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from penstock.connector.source.alignment import Alignment
-from penstock.connector.source.coordinator import CoordinatorSettings, SourceCoordinator
-from penstock.connector.source.enumerator import (
-    EnumeratorState,
-    MakeEnumerator,
-    SplitEnumeratorContext,
-)
-from penstock.connector.source.events import (
+from penstock.connector.source.coordinator.coordinator import CoordinatorSettings, SourceCoordinator
+from penstock.connector.source.coordinator.events import (
     AddSplits,
     CallCompleted,
     CheckpointCompleted,
@@ -32,6 +27,11 @@ from penstock.connector.source.events import (
     ScheduleCall,
     SendToReader,
     SplitRequested,
+)
+from penstock.connector.source.enumerator import (
+    EnumeratorState,
+    MakeEnumerator,
+    SplitEnumeratorContext,
 )
 from penstock.connector.source.segments import SegmentFiles
 from penstock.connector.source.split import Discovery, Split

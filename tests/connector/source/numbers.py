@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from penstock.catalog.errors import DataLossError
-from penstock.connector.source.fetcher import SplitFetcher
-from penstock.connector.source.reader import EndOfInput, NothingAvailable, SourceReader
+from penstock.connector.source.reader.fetcher import SplitFetcher
+from penstock.connector.source.reader.reader import EndOfInput, NothingAvailable, SourceReader
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Split
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from penstock.catalog.errors import BrokerUnavailableError
 from penstock.connector.contract import Accept
-from penstock.connector.source.discovering import DiscoveringEnumerator
+from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
+from penstock.connector.source.coordinator.pull import PullingEnumerator
 from penstock.connector.source.enumerator import MakeEnumerator
-from penstock.connector.source.pulling import PullingEnumerator
-from penstock.connector.source.split import Discovery, Extent, Split
+from penstock.connector.source.split import Discovery, Split, SplitOffsets
 
 __all__ = ["Listing", "pulled", "pushed"]
 
@@ -55,9 +55,11 @@ class Listing:
         """Give the stops."""
         return {i: self.stops[i] for i in split_ids if i in self.stops}
 
-    def extents(self, split_ids: Sequence[str]) -> Mapping[str, Extent]:
+    def extents(self, split_ids: Sequence[str]) -> Mapping[str, SplitOffsets]:
         """Give what the splits hold."""
-        return {i: Extent(first=0, end=self.ends.get(i, self.stops.get(i, 0))) for i in split_ids}
+        return {
+            i: SplitOffsets(first=0, end=self.ends.get(i, self.stops.get(i, 0))) for i in split_ids
+        }
 
     def peek(
         self,
@@ -78,7 +80,7 @@ class Listing:
         """Make a split for a task."""
         return Split(split_id=split_id, start=start, stop=stop, owner="t")
 
-    def lost(self, split_id: str, position: int, extent: Extent) -> Exception:
+    def lost(self, split_id: str, position: int, extent: SplitOffsets) -> Exception:
         """Make the error for deleted records."""
         return LookupError(split_id, position, extent)
 

@@ -10,9 +10,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from penstock.connector.source.batch_events import BatchPlanned, GroupSeen, NothingNew
-from penstock.connector.source.batch_planner import BatchPlanner
-from penstock.connector.source.draft import Draft, Leg
+from penstock.connector.source.microbatch.batch_plan import BatchPlan, SplitPlan
+from penstock.connector.source.microbatch.events import (
+    AlignmentGroupFetched,
+    BatchPlanned,
+    NoNewRecords,
+)
+from penstock.connector.source.microbatch.planner import BatchPlanner
 from penstock.connector.source.state import SourceState, SplitState, decode_state, encode_state
 from tests.connector.source.batch_world import World, plan, planned, planner_of, ranges, settings
 
@@ -96,7 +100,7 @@ def test_an_idle_split_does_not_hold_the_group_and_is_not_paused() -> None:
     held = plan(batches, world, now=500)
     state = planned(plan(batches, world, now=1502))
 
-    assert held == NothingNew()
+    assert held == NoNewRecords()
     assert split_of(state, "live").end == 11
     assert (split_of(state, "idle").idle, split_of(state, "idle").paused) == (True, None)
 
@@ -106,7 +110,7 @@ def test_a_paused_split_is_never_idle() -> None:
     world = World({"slow": [0], "fast": [DAY]})
     batches = planner_of(world, settings(drift_ms=100, idle_timeout_ms=10 * DAY))
     first = planned(plan(batches, world))
-    assert plan(batches, world, now=DAY) == NothingNew()
+    assert plan(batches, world, now=DAY) == NoNewRecords()
     world.times["slow"].append(DAY)
     state = planned(plan(batches, world, now=2 * DAY))
 
@@ -141,16 +145,18 @@ def test_a_paused_table_that_only_waits_gives_no_batch_and_costs_no_peek() -> No
     plan(batches, world, limit=50)
     peeks = world.peeks
 
-    assert [plan(batches, world, limit=50, now=i) for i in range(5)] == [NothingNew()] * 5
+    assert [plan(batches, world, limit=50, now=i) for i in range(5)] == [NoNewRecords()] * 5
     assert world.peeks == peeks
 
 
 def test_a_table_waits_for_the_rest_of_its_group() -> None:
     """Before another table has published, new splits are planned without rows, and the own potential is told."""
-    world = World({"a": every(10, 10)}, others=GroupSeen(lowest_ms=None, silent=("payments",)))
+    world = World(
+        {"a": every(10, 10)}, others=AlignmentGroupFetched(lowest_ms=None, silent=("payments",))
+    )
     batches = planner_of(world, settings(drift_ms=50, shares_group=True))
     first = planned(plan(batches, world))
-    world.others = GroupSeen(lowest_ms=0)
+    world.others = AlignmentGroupFetched(lowest_ms=0)
     second = planned(plan(batches, world))
 
     assert ranges(first) == {"a": (0, 0)}
@@ -161,7 +167,7 @@ def test_a_table_waits_for_the_rest_of_its_group() -> None:
 
 def test_a_table_of_a_group_that_holds_nobody_is_free() -> None:
     """The others are idle, finished or never had a record."""
-    world = World({"a": every(1000, 10)}, others=GroupSeen(lowest_ms=None))
+    world = World({"a": every(1000, 10)}, others=AlignmentGroupFetched(lowest_ms=None))
     state = planned(plan(planner_of(world, settings(drift_ms=1, shares_group=True)), world))
 
     assert ranges(state) == {"a": (0, 10)}
@@ -169,10 +175,10 @@ def test_a_table_of_a_group_that_holds_nobody_is_free() -> None:
 
 def test_a_run_with_an_end_goes_on_while_its_group_holds_it() -> None:
     """Spark ends such a run at the first answer that is no batch, so a held table answers with an empty one."""
-    world = World({"a": every(10, 10, begin=DAY)}, others=GroupSeen(lowest_ms=0))
+    world = World({"a": every(10, 10, begin=DAY)}, others=AlignmentGroupFetched(lowest_ms=0))
     batches = planner_of(world, settings(drift_ms=50, shares_group=True))
     texts = [encode_state(planned(plan(batches, world, run_ends=True))) for _ in range(3)]
-    world.others = GroupSeen(lowest_ms=DAY)
+    world.others = AlignmentGroupFetched(lowest_ms=DAY)
     state = planned(plan(batches, world, run_ends=True))
 
     assert texts[0] != texts[1] != texts[2]
@@ -204,7 +210,7 @@ class Table:
     known: dict[str, int | None] = field(default_factory=dict)
     reads: dict[str, int] = field(default_factory=dict)
 
-    def step(self, others: GroupSeen, *, limit: int | None, restart: bool) -> bool:
+    def step(self, others: AlignmentGroupFetched, *, limit: int | None, restart: bool) -> bool:
         """Plan once and check the batch; gives whether there was one."""
         self.world.others = others
         before = self.batches.state
@@ -213,7 +219,7 @@ class Table:
             self.batches = BatchPlanner(known._settings, decode_state(encode_state(before)))
             self.batches.limit_to(self.ends)
         effect = plan(self.batches, self.world, limit=limit, run_ends=True)
-        if isinstance(effect, NothingNew):
+        if isinstance(effect, NoNewRecords):
             return False
         state = planned(effect)
         self._check(before, state)
@@ -269,12 +275,12 @@ def table_drift(members: Sequence[Table]) -> int:
     return alignment.max_drift_ms
 
 
-def look(members: Sequence[Table], table: Table) -> GroupSeen:
+def look(members: Sequence[Table], table: Table) -> AlignmentGroupFetched:
     """See the others as the board shows them: those before it in this round, those after it in the last one."""
     turn = len(table.world.published)
     told = [other.world.published for other in members if other is not table]
     lows = [last[-1][0 if len(last) > turn else 1] for last in told if last]
-    return GroupSeen(
+    return AlignmentGroupFetched(
         lowest_ms=min((low for low in lows if low is not None), default=None),
         silent=tuple("t" for last in told if not last),
     )
@@ -389,8 +395,8 @@ def test_tables_advance_together_by_the_read_limit() -> None:
 def test_a_cut_that_is_near_the_limit_is_told_to_the_group_as_it_is() -> None:
     """The next record may be below the limit as well: others must not count from there; the simulation found it."""
     split = SplitState(split_id="a", owner="t", start=4, end=4, watermark_ms=100)
-    leg = Leg(split=split, cap=10, waiting=True, known={}, reach_ms=5000)
-    draft = Draft(legs={"a": leg}, run_ends=False)
+    leg = SplitPlan(split=split, cap=10, waiting=True, known={}, reach_ms=5000)
+    draft = BatchPlan(legs={"a": leg}, run_ends=False)
     draft.hold(105, 80, "ahead")
 
     assert draft.ranges_to_peek() == {}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.connector.source.alignment import Alignment
-from penstock.connector.source.events import (
+from penstock.connector.source.coordinator.events import (
     AlignmentDue,
     NoMoreSplits,
     PublishGroupWatermark,

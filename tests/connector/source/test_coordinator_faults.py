@@ -11,10 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connector.source.discovering import DiscoveringEnumerator
+from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
+from penstock.connector.source.coordinator.events import (
+    AddSplits,
+    NoMoreSplits,
+    ReaderFailed,
+    ReaderReset,
+)
+from penstock.connector.source.coordinator.pull import PullingEnumerator
 from penstock.connector.source.enumerator import MakeEnumerator
-from penstock.connector.source.events import AddSplits, NoMoreSplits, ReaderFailed, ReaderReset
-from penstock.connector.source.pulling import PullingEnumerator
 from penstock.connector.source.split import Split
 from tests.connector.source.coordinating import Job, World
 

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connector.source.events import (
+from penstock.connector.source.coordinator.events import (
     AddSplits,
     CheckpointCompleted,
     IsProcessingBacklog,
@@ -18,7 +18,7 @@ from penstock.connector.source.events import (
     ReaderReset,
     SourceEventReceived,
 )
-from penstock.connector.source.phased import ChunksFinished, PhasedEnumerator
+from penstock.connector.source.coordinator.phased import ChunksFinished, PhasedEnumerator
 from penstock.connector.source.split import Split
 from tests.connector.source.coordinating import Job
 

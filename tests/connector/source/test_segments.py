@@ -11,13 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.source.seen import SeenSplits
-from penstock.connector.source.segments import (
-    Segment,
-    SegmentName,
-    appended,
-    read_segments,
-)
+from penstock.connector.source.coordinator.pull import SeenSplits
+from penstock.connector.source.segments import Segment, SegmentName, appended, read_segments
 
 CHAIN = "0123456789abcdef"
 

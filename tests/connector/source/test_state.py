@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.source.coordinator import CoordinatorSettings, SourceCoordinator
+from penstock.connector.source.coordinator.coordinator import CoordinatorSettings, SourceCoordinator
 from penstock.connector.source.state import (
     MAX_WATERMARK_MS,
     SourceState,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.scan import Scan
-from penstock.connector.spark.frame import read_scan_frame
+from penstock.connector.spark.source.frame import read_scan_frame
 from tests.connector.kafka.tables import kafka_table
 
 if TYPE_CHECKING:

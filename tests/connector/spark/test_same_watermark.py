@@ -19,17 +19,17 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.connector.contract import Accept, SplitPlanner, SplitSource
-from penstock.connector.event_time_reports import EventTimes, RangeReporter
+from penstock.connector.contract import Accept, SplitMetadataClient, SplitSource
+from penstock.connector.event_time.reports import EventTimes, RangeReporter
+from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.scan import Scan
-from penstock.connector.source.operator import SourceOperator
-from penstock.connector.source.state import FoundLater, SourceState, decode_state, encode_state
-from penstock.connector.spark import executor as executor_module
-from penstock.connector.spark.executor import PlanningExecutor
-from penstock.connector.spark.offsets import TaskPartition, plan_partitions
-from penstock.connector.watermark_options import WatermarkSettings
+from penstock.connector.source.reader.source_operator import SourceOperator
+from penstock.connector.source.state import DiscoveredSplit, SourceState, decode_state, encode_state
+from penstock.connector.spark.source import planning as executor_module
+from penstock.connector.spark.source.offsets import TaskPartition, plan_partitions
+from penstock.connector.spark.source.planning import PlanningExecutor
 from tests.connector.source.planned_source import Listing, pushed
-from tests.connector.spark.test_executor import SCAN, Source
+from tests.connector.spark.source.test_planning import SCAN, Source
 
 IDLE_MS = 1000
 
@@ -115,7 +115,7 @@ class Batches:
             self.state = again
 
     def _run(self, state: SourceState, executor: PlanningExecutor) -> None:
-        planner = cast("SplitPlanner", self.log)
+        planner = cast("SplitMetadataClient", self.log)
         place = executor.report_place(state)
         for task in plan_partitions(
             state, planner, tasks=self.tasks, tracks_event_time=True, reports=place
@@ -225,7 +225,9 @@ def test_late_rows_of_a_partition_that_is_found_later_are_counted(tmp_path: Path
     query.read_all()
 
     assert first.found is None
-    assert later.found == FoundLater(at_ms=later.found.at_ms if later.found else 0, until=6, late=3)
+    assert later.found == DiscoveredSplit(
+        at_ms=later.found.at_ms if later.found else 0, until=6, late=3
+    )
     # what comes afterwards is late for its own reasons
     assert query.state.splits[1].found == later.found
     assert query.state.watermark_ms == 90_000

@@ -9,8 +9,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.connector.contract import OutputMode
-from penstock.connector.spark.streaming_check import CHECK, streaming_conf
-from penstock.connector.spark.watermark import mark
+from penstock.connector.spark.session import CHECK, streaming_conf
+from penstock.connector.spark.source.watermark import mark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

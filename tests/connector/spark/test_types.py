@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from pyspark.sql import types as s
 
-from penstock.catalog.schema import ComputedColumn, MetadataColumn, PhysicalColumn
-from penstock.catalog.types import LogicalType, parse_type
+from penstock.catalog.model.schema import ComputedColumn, MetadataColumn, PhysicalColumn
+from penstock.catalog.model.types import LogicalType, parse_type
 from penstock.connector.spark.types import flink_type_text, spark_schema, spark_type
 from tests.catalog.strategies import logical_types
 

@@ -9,9 +9,9 @@ from typing import Any
 from click.testing import Result
 from typer.testing import CliRunner
 
-from penstock.catalog.names import Namespace
-from penstock.catalog.store import SqlCatalog
-from penstock.sql.cli.app import app
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.cli.commands.app import app
 from tests.sql.sql_objects import run
 
 COLUMNS = (

@@ -14,8 +14,8 @@ import typer
 from typer.testing import CliRunner
 
 from penstock.catalog.errors import BadRecordError, InputErrors, SqlSyntaxError, UnknownObjectError
-from penstock.sql.cli.app import app
-from penstock.sql.cli.report import OutputFormat, reporting
+from penstock.sql.cli.commands.app import app
+from penstock.sql.cli.output.report import OutputFormat, reporting
 
 COMMANDS = (
     ("init",),
@@ -191,7 +191,7 @@ def test_quick_commands_load_neither_spark_nor_a_client(tmp_path, arguments, loa
     """They answer in well under a second because they import little; of a catalog's database what they read."""
     (tmp_path / "tables.sql").write_text(TABLES, encoding="utf-8")
     code = (
-        "import sys\nfrom penstock.sql.cli.app import main\n"
+        "import sys\nfrom penstock.sql.cli.commands.app import main\n"
         "try:\n    main()\nfinally:\n"
         "    heavy = {'pyspark', 'pyarrow', 'pandas', 'duckdb', 'confluent_kafka', 'sqlalchemy'}\n"
         "    sys.stderr.write(f'loaded {sorted(heavy & set(sys.modules))}')\n"

@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from penstock.sql.cli.app import app
-from penstock.sql.run.target_folders import check_folder
-from penstock.sql.statements import CreateTable
+from penstock.sql.check.connectivity import check_folder
+from penstock.sql.cli.commands.app import app
+from penstock.sql.statements.statement import CreateTable
 from tests.sql.sql_objects import new_namespace, run
 
 FILE = """
@@ -166,7 +166,7 @@ def test_the_env_file_speaks_for_options(tmp_path):
     """In a process of its own: the file changes the environment."""
     (tmp_path / ".env").write_text("PENSTOCK_OUTPUT_FORMAT=concise\n")
     (tmp_path / "bad.sql").write_text("SELCT 1;")
-    code = "from penstock.sql.cli.app import main; main()"
+    code = "from penstock.sql.cli.commands.app import main; main()"
 
     run = subprocess.run(
         [sys.executable, "-c", code, "validate", "bad.sql"],

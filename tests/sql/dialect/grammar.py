@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from penstock.sql.compatibility import Kind, Status
 from penstock.sql.compatibility.rows import ROWS
-from penstock.sql.dialect.functions import FUNCTIONS
-from penstock.sql.dialect.intervals import UNITS
-from penstock.sql.dialect.query import WINDOW_FUNCTIONS
-from penstock.sql.dialect.special_calls import SYNTAX
-from penstock.sql.dialect.types import DECIMALS, PLAIN, SIZED, TIMES
+from penstock.sql.dialect.functions.table import FUNCTIONS
+from penstock.sql.dialect.parser.expressions import SYNTAX
+from penstock.sql.dialect.parser.queries import WINDOW_FUNCTIONS
+from penstock.sql.dialect.parser.types import DECIMALS, PLAIN, SIZED, TIMES
+from penstock.sql.syntax.intervals import UNITS
 
 __all__ = ["GRAMMAR", "statements"]
 

@@ -11,22 +11,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.catalog.identifier import Identifier
-from penstock.catalog.job_report import JobReport
-from penstock.catalog.lease import this_process
-from penstock.catalog.names import Namespace
-from penstock.catalog.store import SqlCatalog
-from penstock.catalog.table import Table
-from penstock.connector.information import InformationConnector
+from penstock.catalog.definitions.leases import JobReport, this_process
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.table import Table
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.connector.information_schema import InformationConnector
 from penstock.connector.source.state import SourceState, SplitState, encode_state
-from penstock.sql.information_schema.look import look
+from penstock.sql.checkpoint.fingerprint import QueryFingerprint
+from penstock.sql.convert.statement import parse_statement
+from penstock.sql.execution.context import open_names
 from penstock.sql.information_schema.rows import information_rows
-from penstock.sql.lower import parse_statement
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.plan.shape import QueryShape
-from penstock.sql.run.catalogs import open_names
-from penstock.sql.script import split
-from penstock.sql.statements import Select
+from penstock.sql.script.splitter import split
+from penstock.sql.shell.information_schema import look
+from penstock.sql.statements.statement import Select
 from tests.sql.sql_objects import run
 
 ORDERS = """
@@ -155,7 +154,7 @@ def test_a_catalog_that_is_away_leaves_the_others(names: Namespace, project: Pat
 
 def checkpoint(place: Path, batches: int, watermark_ms: int) -> None:
     """A checkpoint of so many batches, all done."""
-    shape = QueryShape(sources=("clicks",), sink="copies", state=())
+    shape = QueryFingerprint(sources=("clicks",), sink="copies", state=())
     split = SplitState(split_id="clicks-0", owner="clicks", start=0, end=9)
     state = SourceState(splits=(split,), watermark_ms=watermark_ms)
     files = {"penstock-query.json": shape.to_text(), "metadata": '{"id":"249ea227"}'}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.sql.maintain.run import MaintainedRun
-from penstock.sql.maintain.stages import Maintained
+from penstock.sql.incremental.operators.query import IncrementalRun
+from penstock.sql.incremental.stages import IncrementalQuery
 from tests.sql.maintain.temporal_tables import planned
 
 __all__ = ["Batches", "epoch_ms"]
@@ -28,8 +28,8 @@ class Batches:
     folder: Path
     sql: str
     time_to_live_ms: int = 0
-    run: MaintainedRun = field(init=False)
-    query: Maintained = field(init=False)
+    run: IncrementalRun = field(init=False)
+    query: IncrementalQuery = field(init=False)
     batches: int = 0
 
     def __post_init__(self) -> None:
@@ -40,4 +40,4 @@ class Batches:
 
     def restart(self) -> None:
         """Begin again from what is in the folder."""
-        self.run = MaintainedRun(self.query, f"file:{self.folder}", self.time_to_live_ms)
+        self.run = IncrementalRun(self.query, f"file:{self.folder}", self.time_to_live_ms)

@@ -11,23 +11,23 @@ import duckdb
 from sqlglot import exp, parse_one
 
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.sql.dialect.flink import Flink
-from penstock.sql.maintain.stages import (
-    FEED,
-    FEED_TIME,
-    Feed,
-    Input,
-    Maintained,
-    Recompute,
+from penstock.sql.dialect.flink.dialect import Flink
+from penstock.sql.incremental.stages import (
+    INPUT_INDEX,
+    INPUT_TIME,
+    IncrementalQuery,
+    RecomputeOperator,
     Stage,
-    feed_column,
+    StageInput,
+    StreamInput,
+    input_column,
 )
-from penstock.sql.plan.mechanism import Mechanism, Way
+from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.sql.maintain.run import MaintainedRun
+    from penstock.sql.incremental.operators.query import IncrementalRun
 
 Row = tuple[Any, ...]
 Change = tuple[Any, ...]
@@ -45,34 +45,41 @@ def parsed(sql: str) -> exp.Query:
 
 
 def recomputed(
-    name: str, query: str, *inputs: Input, key: tuple[str, ...] | None = None, joins: bool = False
-) -> Recompute:
+    name: str,
+    query: str,
+    *inputs: StageInput,
+    key: tuple[str, ...] | None = None,
+    joins: bool = False,
+) -> RecomputeOperator:
     """A stage that computes `query` anew."""
-    mechanism = Mechanism(way=Way.AGGREGATE, key=key or (), state="rows")
-    return Recompute(
+    mechanism = UpdatingOperator(way=OperatorKind.AGGREGATE, key=key or (), state="rows")
+    return RecomputeOperator(
         name=name, inputs=inputs, query=parsed(query), key=key, joins=joins, mechanism=mechanism
     )
 
 
-def feeds(*names: str, changes: ChangelogMode = ChangelogMode.ALL) -> tuple[Feed, ...]:
+def feeds(*names: str, changes: ChangelogMode = ChangelogMode.ALL) -> tuple[StreamInput, ...]:
     """Feeds with the columns `k` and `v`."""
-    return tuple(Feed(name=name, columns=tuple(COLUMNS), changes=changes) for name in names)
+    return tuple(StreamInput(name=name, columns=tuple(COLUMNS), changes=changes) for name in names)
 
 
 def maintained(
-    feeding: tuple[Feed, ...], *stages: Stage, columns: str, key: tuple[str, ...] | None = None
-) -> Maintained:
+    feeding: tuple[StreamInput, ...],
+    *stages: Stage,
+    columns: str,
+    key: tuple[str, ...] | None = None,
+) -> IncrementalQuery:
     """A maintained query; `columns` with spaces between."""
-    return Maintained(feeds=feeding, stages=stages, columns=tuple(columns.split()), key=key)
+    return IncrementalQuery(feeds=feeding, stages=stages, columns=tuple(columns.split()), key=key)
 
 
 def tagged(
-    spark: SparkSession, query: Maintained, batch: Mapping[str, Sequence[Change]], now_s: int
+    spark: SparkSession, query: IncrementalQuery, batch: Mapping[str, Sequence[Change]], now_s: int
 ) -> DataFrame:
     """What the streaming query gives for a batch: the changes of each feed, at a time in seconds."""
     fields = ", ".join(f"{name}: {kind}" for name, kind in COLUMNS.items())
     structs = [
-        f"{feed_column(n)} STRUCT<{fields}"
+        f"{input_column(n)} STRUCT<{fields}"
         + ("" if feed.changes is ChangelogMode.INSERT_ONLY else f", {ROW_KIND}: TINYINT")
         + ">"
         for n, feed in enumerate(query.feeds)
@@ -84,13 +91,15 @@ def tagged(
             given = change[:-1] if feed.changes is ChangelogMode.INSERT_ONLY else change
             columns[n] = given  # type: ignore[call-overload]
             rows.append((n, datetime.fromtimestamp(now_s, UTC), *columns))
-    return spark.createDataFrame(rows, f"{FEED} INT, {FEED_TIME} TIMESTAMP, {', '.join(structs)}")
+    return spark.createDataFrame(
+        rows, f"{INPUT_INDEX} INT, {INPUT_TIME} TIMESTAMP, {', '.join(structs)}"
+    )
 
 
 class Pipeline:
     """A run, its batches, and the rows that its changes make."""
 
-    def __init__(self, spark: SparkSession, query: Maintained, run: MaintainedRun) -> None:
+    def __init__(self, spark: SparkSession, query: IncrementalQuery, run: IncrementalRun) -> None:
         self.spark, self.query, self.run = spark, query, run
         self.rows: Counter[Row] = Counter()
         self.batches = 0

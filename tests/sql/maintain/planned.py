@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.catalog.table import Table
+from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.bind import annotate
+from penstock.sql.binding.binder import annotate
 from penstock.sql.dialect import to_spark_query
-from penstock.sql.dialect.unfolded_sets import unfold_grouping_sets
-from penstock.sql.maintain.planning import MaintainedPlan, plan_maintained
-from penstock.sql.maintain.stages import Normalize, Recompute, Stateless
-from penstock.sql.plan.changelog import LEAF
-from penstock.sql.plan.columns import narrowed_input, wanted_columns
-from penstock.sql.plan.flow import Arrival, TableInput
-from penstock.sql.plan.relations import find_relations
-from penstock.sql.statements import Select
+from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_sets
+from penstock.sql.incremental.planning.planner import IncrementalPlan, plan_incremental
+from penstock.sql.incremental.stages import Calc, ChangelogNormalize, RecomputeOperator
+from penstock.sql.plan.rules.changelog_mode import LEAF
+from penstock.sql.plan.rules.flow import Arrival, ScanFlow
+from penstock.sql.plan.rules.inline import find_relations
+from penstock.sql.plan.rules.prune_columns import narrowed_input, wanted_columns
+from penstock.sql.statements.statement import Select
 from tests.sql.plan.changing import CHANGES, NAMESPACE
 from tests.sql.sql_objects import run
 
@@ -24,7 +24,7 @@ from tests.sql.sql_objects import run
 class Planned:
     """A planned query, and the names of its tables in the order of their leaves."""
 
-    plan: MaintainedPlan
+    plan: IncrementalPlan
     tables: tuple[str, ...]
 
     @property
@@ -47,14 +47,14 @@ def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> Planned:
     keys = frozenset[str]().union(*(table.key or () for table in whole))
     wanted = wanted_columns(relations.query, whole, keys)
     inputs = list(map(narrowed_input, whole, wanted))
-    planned = plan_maintained(relations.query, inputs)
+    planned = plan_incremental(relations.query, inputs)
     return Planned(plan=planned, tables=tuple(t.name for t in inputs))
 
 
-def _input(table: Table) -> TableInput:
+def _input(table: Table) -> ScanFlow:
     key = table.schema.primary_key
     name = table.identifier.name
-    return TableInput(
+    return ScanFlow(
         name=name,
         columns=table.schema.names,
         changes=CHANGES.get(name, ChangelogMode.INSERT_ONLY),
@@ -63,13 +63,13 @@ def _input(table: Table) -> TableInput:
     )
 
 
-def _line(stage: Normalize | Stateless | Recompute) -> str:
+def _line(stage: ChangelogNormalize | Calc | RecomputeOperator) -> str:
     match stage:
-        case Normalize(name=name, input=given, key=key):
+        case ChangelogNormalize(name=name, input=given, key=key):
             return f"{name} = {given} by {', '.join(key)}"
-        case Stateless(name=name, query=query):
+        case Calc(name=name, query=query):
             return f"{name} = {_text(query)}"
-        case Recompute(name=name, inputs=inputs, query=query):
+        case RecomputeOperator(name=name, inputs=inputs, query=query):
             read = ", ".join(
                 f"{i.name} by ({', '.join(i.key)})"
                 + (f" as {len(i.measures)} sums" if i.measures else f" {i.keeps}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.plan.sink_changes import SinkTable
-from penstock.sql.statements import Select
+from penstock.sql.plan.rules.sink_changelog import SinkTable
+from penstock.sql.statements.statement import Select
 from tests.sql.sql_objects import new_namespace, parse_script
 
 AT = "'topic' = 't', 'properties.bootstrap.servers' = 'nowhere:1'"

@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from penstock.sql.notebook.cells import LONGEST, cell_text
-from penstock.sql.notebook.chart import HEIGHT, WIDTH, sparkline
-from penstock.sql.notebook.html import as_html
-from penstock.sql.notebook.plain import as_text
+from penstock.sql.jobs.progress import JobProgress, JobStatus
+from penstock.sql.notebook.html import HEIGHT, WIDTH, as_html, sparkline
+from penstock.sql.notebook.screen import as_text
 from penstock.sql.notebook.views import (
+    LONGEST,
     Head,
     JobsView,
     LiveView,
@@ -22,8 +22,8 @@ from penstock.sql.notebook.views import (
     Sample,
     TableView,
     View,
+    cell_text,
 )
-from penstock.sql.run.progress import JobProgress, JobStatus
 
 ATTACK = "</td><script>alert(1)</script>"
 JOB = JobProgress(

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.sql.config import Project
+from penstock.sql.clock import SystemClock
 from penstock.sql.notebook import cell as notebook_cell
 from penstock.sql.notebook.cell import Cell
 from penstock.sql.notebook.options import CellOptions
 from penstock.sql.notebook.views import Note, View
-from penstock.sql.run.clock import SystemClock
+from penstock.sql.script.project import Project
 from tests.sql.sql_objects import new_namespace
 
 TABLE = "CREATE TABLE orders (id BIGINT{}) WITH ('connector' = 'datagen');"

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from penstock.catalog.table import Table
+from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.bind import annotate
+from penstock.sql.binding.binder import annotate
 from penstock.sql.dialect import to_spark_query
-from penstock.sql.dialect.unfolded_sets import unfold_grouping_sets
-from penstock.sql.plan.changelog import LEAF, ChangePlan, plan_changes
-from penstock.sql.plan.flow import Arrival, TableInput
-from penstock.sql.plan.relations import find_relations
-from penstock.sql.statements import Select
+from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_sets
+from penstock.sql.plan.rules.changelog_mode import LEAF, ChangelogPlan, plan_changelog
+from penstock.sql.plan.rules.flow import Arrival, ScanFlow
+from penstock.sql.plan.rules.inline import find_relations
+from penstock.sql.statements.statement import Select
 from tests.sql.sql_objects import new_namespace, run
 
 # events: rows that stay. cdc: changes with the row before. latest: upserts. countries, notes: read by Spark itself.
@@ -34,7 +34,7 @@ NAMESPACE = new_namespace(TABLES)
 CHANGES = {"cdc": ChangelogMode.ALL, "latest": ChangelogMode.UPSERT}
 
 
-def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> ChangePlan:
+def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> ChangelogPlan:
     """Plan a query over the tables above; of those that Spark reads by itself no record's order is known."""
     (statement,) = run(sql, NAMESPACE)
     assert isinstance(statement, Select)
@@ -46,7 +46,7 @@ def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> ChangePlan:
             node.meta[LEAF] = index
     tables = [_input(leaf.table) for leaf in relations.leaves]
     known = [t if t.static else replace(t, arrival=arrival) for t in tables]
-    return plan_changes(relations.query, known)
+    return plan_changelog(relations.query, known)
 
 
 def spark_sql(sql: str, arrival: Arrival = Arrival.OPEN) -> str:
@@ -57,9 +57,9 @@ def spark_sql(sql: str, arrival: Arrival = Arrival.OPEN) -> str:
     return to_spark_query(tree).replace("`", "")
 
 
-def _input(table: Table) -> TableInput:
+def _input(table: Table) -> ScanFlow:
     key = table.schema.primary_key
-    return TableInput(
+    return ScanFlow(
         name=table.identifier.name,
         columns=table.schema.names,
         changes=CHANGES.get(table.identifier.name, ChangelogMode.INSERT_ONLY),

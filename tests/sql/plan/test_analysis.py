@@ -9,11 +9,10 @@ import pytest
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import OutputMode
-from penstock.sql.maintain.describe import state_of, text_of
-from penstock.sql.plan.analysed_insert import AnalysedInsert
-from penstock.sql.plan.analysed_query import mechanism_lines
-from penstock.sql.plan.planner import Planner
-from penstock.sql.statements import InsertInto
+from penstock.sql.incremental.describe import state_of, text_of
+from penstock.sql.plan.analysed import AnalysedInsert, updating_operator_lines
+from penstock.sql.plan.physical.planner import Planner
+from penstock.sql.statements.statement import InsertInto
 from tests.sql.sql_objects import new_namespace, run
 
 KAFKA = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092', 'scan.startup.mode' = 'earliest-offset'"
@@ -44,7 +43,7 @@ def test_an_updating_query_runs_in_update_mode_and_waits_for_no_watermark(tmp_pa
 
     assert (query.output, query.changes) == (OutputMode.UPDATE, ChangelogMode.INSERT_ONLY)
     assert query.leaves[0].rowtime is None
-    assert mechanism_lines(query)[1] == "  key: k"
+    assert updating_operator_lines(query)[1] == "  key: k"
 
 
 def test_a_table_of_changes_delivers_their_kind(tmp_path: Path) -> None:
@@ -60,7 +59,7 @@ def test_a_table_of_changes_delivers_their_kind(tmp_path: Path) -> None:
         ("region", "name"),
     ]
     assert [name.rpartition(".")[2].strip("`") for name in query.source_names] == ["cdc"]
-    assert mechanism_lines(query)[0].endswith("is looked up in each batch; no state")
+    assert updating_operator_lines(query)[0].endswith("is looked up in each batch; no state")
 
 
 def test_the_order_of_the_inserted_columns_counts(tmp_path: Path) -> None:
@@ -96,7 +95,7 @@ def test_an_updating_query_with_a_time_to_live_is_maintained(tmp_path: Path) -> 
 
     assert query.maintained is not None
     assert (query.output, query.changes) == (OutputMode.APPEND, ChangelogMode.ALL)
-    assert mechanism_lines(query, state_ttl_ms=3_600_000) == (
+    assert updating_operator_lines(query, state_ttl_ms=3_600_000) == (
         "maintained in micro-batches, with state in the checkpoint",
         "  feed_0: Spark streams k (insert-only)",
         "  group_0: aggregation over feed_0, of the keys that a batch touches",
@@ -121,7 +120,7 @@ def test_a_hint_makes_an_updating_query_maintained_as_the_setting_does(
     found = analyse(f"INSERT INTO counts {query}", tmp_path).query
 
     assert found.maintained is not None
-    assert any("STATE_TTL, 3600 s" in line for line in mechanism_lines(found))
+    assert any("STATE_TTL, 3600 s" in line for line in updating_operator_lines(found))
 
 
 def test_a_query_that_spark_cannot_stream_is_maintained(tmp_path: Path) -> None:
@@ -134,7 +133,7 @@ def test_a_query_that_spark_cannot_stream_is_maintained(tmp_path: Path) -> None:
     names = [name.rpartition(".")[2].strip("`") for name in query.source_names]
     assert names == ["cdc", "events"]
     assert query.leaves[0].columns == ("id", ROW_KIND)
-    assert mechanism_lines(query)[-3:-1] == (
+    assert updating_operator_lines(query)[-3:-1] == (
         "    bound: none",
         "  rows_1: rows of join_0, each by itself; no state",
     )

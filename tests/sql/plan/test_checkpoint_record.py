@@ -8,14 +8,13 @@ from typing import Any, cast
 import pytest
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.sql.plan import checkpoint
-from penstock.sql.plan.checkpoint_identity import read_identity
-from penstock.sql.plan.local_files import LocalFiles
-from penstock.sql.plan.place import QueryPlace
-from penstock.sql.plan.shape import QueryShape
+from penstock.sql.checkpoint import directory
+from penstock.sql.checkpoint.fingerprint import QueryFingerprint
+from penstock.sql.checkpoint.identity import QueryLocation, read_identity
+from penstock.sql.checkpoint.reader import LocalFiles
 from tests.sql.checkpointed import HIGH, LOW, MINE, Job
 
-SHAPE = QueryShape(sources=("src",), sink="o", state=())
+SHAPE = QueryFingerprint(sources=("src",), sink="o", state=())
 
 
 @pytest.fixture
@@ -33,14 +32,14 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     def read(_: object, path: str) -> str | None:
         return Path(path).read_text() if Path(path).exists() else None
 
-    monkeypatch.setattr(checkpoint, "_HadoopFiles", files)
-    monkeypatch.setattr(checkpoint, "write_text", write)
-    monkeypatch.setattr(checkpoint, "read_text", read)
+    monkeypatch.setattr(directory, "_HadoopFiles", files)
+    monkeypatch.setattr(directory, "write_text", write)
+    monkeypatch.setattr(directory, "read_text", read)
     return Job(project=tmp_path, settings={"pipeline.name": "all"})
 
 
-def record(place: QueryPlace) -> None:
-    checkpoint.record_query(cast("Any", None), place, SHAPE)
+def record(place: QueryLocation) -> None:
+    directory.record_query(cast("Any", None), place, SHAPE)
 
 
 def test_a_checkpoint_that_another_insert_took_meanwhile_is_refused(job: Job) -> None:
@@ -81,7 +80,7 @@ def test_an_insert_that_was_changed_goes_on_and_starts_again(
         record(other)
 
 
-def of_target(job: Job, target: str) -> QueryPlace:
+def of_target(job: Job, target: str) -> QueryLocation:
     """The place of an INSERT of a project with targets; the default one has no name."""
     targeted = Job(project=job.project, settings={**job.settings, "penstock.target": target})
     (place,) = targeted.named(LOW)
@@ -125,7 +124,7 @@ def test_a_target_that_began_at_the_same_time_is_refused(
 ) -> None:
     """Of two that write one entry at once the file system lets one through; they may hold leases of two catalogs."""
     dev, prod = of_target(job, ""), of_target(job, "prod")
-    write = checkpoint.write_text
+    write = directory.write_text
 
     def late(spark: Any, path: str, text: str) -> bool:
         if "penstock-identity" in path:
@@ -133,6 +132,6 @@ def test_a_target_that_began_at_the_same_time_is_refused(
             return False
         return True
 
-    monkeypatch.setattr(checkpoint, "write_text", late)
+    monkeypatch.setattr(directory, "write_text", late)
     with pytest.raises(StateMismatchError, match="run of 'prod'"):
         record(prod)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sql.plan.analysed_insert import AnalysedInsert
-from penstock.sql.plan.checkpoint_choice import KnownCheckpoint, WantedQuery, choose
-from penstock.sql.plan.query_place import as_checkpointed, insert_shape
-from penstock.sql.plan.shape import QueryShape
-from penstock.sql.run.script_file import ScriptFile
+from penstock.sql.checkpoint.choice import KnownCheckpoint, WantedQuery, choose_checkpoints
+from penstock.sql.checkpoint.fingerprint import QueryFingerprint
+from penstock.sql.plan.analysed import AnalysedInsert
+from penstock.sql.plan.query_location import as_checkpointed, insert_fingerprint
+from penstock.sql.script.files import ScriptFile
 from tests.sql.checkpointed import TABLES, Job
 
 KEYED = (
@@ -48,18 +48,18 @@ def test_a_checkpoint_of_an_earlier_version_goes_on_as_it_was(
     tmp_path: Path, sql: str, saved: str
 ) -> None:
     """Its state has no order of arrival."""
-    insert, shape = analysed(tmp_path, sql), QueryShape.from_value(json.loads(saved))
+    insert, shape = analysed(tmp_path, sql), QueryFingerprint.from_value(json.loads(saved))
 
-    assert insert_shape(insert) != shape
-    assert insert_shape(as_checkpointed(insert, shape)) == shape
+    assert insert_fingerprint(insert) != shape
+    assert insert_fingerprint(as_checkpointed(insert, shape)) == shape
 
 
 def test_other_checkpoints_are_gone_on_from_by_the_rule(tmp_path: Path) -> None:
     """New ones, those of this version, and those that do not fit at all, which are refused as ever."""
     insert = analysed(tmp_path, FIRST)
-    other = replace(insert_shape(insert), state=("other",))
+    other = replace(insert_fingerprint(insert), state=("other",))
 
-    for known in (None, insert_shape(insert), other):
+    for known in (None, insert_fingerprint(insert), other):
         assert as_checkpointed(insert, known) is insert
 
 
@@ -70,8 +70,8 @@ def test_a_query_that_numbers_no_rows_has_one_form(tmp_path: Path) -> None:
 
 def test_old_checkpoints_of_several_inserts_are_told_apart_by_their_earlier_shapes() -> None:
     """They hold neither name nor statement."""
-    now = [QueryShape(sources=("s",), sink="t", state=(f"now {n}",)) for n in (1, 2)]
-    then = [QueryShape(sources=("s",), sink="t", state=(f"then {n}",)) for n in (1, 2)]
+    now = [QueryFingerprint(sources=("s",), sink="t", state=(f"now {n}",)) for n in (1, 2)]
+    then = [QueryFingerprint(sources=("s",), sink="t", state=(f"then {n}",)) for n in (1, 2)]
     wanted = [
         WantedQuery(base="t", table="t", text=str(n), shape=shape, earlier_shape=before)
         for n, (shape, before) in enumerate(zip(now, then, strict=True))
@@ -80,6 +80,6 @@ def test_old_checkpoints_of_several_inserts_are_told_apart_by_their_earlier_shap
         KnownCheckpoint(location=folder, folder=folder, table="t", shape=before)
         for folder, before in zip(("t", "t-2"), then, strict=True)
     ]
-    chosen = choose(wanted, known, pipeline="p")
+    chosen = choose_checkpoints(wanted, known, pipeline="p")
 
     assert [one.known for one in chosen] == known

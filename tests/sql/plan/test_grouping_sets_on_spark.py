@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 from sqlglot import exp
 
-from penstock.sql.bind import annotate
+from penstock.sql.binding.binder import annotate
 from penstock.sql.dialect import to_spark_query
-from penstock.sql.dialect.unfolded_sets import unfold_group_ids, unfold_grouping_sets
-from penstock.sql.plan.relations import find_relations
-from penstock.sql.statements import Select
+from penstock.sql.dialect.rewrites.unfold_grouping_sets import (
+    unfold_group_ids,
+    unfold_grouping_sets,
+)
+from penstock.sql.plan.rules.inline import find_relations
+from penstock.sql.statements.statement import Select
 from tests.sql.plan.changing import NAMESPACE
 from tests.sql.sql_objects import run
 

@@ -8,13 +8,19 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.connector.lookup import MissRetry
+from penstock.connector.lookup.contract import MissRetry
 from penstock.connector.registry import connector_of
 from penstock.sql.dialect import to_spark_query
-from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.plan.lookup_keys import AskedByKey, LookupWay, lookups_in, way_of, write_lookup
-from penstock.sql.statements import Select
+from penstock.sql.plan.lookup_keys import (
+    KeyLookup,
+    LookupStrategy,
+    lookup_strategy,
+    lookups_in,
+    write_lookup,
+)
+from penstock.sql.statements.statement import Select
 from tests.sql.sql_objects import new_namespace, parse_script
 
 KAFKA = (
@@ -45,12 +51,12 @@ def planned(query: str) -> AnalysedQuery:
     return analyse(statement.query, namespace, PROJECT, appends=False)
 
 
-def way(query: str) -> LookupWay:
+def way(query: str) -> LookupStrategy:
     """How its one lookup gets its rows."""
     found = planned(query)
     ((index, join),) = lookups_in(found.query)
     leaf = found.leaves[index]
-    return way_of(join, leaf, connector_of(leaf.table, project=PROJECT).source(leaf.table))
+    return lookup_strategy(join, leaf, connector_of(leaf.table, project=PROJECT).source(leaf.table))
 
 
 def spark_sql(query: str) -> str:
@@ -58,8 +64,10 @@ def spark_sql(query: str) -> str:
     found = planned(query)
     for number, (index, join) in enumerate(lookups_in(found.query)):
         leaf = found.leaves[index]
-        asked = way_of(join, leaf, connector_of(leaf.table, project=PROJECT).source(leaf.table))
-        assert isinstance(asked, AskedByKey)
+        asked = lookup_strategy(
+            join, leaf, connector_of(leaf.table, project=PROJECT).source(leaf.table)
+        )
+        assert isinstance(asked, KeyLookup)
         write_lookup(join, asked, f"f{number}")
     return to_spark_query(found.query).replace("`", "")
 
@@ -104,7 +112,7 @@ def test_keys_are_compared_in_the_type_of_both_sides() -> None:
     """An INT of the stream with a BIGINT of the database."""
     found = way(f"{JOIN} o.customer = c.id AND o.id = c.id")
 
-    assert isinstance(found, AskedByKey)
+    assert isinstance(found, KeyLookup)
     assert [(key.column, str(key.type)) for key in found.keys] == [("id", "BIGINT")]
     assert len(found.rest) == 1  # the same column again
 
@@ -133,8 +141,8 @@ def test_a_hint_asks_again_for_keys_without_rows() -> None:
     hinted = way(query.replace("SELECT", f"SELECT {RETRY}"))
     plain = way(query.replace("SELECT", "SELECT /*+ LOOKUP('table' = 'c', 'capacity' = '10') */"))
 
-    assert isinstance(hinted, AskedByKey)
-    assert isinstance(plain, AskedByKey)
+    assert isinstance(hinted, KeyLookup)
+    assert isinstance(plain, KeyLookup)
     assert (hinted.retry, plain.retry) == (MissRetry(delay_ms=10_000, attempts=3), None)
     assert spark_sql(query.replace("SELECT", f"SELECT {RETRY}")) == spark_sql(query)
 
@@ -187,5 +195,5 @@ def test_a_table_is_read_whole_where_it_cannot_be_asked(query: str, reason: str)
     """And the reason is told."""
     found = way(query)
 
-    assert not isinstance(found, AskedByKey)
+    assert not isinstance(found, KeyLookup)
     assert reason in found.reason

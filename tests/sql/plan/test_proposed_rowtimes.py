@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.connector.inferring.topic_table import draft_topic
-from penstock.sql.plan.rowtime import rowtime_of
+from penstock.connector.kafka.inference import infer_topic_table
+from penstock.sql.expressions.rowtime import rowtime_of
 from tests.connector.inferring.samples import rows, sample, split
 
 START = 1_767_225_600  # 2026-01-01, in seconds
@@ -29,7 +29,7 @@ def test_a_proposed_rowtime_is_evaluated_at_planning(time, nested):
     """Epoch numbers of every unit, texts of every standard, in a column or in a field of a ROW."""
     records = [{"id": n, "time": time(n)} for n in range(9)]
     values = rows(*({"row": record} if nested else record for record in records))
-    draft = draft_topic(
+    draft = infer_topic_table(
         sample(split(values, times_ms=[START * 1000] * 9)),
         name="t",
         topic="t",

@@ -10,16 +10,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.catalog.table import Table
-from penstock.connector.event_times import evaluate, highest
-from penstock.sql.lower import parse_statement
-from penstock.sql.plan.analyzer import Analyzer
-from penstock.sql.plan.planner import Planner
-from penstock.sql.plan.rowtime import rowtime_of
-from penstock.sql.plan.watched import unending
-from penstock.sql.run.live_query import Row, live_query
-from penstock.sql.script import split
-from penstock.sql.statements import Select
+from penstock.catalog.model.table import Table
+from penstock.connector.event_time.rowtime import evaluate_watermarks, highest_watermark
+from penstock.sql.convert.statement import parse_statement
+from penstock.sql.expressions.rowtime import rowtime_of
+from penstock.sql.jobs.live_query import Row, live_query
+from penstock.sql.plan.analyzer import Analyzer, analyse_unbounded
+from penstock.sql.plan.physical.planner import Planner
+from penstock.sql.script.splitter import split
+from penstock.sql.statements.statement import Select
 from tests.sql.sql_objects import new_namespace, run
 
 HOUR_MS = 3_600_000
@@ -62,8 +61,8 @@ def test_the_clock_is_a_rowtime_and_never_later_than_it_is(
     assert rowtime is not None
     records = pa.RecordBatch.from_pydict({"k": pa.array([1, 2], pa.int32())})
     before_ms = time.time_ns() // 1_000_000
-    values = evaluate(rowtime, records, "Asia/Tokyo")
-    top = highest(rowtime, records, "Asia/Tokyo")
+    values = evaluate_watermarks(rowtime, records, "Asia/Tokyo")
+    top = highest_watermark(rowtime, records, "Asia/Tokyo")
     after_ms = time.time_ns() // 1_000_000
 
     assert rowtime.inputs == ("k",)
@@ -78,7 +77,7 @@ def test_a_watermark_of_the_clock_keeps_its_delay() -> None:
     rowtime = rowtime_of(table_of("CURRENT_TIMESTAMP", "r - INTERVAL '1' HOUR"))
     assert rowtime is not None
     records = pa.RecordBatch.from_pydict({"k": pa.array([1], pa.int32())})
-    found = highest(rowtime, records, "UTC")
+    found = highest_watermark(rowtime, records, "UTC")
 
     assert found is not None
     assert found <= time.time_ns() // 1_000_000 - HOUR_MS
@@ -93,7 +92,7 @@ def test_windows_over_the_clock_close_as_batches_go_by(spark: SparkSession, proj
     (text,) = split(" UNION ALL ".join(COUNTED.format(name=name) for name in clocks), "test")
     statement = parse_statement(text, namespace)
     assert isinstance(statement, Select)
-    analysed = unending(statement.query, Analyzer(namespace=namespace, project=project))
+    analysed = analyse_unbounded(statement.query, Analyzer(namespace=namespace, project=project))
     assert analysed is not None
     planner, rows, seen = Planner(namespace=namespace, project=project), list[Row](), Event()
 

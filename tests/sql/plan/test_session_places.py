@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.sql.plan import planner as planner_module
-from penstock.sql.plan.local_files import LocalFiles
-from penstock.sql.plan.place import QueryPlace
-from penstock.sql.plan.planner import Planner
-from penstock.sql.plan.query_place import PlacedStatement, Unit
-from penstock.sql.run import script_plan
-from penstock.sql.run.script_file import ScriptFile
-from penstock.sql.run.script_names import name_scripts_here
+from penstock.sql.check.query_names import name_scripts_here
+from penstock.sql.checkpoint.identity import QueryLocation
+from penstock.sql.checkpoint.reader import LocalFiles
+from penstock.sql.plan.physical import planner as planner_module
+from penstock.sql.plan.physical.planner import Planner
+from penstock.sql.plan.query_location import LocatedStatement, Unit
+from penstock.sql.runner import plan as script_plan
+from penstock.sql.script.files import ScriptFile
 from tests.sql.checkpointed import HIGH, LOW, MINE, TABLES, Job
 from tests.sql.sql_objects import new_namespace
 
@@ -39,14 +39,14 @@ def session(job: Job, *, running: Collection[str] = ()) -> Planner:
     )
 
 
-def placed(planner: Planner, job: Job, text: str) -> PlacedStatement:
+def placed(planner: Planner, job: Job, text: str) -> LocatedStatement:
     """What a session chooses for a statement."""
     (script,) = job.scripts(ScriptFile(name="x.sql", text=TABLES + text))
     one = script.statements[-1]
     return planner.place(Unit(inserts=one.inserts, is_set=bool(one.members)), cast("Any", None))
 
 
-def begun(planner: Planner, job: Job, text: str) -> QueryPlace:
+def begun(planner: Planner, job: Job, text: str) -> QueryLocation:
     """The place of an INSERT that a session starts."""
     (place,) = placed(planner, job, text).places
     job.start(place, text)
@@ -110,7 +110,7 @@ def test_a_set_of_a_session_is_no_rival_of_what_ran_before(job: Job) -> None:
     assert len(placed(session(job), job, same).rivals) == 1
 
 
-def again(job: Job, *texts: str) -> tuple[list[QueryPlace], PlacedStatement]:
+def again(job: Job, *texts: str) -> tuple[list[QueryLocation], LocatedStatement]:
     """Name the statements of a file, the first of which is a set, and then that set again, with queries of its own."""
     file = job.project / "job.sql"
     file.write_text(TABLES + "\n".join(texts))

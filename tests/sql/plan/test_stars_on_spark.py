@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from penstock.sql.run.session import connect
+from penstock.sql.session.session import connect
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.names import Namespace
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.sql.dialect import parse_query, to_spark_query
-from penstock.sql.plan.analysed_query import AnalysedQuery
+from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.plan.statement_set import SharedRead, SideBySide, read_of, reading, share
+from penstock.sql.plan.statement_set import SeparateQueries, SharedRead, read_of, reading, share
 from tests.sql.sql_objects import new_namespace
 
 TABLE = """
@@ -84,7 +84,7 @@ def test_chance_in_a_view_is_seen(namespace: Namespace) -> None:
     )
     way = share(analysed(namespace, "SELECT id FROM clicks", "SELECT u FROM v"), Path())
 
-    assert isinstance(way, SideBySide)
+    assert isinstance(way, SeparateQueries)
     assert "chance" in way.reason
 
 
@@ -109,7 +109,7 @@ def test_others_are_a_query_per_insert(namespace: Namespace, second: str, reason
     """In words why."""
     way = share(analysed(namespace, "SELECT id FROM clicks", second), Path())
 
-    assert isinstance(way, SideBySide)
+    assert isinstance(way, SeparateQueries)
     assert reason in way.reason
 
 

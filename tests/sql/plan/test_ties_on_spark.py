@@ -14,12 +14,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
-from penstock.connector.arrival import ARRIVED, ARRIVED_FIELDS
 from penstock.connector.changelog import RowKind
+from penstock.connector.scan import ARRIVED, ARRIVED_FIELDS
 from penstock.sql.dialect import to_spark_query
-from penstock.sql.maintain.run import MaintainedRun
-from penstock.sql.plan.changelog import LEAF
-from penstock.sql.plan.flow import Arrival
+from penstock.sql.incremental.operators.query import IncrementalRun
+from penstock.sql.plan.rules.changelog_mode import LEAF
+from penstock.sql.plan.rules.flow import Arrival
 from tests.sql.maintain import planned
 from tests.sql.plan.changing import plan
 
@@ -133,7 +133,7 @@ def test_maintained_ranks_are_those_of_a_stable_sort_after_each_batch(
 ) -> None:
     """Rows of a later batch come behind all before, also where its split is the first; a batch that runs again too."""
     query = planned.plan(ranked(order, limit), Arrival.RECORD).plan
-    run = MaintainedRun(query.maintained, f"file:{tmp_path}")
+    run = IncrementalRun(query.maintained, f"file:{tmp_path}")
     rows = draw(40, random.Random(limit))
     given: Counter[tuple[Any, ...]] = Counter()
     for batch in (0, 1):

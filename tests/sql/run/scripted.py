@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
-from penstock.connector.outage import Outage
-from penstock.sql.plan.metrics import BatchMetrics
+from penstock.connector.spark.source.retry import Outage
+from penstock.sql.plan.physical.batch_metrics import BatchMetrics
 
 
 def batch(batch_id: int, rows: int = 10, **changes: Any) -> BatchMetrics:

@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from penstock.sql.serve.bind_server import BindServer
-from penstock.sql.serve.ldap_bind import bind_answer
+from penstock.sql.serve.ldap import BindServer, bind_answer
 
 TIMEOUT_S = 10.0
 

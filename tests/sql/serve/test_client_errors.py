@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.catalog.errors import BadRecordError, encode_failure
-from penstock.sql.serve.client_errors import MAX_LENGTH, client_text
+from penstock.sql.serve.hive_calls import MAX_LENGTH, client_text
 
 PYTHON = """Job aborted due to stage failure: Task 0 failed: org.apache.spark.api.python.PythonException:
 Traceback (most recent call last):

@@ -12,8 +12,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from penstock.sql.cli.app import app
-from penstock.sql.serve.users import is_right, read_users
+from penstock.sql.cli.commands.app import app
+from penstock.sql.serve.password_file import is_right, read_users
 
 Run = Callable[..., Result]
 
@@ -88,7 +88,7 @@ def test_a_port_that_is_taken_and_a_wrong_file_are_refused_before_spark_starts(
 def test_help_loads_neither_spark_nor_cryptography() -> None:
     """`penstock --help` is to be there at once."""
     check = (
-        "import sys; from penstock.sql.cli.app import app\n"
+        "import sys; from penstock.sql.cli.commands.app import app\n"
         "try: app(['serve', '--help'])\n"
         "except SystemExit: print([m for m in ('pyspark', 'cryptography', 'py4j') if m in sys.modules])"
     )

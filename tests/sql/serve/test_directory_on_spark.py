@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.sql.serve.bind_server import BindServer
-from penstock.sql.serve.directory import Directory
+from penstock.sql.serve.ldap import BindServer, Directory
 from penstock.sql.serve.settings import Ldap
 
 

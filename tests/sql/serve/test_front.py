@@ -20,9 +20,8 @@ from thrift.Thrift import TApplicationException
 from thrift.transport.TTransport import TMemoryBuffer, TTransportException
 
 from penstock.catalog.errors import ConfigError
+from penstock.sql.serve.connection_limits import LONGEST_WAIT_S, Bounds, LoginLimits
 from penstock.sql.serve.front import MAX_REQUEST_BYTES, Backend, Front, _origin
-from penstock.sql.serve.guests import Bounds
-from penstock.sql.serve.login_limits import LONGEST_WAIT_S, LoginLimits
 from penstock.sql.serve.sasl import Status, negotiate, negotiation_frame
 from penstock.sql.serve.tls import server_context
 from tests.sql.serve.test_tls import write_pem

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.sql.serve.guests import Bounds, Guest, Guests
+from penstock.sql.serve.connection_limits import Bounds, Guest, Guests
 
 BOUNDS = Bounds(
     connections=3, connections_per_address=2, waiting=4, waiting_per_address=2, login_s=10.0

@@ -18,9 +18,9 @@ from penstock.sql.serve.hive_calls import (
     refusal,
 )
 from penstock.sql.serve.thrift_codec import (
-    Kind,
     Message,
     MessageType,
+    ThriftType,
     Value,
     read_message,
     write_message,
@@ -294,13 +294,15 @@ def test_delegation_tokens_are_refused(calls: ConnectionCalls, name: str, reques
 
 def test_a_field_of_another_type_is_refused(calls: ConnectionCalls) -> None:
     """Java's reader would read what follows as something else, another call for one."""
-    hidden = Value(kind=Kind.LIST, value=(Value(kind=Kind.I32, value=1),), inner=(Kind.I32,))
+    hidden = Value(
+        kind=ThriftType.LIST, value=(Value(kind=ThriftType.I32, value=1),), inner=(ThriftType.I32,)
+    )
     tables = call("GetTables", rpc.TGetTablesReq(OURS, None, "%", "%", ["TABLE"]))
     asked = tables.fields[1]
     asked.value[5] = hidden
     with pytest.raises(RefusedCallError, match="wrong type"):
         calls.request(tables)
-    asked.value[5] = Value(kind=Kind.I64, value=1)
+    asked.value[5] = Value(kind=ThriftType.I64, value=1)
 
     with pytest.raises(RefusedCallError, match="wrong type"):
         calls.request(tables)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.sql.serve.ldap_bind import (
+from penstock.sql.serve.ldap import (
     MalformedMessageError,
     SimpleBind,
     bind_answer,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.sql.serve.login_limits import LONGEST_WAIT_S, MAX_KEYS, LoginLimits
+from penstock.sql.serve.connection_limits import LONGEST_WAIT_S, MAX_KEYS, LoginLimits
 
 
 def guess(limits: LoginLimits, name: str, address: str, now_s: float) -> float | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.catalog.identifier import Identifier
-from penstock.sql.run.published_text import Place
+from penstock.catalog.model.identifier import Identifier
+from penstock.sql.publish.text import PublishedName
 from penstock.sql.serve.primary_keys import TableKey, changed_keys, primary_keys
 from tests.sql.sql_objects import new_namespace
 
@@ -25,11 +25,11 @@ def identifier(name: str, database: str = "default_database") -> Identifier:
 def test_declared_keys_are_told_by_published_names() -> None:
     """In the order of the key, lower case as Hive keeps names; what has been dropped meanwhile is left out."""
     names = {
-        identifier("people"): Place(database="default", name="people"),
-        identifier("Items", "shop"): Place(database="shop", name="Items"),
-        identifier("loose"): Place(database="default", name="loose"),
-        identifier("some"): Place(database="default", name="some"),
-        identifier("gone"): Place(database="default", name="gone"),
+        identifier("people"): PublishedName(database="default", name="people"),
+        identifier("Items", "shop"): PublishedName(database="shop", name="Items"),
+        identifier("loose"): PublishedName(database="default", name="loose"),
+        identifier("some"): PublishedName(database="default", name="some"),
+        identifier("gone"): PublishedName(database="default", name="gone"),
     }
 
     assert primary_keys(new_namespace(TABLES), names) == {

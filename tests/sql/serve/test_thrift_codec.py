@@ -14,10 +14,10 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 from penstock.sql.serve.thrift_codec import (
     MAX_DEPTH,
-    Kind,
     MalformedThriftError,
     Message,
     MessageType,
+    ThriftType,
     Value,
     read_message,
     write_message,
@@ -73,14 +73,14 @@ def test_structs_without_end_are_malformed() -> None:
     head = write_message(Message(type=MessageType.CALL, name="x", number=0, fields={}))[:-1]
 
     with pytest.raises(MalformedThriftError, match="deep"):
-        read_message(head + struct.pack(">bh", Kind.STRUCT, 1) * (MAX_DEPTH + 100))
+        read_message(head + struct.pack(">bh", ThriftType.STRUCT, 1) * (MAX_DEPTH + 100))
 
 
-@pytest.mark.parametrize("kind", [Kind.LIST, Kind.SET])
-def test_a_length_beyond_the_message_is_malformed(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [ThriftType.LIST, ThriftType.SET])
+def test_a_length_beyond_the_message_is_malformed(kind: ThriftType) -> None:
     """Nothing is made of it."""
     head = write_message(Message(type=MessageType.CALL, name="x", number=0, fields={}))[:-1]
-    field = struct.pack(">bhbi", kind, 1, Kind.BOOL, 2**31 - 1)
+    field = struct.pack(">bhbi", kind, 1, ThriftType.BOOL, 2**31 - 1)
 
     with pytest.raises(MalformedThriftError, match="beyond"):
         read_message(head + field + b"\0")
@@ -88,7 +88,7 @@ def test_a_length_beyond_the_message_is_malformed(kind: Kind) -> None:
 
 def test_a_map_without_entries_has_no_types() -> None:
     """As some of Thrift's libraries write it."""
-    empty = Value(kind=Kind.MAP, value=(), inner=(Kind.STOP, Kind.STOP))
+    empty = Value(kind=ThriftType.MAP, value=(), inner=(ThriftType.STOP, ThriftType.STOP))
     message = Message(type=MessageType.CALL, name="x", number=1, fields={4: empty})
 
     assert read_message(write_message(message)) == message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.sql.shell.entry import Command, Entry, command_of
+from penstock.sql.shell.console import Command, Entry, command_of
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.catalog.store import SqlCatalog
-from penstock.sql.config import Project
-from penstock.sql.run.catalogs import open_names
-from penstock.sql.run.summary import StatementResult
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.execution.context import open_names
+from penstock.sql.runner.summary import StatementResult
+from penstock.sql.script.project import Project
 from penstock.sql.shell.session import Screen, ShellSession
 
 

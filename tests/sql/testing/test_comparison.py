@@ -11,15 +11,13 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from penstock.catalog.errors import ConfigError, DefinitionError, InputErrors, OptionError
-from penstock.catalog.table import Table
+from penstock.catalog.model.table import Table
 from penstock.sql.testing.case_run import CaseResult
 from penstock.sql.testing.cases import Case, TestFile
-from penstock.sql.testing.comparison import RowsDiffer, compare
-from penstock.sql.testing.difference import Mark, align
-from penstock.sql.testing.found import Found, FoundRow
-from penstock.sql.testing.junit import write_junit
+from penstock.sql.testing.comparison import Mark, RowsDiffer, align, compare
 from penstock.sql.testing.loader import read_test_file
-from penstock.sql.testing.shown import headline, problem_document, problem_text
+from penstock.sql.testing.report import headline, problem_document, problem_text, write_junit
+from penstock.sql.testing.results import ActualResults, ActualRow
 from penstock.sql.testing.update import updated_text
 from tests.sql.sql_objects import new_namespace
 
@@ -55,13 +53,13 @@ def read(tmp_path: Path):
     return of
 
 
-def rows(*cells: dict[str, Any], kinds: Sequence[str] | None = None) -> list[FoundRow]:
+def rows(*cells: dict[str, Any], kinds: Sequence[str] | None = None) -> list[ActualRow]:
     """Rows as they came."""
     given = kinds or [None] * len(cells)
-    return [FoundRow(cells=c, kind=k) for c, k in zip(cells, given, strict=True)]
+    return [ActualRow(cells=c, kind=k) for c, k in zip(cells, given, strict=True)]
 
 
-def result(case: Case, found: Found | None, **more: Any) -> CaseResult:
+def result(case: Case, found: ActualResults | None, **more: Any) -> CaseResult:
     """A case's result, compared."""
     tables = {name: table(name) for name in ("t", "k")}
     skips = case.then is None and case.error is None
@@ -110,13 +108,13 @@ def test_columns_that_no_row_names_are_not_compared(read) -> None:
         {"id": 1, "name": "a", "x": 5.0, "at": None}, {"id": 2, "name": None, "x": 6.0, "at": None}
     )
 
-    assert compare(case, Found(tables={"t": found}), None, {"t": table("t")}) == ()
+    assert compare(case, ActualResults(tables={"t": found}), None, {"t": table("t")}) == ()
 
 
 def test_an_empty_list_expects_no_rows(read) -> None:
     """All columns of what came are shown then."""
     case = read("  - name: n\n    then: {k: []}\n").cases[0]
-    found = Found(tables={"k": rows({"id": 1, "name": "a"})})
+    found = ActualResults(tables={"k": rows({"id": 1, "name": "a"})})
     (problem,) = compare(case, found, None, {"k": table("k")})
 
     assert isinstance(problem, RowsDiffer)
@@ -127,7 +125,7 @@ def test_an_empty_list_expects_no_rows(read) -> None:
 def test_changes_are_compared_with_their_kinds(read) -> None:
     """The kind is the first column."""
     case = read("  - name: n\n    then: {k: {changes: [{$kind: +U, id: 1}]}}\n").cases[0]
-    found = Found(tables={"k": rows({"id": 1, "name": "a"}, kinds=["+I"])})
+    found = ActualResults(tables={"k": rows({"id": 1, "name": "a"}, kinds=["+I"])})
     (problem,) = compare(case, found, None, {"k": table("k")})
 
     assert headline(problem) == "changes of k differ: 1 changed"
@@ -149,7 +147,7 @@ def test_what_cannot_be_expected_is_a_mistake_in_the_case(
     """With its place, and not a failed case."""
     case = read(f"  - name: n\n    then: {then}\n").cases[0]
     with pytest.raises((ConfigError, DefinitionError), match=words.replace("$", r"\$")) as raised:
-        compare(case, Found(tables={"t": []}), None, {"t": table("t")})
+        compare(case, ActualResults(tables={"t": []}), None, {"t": table("t")})
 
     assert raised.value.span is not None
     assert raised.value.span.line == line
@@ -159,8 +157,8 @@ def test_counts_and_the_watermark_are_compared_where_they_are_expected(read) -> 
     """A watermark as SQL writes it, with or without fractions."""
     text = "{$late: 1, $bad_records: 2, $watermark: 2024-01-01 00:00:05}"
     case = read(f"  - name: n\n    then: {text}\n").cases[0]
-    same = Found(late=1, bad_records=2, watermark="2024-01-01 00:00:05.000")
-    other = Found(late=0, bad_records=2, watermark="none")
+    same = ActualResults(late=1, bad_records=2, watermark="2024-01-01 00:00:05.000")
+    other = ActualResults(late=0, bad_records=2, watermark="none")
 
     assert compare(case, same, None, {}) == ()
     assert [headline(problem) for problem in compare(case, other, None, {})] == [
@@ -183,9 +181,9 @@ def test_dead_letters_are_compared_by_a_part_of_their_error(read) -> None:
     }
     other = {**letter, "error": "a field is missing"}
 
-    assert compare(case, Found(dead_letters=rows(letter)), None, {}) == ()
-    assert compare(case, Found(dead_letters=rows(other)), None, {}) != ()
-    assert compare(case, Found(), None, {}) != ()
+    assert compare(case, ActualResults(dead_letters=rows(letter)), None, {}) == ()
+    assert compare(case, ActualResults(dead_letters=rows(other)), None, {}) != ()
+    assert compare(case, ActualResults(), None, {}) != ()
 
 
 def test_an_error_is_expected_by_code_and_text(read) -> None:
@@ -195,7 +193,7 @@ def test_an_error_is_expected_by_code_and_text(read) -> None:
 
     assert compare(case, None, InputErrors([other, fits]), {}) == ()
     assert headline(compare(case, None, other, {})[0]).endswith("got PEN-3001 x")
-    assert headline(compare(case, Found(), None, {})[0]).endswith("and there was none")
+    assert headline(compare(case, ActualResults(), None, {})[0]).endswith("and there was none")
 
 
 def test_a_failed_case_shows_its_error(read) -> None:
@@ -211,7 +209,7 @@ def test_a_case_that_expects_nothing_is_a_mistake(read) -> None:
     """--update writes it."""
     case = read("  - name: n\n").cases[0]
     with pytest.raises(ConfigError, match="expects nothing"):
-        compare(case, Found(), None, {})
+        compare(case, ActualResults(), None, {})
 
 
 def test_a_difference_is_an_aligned_table(read) -> None:
@@ -220,7 +218,7 @@ def test_a_difference_is_an_aligned_table(read) -> None:
         "  - name: n\n    then: {k: [{id: 1, name: a}, {id: 2, name: b}, {id: 4}]}\n"
     ).cases[0]
     came = rows({"id": 1, "name": "a"}, {"id": 2, "name": "c"}, {"id": 3, "name": "d"})
-    (problem,) = compare(case, Found(tables={"k": came}), None, {"k": table("k")})
+    (problem,) = compare(case, ActualResults(tables={"k": came}), None, {"k": table("k")})
     lines = problem_text(problem).splitlines()
 
     assert lines[0] == "rows of k differ: 1 missing, 1 unexpected, 1 changed"
@@ -264,10 +262,10 @@ def test_update_rewrites_the_blocks_of_failed_cases_and_nothing_else(read) -> No
     one, two, three, four = file.cases
     kept = rows({"id": 7, "name": "x"})
     results = [
-        result(one, Found(tables={"k": rows({"id": 2, "name": "a"})}, late=3)),
-        result(two, Found(tables={"k": kept})),
-        result(three, Found()),
-        result(four, Found(tables={"k": rows({"id": 5, "name": "12:30"})})),
+        result(one, ActualResults(tables={"k": rows({"id": 2, "name": "a"})}, late=3)),
+        result(two, ActualResults(tables={"k": kept})),
+        result(three, ActualResults()),
+        result(four, ActualResults(tables={"k": rows({"id": 5, "name": "12:30"})})),
     ]
     text = updated_text(file, results)
 
@@ -287,7 +285,7 @@ def test_what_update_writes_is_read_as_what_was_found(read) -> None:
     )
     awkward = ["on", "2024-01-01", "1", "a: b", "#", "null", "'\"\n", "ü", ""]
     stamp = "2024-01-01 00:00:00"
-    found = Found(
+    found = ActualResults(
         tables={
             "t": rows(
                 *({"id": n, "name": text, "at": None, "x": 0.1} for n, text in enumerate(awkward))
@@ -321,7 +319,7 @@ def test_a_report_has_each_case_and_why_it_failed(read, tmp_path: Path) -> None:
     """JUnit's XML, with the place of the case."""
     file = read("  - {name: good, then: {}}\n  - {name: bad, then: {k: [{id: 1}]}}\n")
     good, bad = file.cases
-    results = [result(good, Found()), result(bad, Found(tables={"k": []}))]
+    results = [result(good, ActualResults()), result(bad, ActualResults(tables={"k": []}))]
     write_junit(tmp_path / "out" / "r.xml", [(file, each) for each in results])
     suite = ET.fromstring((tmp_path / "out" / "r.xml").read_text(encoding="utf-8"))
 

@@ -8,9 +8,8 @@ import pytest
 
 from penstock.catalog.errors import ConfigError, InputErrors
 from penstock.connector.changelog import RowKind
-from penstock.sql.testing.cases import Case
+from penstock.sql.testing.cases import Case, chosen
 from penstock.sql.testing.loader import find_files, load_files, read_test_file
-from penstock.sql.testing.selection import chosen
 
 HEAD = "files: p.sql\ncases:\n"
 

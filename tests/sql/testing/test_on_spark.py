@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.sql.config import Project
-from penstock.sql.testing.case_run import CaseResult
+from penstock.sql.script.project import Project
+from penstock.sql.testing.case_run import CaseResult, run_suite
 from penstock.sql.testing.loader import read_test_file
-from penstock.sql.testing.shown import problem_text
-from penstock.sql.testing.suite import run_suite
+from penstock.sql.testing.report import problem_text
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -1,14 +1,14 @@
-"""Writing into Kafka topics: records made by Spark expressions, sent by tasks, exactly once where the table asks.
+"""Writing into Kafka topics: records made by Spark expressions, sent by tasks, exactly once on request.
 
-`kafka_sink` is the door. `sink` is what queries call, `protocol` the proof, `tasks` what runs on workers, `client` the
-only part that speaks to the broker.
+`kafka_sink` is the entry point. `sink` is called by queries, `protocol` proves exactly-once delivery, `tasks`
+runs on workers, `client` is the only module that speaks to the broker.
 """
 
 from __future__ import annotations
 
-from penstock.catalog.table import Table
+from penstock.catalog.model.table import Table
 from penstock.connector.contract import Sink
-from penstock.connector.kafka.source import KafkaSource
+from penstock.connector.kafka.source.source import KafkaSource
 
 __all__ = ["kafka_sink"]
 
@@ -16,7 +16,7 @@ __all__ = ["kafka_sink"]
 def kafka_sink(table: Table, described: KafkaSource, *, sparse: bool = False) -> Sink:
     """Describe writing into `table`, whose description as a source it shares; one of upserts is written by its key.
 
-    `sparse`: it is given some batches only, see `sparse.py`.
+    `sparse`: it is given some batches only, see `gapped_batches.py`.
     Raises OptionError, DefinitionError or UnsupportedError.
     """
     from penstock.connector.kafka.sink.definition import check_order, check_writable

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from penstock.catalog.errors import OptionError, SinkError, UnknownObjectError
-from penstock.connector.kafka.connection import Connection
-from penstock.connector.kafka.failures import missing_topics
-from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin
-from penstock.connector.kafka.sink.connections import (
+from penstock.connector.kafka.client.connection import Connection
+from penstock.connector.kafka.client.errors import missing_topics
+from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.sink.client import (
     DEFAULT_TRANSACTION_TIMEOUT_MS,
+    RecordProducer,
+    SinkAdmin,
     transactional,
 )
-from penstock.connector.kafka.split import TopicPartition
-from penstock.connector.kafka.subscriber import Subscription, TopicList
+from penstock.connector.kafka.table.subscription import Subscription, TopicList
 
-__all__ = ["check_topics", "check_transactions", "marker_place", "transaction_timeout_ms"]
+__all__ = ["check_topics", "check_transactions", "marker_partition", "transaction_timeout_ms"]
 
 CAP = "transaction.max.timeout.ms"
 DEFAULT_CAP_MS = 900_000
@@ -64,7 +65,7 @@ def check_transactions(
     admin.group_commits(name, [TopicPartition(topic, 0)])
 
 
-def marker_place(admin: SinkAdmin, topics: Subscription) -> str:
+def marker_partition(admin: SinkAdmin, topics: Subscription) -> str:
     """Choose the topic under whose name markers are kept, when a sink begins. Raises UnknownObjectError."""
     if isinstance(topics, TopicList):
         return topics.topics[0]

@@ -1,7 +1,4 @@
-"""The client library as the sink uses it: producers with and without transactions, and markers of consumer groups.
-
-With `kafka/client.py` the only importer of the library. Plain values in, Penstock's errors out.
-"""
+"""Producers, with transactions and without, and markers by the client library; settings of the sink's connections."""
 
 from __future__ import annotations
 
@@ -23,13 +20,55 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from penstock.catalog.errors import BrokerUnavailableError, PenstockError, SinkError
-from penstock.connector.kafka.admin import KafkaAdmin
-from penstock.connector.kafka.client import DENIED, REQUEST_TIMEOUT_S, KafkaClient
-from penstock.connector.kafka.connection import Connection
-from penstock.connector.kafka.group import GroupMember
-from penstock.connector.kafka.split import TopicPartition
+from penstock.connector.kafka.client.admin import KafkaAdmin
+from penstock.connector.kafka.client.client import DENIED, REQUEST_TIMEOUT_S, KafkaClient
+from penstock.connector.kafka.client.connection import Connection
+from penstock.connector.kafka.client.group import CommittedOffsets
+from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.tuning import admin_connection
+from penstock.connector.kafka.sink.settings import Delivery, KafkaSinkSettings
 
-__all__ = ["Commit", "RecordProducer", "SinkAdmin"]
+__all__ = [
+    "DEFAULT_TRANSACTION_TIMEOUT_MS",
+    "Commit",
+    "RecordProducer",
+    "SinkAdmin",
+    "producer_connection",
+    "transactional",
+]
+
+DEFAULT_TRANSACTION_TIMEOUT_MS = 300_000
+"""Time for one slot's part of a batch. Flink's hour is more than brokers allow (FLINK-35870); what a dead runner
+left open holds up read_committed readers no longer than this."""
+
+_TUNED = {
+    "linger.ms": "20",
+    "batch.size": str(1 << 20),
+    # Java's choice of partition by key, so that records of both clients lie together
+    "partitioner": "murmur2_random",
+}
+
+_DURABLE = {"acks": "all", "enable.idempotence": "true"}
+
+
+def producer_connection(client: Mapping[str, str], sink: KafkaSinkSettings) -> Connection:
+    """Give the connection of producers without transactions; `client` is the table's own configuration."""
+    base = dict(admin_connection(client).settings)
+    forced = {} if sink.delivery is Delivery.NONE else _DURABLE
+    chosen = {k: v for k, v in sink.producer.items() if k != "transaction.timeout.ms"}
+    return Connection.of({**base, **_TUNED, **chosen, **forced})
+
+
+def transactional(connection: Connection, transactional_id: str, timeout_ms: int) -> Connection:
+    """Give the connection of one transaction's producer."""
+    return Connection.of(
+        {
+            **dict(connection.settings),
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": str(timeout_ms),
+        }
+    )
+
 
 Commit = tuple[int, str]
 """A committed offset and the text beside it."""
@@ -38,6 +77,7 @@ GIVE_UP_AFTER_S = 60.0
 """For starting or ending a transaction, retries included: a broker that restarts is back by then."""
 
 DRAINED_BYTES = 64 << 20
+
 DRAINED_RECORDS = 200_000
 """So much is handed to the client before all of it has to be with the broker: its queue never runs full."""
 
@@ -52,6 +92,7 @@ _FENCED = {
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.PRODUCER_FENCED,
 }
+
 _TIMED_OUT = {
     KafkaError.INVALID_TXN_STATE,
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
@@ -66,7 +107,7 @@ class SinkAdmin(KafkaAdmin):
         self, group: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, Commit]:
         """Look up what a group committed, open transactions waited for; missing ones are absent."""
-        with GroupMember(self.connection, group) as member:
+        with CommittedOffsets(self.connection, group) as member:
             found = self.patiently(
                 f"marker of group '{group}'", lambda: member.committed(partitions)
             )
@@ -180,7 +221,7 @@ class RecordProducer(KafkaClient):
         """Commit the transaction together with an offset of `group`."""
         offset, metadata = commit
         marker = [ClientPartition(place.topic, place.partition, offset, metadata)]
-        with GroupMember(self.connection, group) as consumer:
+        with CommittedOffsets(self.connection, group) as consumer:
             member = consumer.metadata
 
         def with_marker(timeout_s: float) -> None:

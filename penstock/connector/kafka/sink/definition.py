@@ -6,14 +6,10 @@ from collections.abc import Collection
 
 from penstock.catalog.errors import DefinitionError, OptionError
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.kafka.metadata import METADATA_TYPES, WRITABLE
-from penstock.connector.kafka.sink.records import (
-    record_expressions,
-    single_topic,
-    writable_as,
-)
+from penstock.connector.kafka.sink.records import record_expressions, single_topic, writable_as
 from penstock.connector.kafka.sink.settings import KafkaSinkSettings
-from penstock.connector.kafka.source import KafkaSource
+from penstock.connector.kafka.source.source import KafkaSource
+from penstock.connector.kafka.table.metadata import METADATA_TYPES, WRITABLE
 
 __all__ = ["check_order", "check_topic_given", "check_writable", "writes_changes"]
 

@@ -1,18 +1,39 @@
-"""The marker of a slot: which batch it wrote last, kept as a committed offset, and what that says about the next.
-
-Pure; `protocol` reads and writes markers.
-"""
+"""The marker of a slot: the last batch it wrote, as a committed offset; and the slot's transactional id (rule 5)."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from penstock.catalog.errors import StateMismatchError
 
-__all__ = ["Claim", "Marker", "may_write"]
+__all__ = ["BatchCommit", "Marker", "SlotNames", "may_write"]
+
+SCOPE_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotNames:
+    """The names of a sink's slots. `scope` tells query and sink apart from all others, in hex."""
+
+    prefix: str
+    scope: str
+
+    @classmethod
+    def of(cls, prefix: str, query_id: str, sink: str) -> SlotNames:
+        """Name the slots of the query `query_id` that write into `sink`."""
+        digest = hashlib.sha256(f"{query_id}\n{sink}".encode()).hexdigest()
+        return cls(prefix=prefix, scope=digest[:SCOPE_DIGITS])
+
+    def slot(self, slot: int) -> str:
+        """Name a slot: its transactional.id, and the consumer group that holds its marker."""
+        return f"{self.prefix}-{self.scope}-{slot}"
+
 
 VERSION = "v1"
+
 _START_ANEW = "to begin anew, SET another 'pipeline.name'; rows that are in the topic stay there"
+
 _REPAIR = (
     "`penstock kafka transactions repair` sets it again (docs/exactly-once.md says when it may)"
 )
@@ -44,11 +65,11 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class BatchCommit:
     """A slot's part of a batch that is to be written. `first_batch` is the first that this sink ever had.
 
     `sparse`: the sink is not given every batch, and whether a marker that is missing may have been forgotten was
-    decided before (`sparse.py`).
+    decided before (`gapped_batches.py`).
     """
 
     slot: str
@@ -58,7 +79,7 @@ class Claim:
     sparse: bool = False
 
 
-def may_write(claim: Claim, found: Marker | None) -> bool:
+def may_write(claim: BatchCommit, found: Marker | None) -> bool:
     """Tell whether the slot's rows are to be written; False: they are there already.
 
     Raises StateMismatchError where the marker fits no batch that this query could be at.

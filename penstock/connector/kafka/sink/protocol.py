@@ -19,13 +19,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from penstock.connector.failpoints import reach
-from penstock.connector.kafka.connection import Connection
-from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin
-from penstock.connector.kafka.sink.connections import transactional
-from penstock.connector.kafka.sink.marker import Claim, Marker, may_write
+from penstock.connector.kafka.client.connection import Connection
+from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.tuning import admin_connection
+from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin, transactional
+from penstock.connector.kafka.sink.marker import BatchCommit, Marker, may_write
 from penstock.connector.kafka.sink.sending import Destination
-from penstock.connector.kafka.split import TopicPartition
-from penstock.connector.kafka.tuning import admin_connection
 
 __all__ = ["SlotWriter", "read_marker"]
 
@@ -37,7 +36,7 @@ class SlotWriter:
     connection: Connection = field(repr=False)
     timeout_ms: int
     place: TopicPartition
-    claim: Claim
+    claim: BatchCommit
 
     def write(self, chunks: Iterator[pa.RecordBatch], destination: Destination) -> int | None:
         """Write the rows and the marker; gives the rows written, None when they were there already.

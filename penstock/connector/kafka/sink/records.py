@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.catalog.identifier import quoted
-from penstock.catalog.schema import MetadataColumn
-from penstock.catalog.types import (
+from penstock.catalog.model.identifier import quoted
+from penstock.catalog.model.schema import MetadataColumn
+from penstock.catalog.model.types import (
     ArrayType,
     BinaryType,
     CharType,
@@ -22,11 +22,11 @@ from penstock.catalog.types import (
     VarCharType,
 )
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.connector.kafka.fields import Field, FormatChoice
-from penstock.connector.kafka.source import KafkaSource
-from penstock.connector.kafka.subscriber import TopicList
-from penstock.connector.spark.encoding import WrittenField, bytes_expression, sql_text
-from penstock.connector.spark.target_rows import target_expressions
+from penstock.connector.kafka.source.source import KafkaSource
+from penstock.connector.kafka.table.fields import Field, FormatChoice
+from penstock.connector.kafka.table.subscription import TopicList
+from penstock.connector.spark.encoding.bytes import WrittenField, bytes_expression, sql_text
+from penstock.connector.spark.sink.target_rows import target_expressions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,14 +11,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from penstock.catalog.errors import StateMismatchError, UnknownObjectError
-from penstock.connector.kafka.connection import Connection
-from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin
-from penstock.connector.kafka.sink.connections import transactional
-from penstock.connector.kafka.sink.ledger import BEGAN, FOLDER, SinkLedger, parse_ledger
-from penstock.connector.kafka.sink.marker import Marker
-from penstock.connector.kafka.sink.names import SlotNames
+from penstock.connector.kafka.client.connection import Connection
+from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin, transactional
+from penstock.connector.kafka.sink.marker import Marker, SlotNames
 from penstock.connector.kafka.sink.protocol import read_marker
-from penstock.connector.kafka.split import TopicPartition
+from penstock.connector.kafka.sink.sink_state import BEGAN, FOLDER, SinkState, parse_sink_state
 from penstock.connector.storage import open_folder
 
 __all__ = ["KnownSlot", "KnownSlots", "next_batch", "read_slots", "set_marker"]
@@ -34,7 +32,7 @@ class KnownSlots:
     """A sink's slots, as the checkpoint knows them. `planned` is its last batch, `committed` the last that is done."""
 
     names: SlotNames
-    ledger: SinkLedger
+    ledger: SinkState
     planned: int | None
     committed: int | None
 
@@ -64,7 +62,9 @@ def read_slots(checkpoint: str, prefix: str, topics: Collection[str]) -> tuple[K
     for scope in root.below(FOLDER).folders():
         text = root.below(FOLDER).below(scope).text(BEGAN)
         ledger = (
-            None if text is None else parse_ledger(text, f"{root.shown}/{FOLDER}/{scope}/{BEGAN}")
+            None
+            if text is None
+            else parse_sink_state(text, f"{root.shown}/{FOLDER}/{scope}/{BEGAN}")
         )
         if (
             ledger is not None

@@ -8,13 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.catalog.errors import OptionError, UnsupportedError
-from penstock.catalog.options import Resolved
-from penstock.connector.kafka import options as o
-from penstock.connector.kafka.client_properties import (
-    PRODUCED,
-    PRODUCER_DECIDES,
-    PRODUCER_RENAMED,
-)
+from penstock.catalog.options.option import Resolved
+from penstock.connector.kafka.client.properties import PRODUCED, PRODUCER_DECIDES, PRODUCER_RENAMED
+from penstock.connector.kafka.table import options as o
 
 __all__ = ["Delivery", "KafkaSinkSettings", "Partitioner", "Staging", "read_sink_settings"]
 

@@ -1,7 +1,4 @@
-"""The Kafka sink: what a query or a statement set calls. Frames in, Spark jobs of `tasks` out.
-
-Plain writes send each partition of the frame as it is; exactly-once goes through slots, see `protocol`.
-"""
+"""The Kafka sink: stages a micro-batch, runs the Spark jobs that send it, and records it in the checkpoint."""
 
 from __future__ import annotations
 
@@ -20,41 +17,35 @@ from pyspark.sql.types import StructType
 from penstock.catalog.errors import SinkError, UnsupportedError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import Guarantee, SinkSettings
-from penstock.connector.kafka.connection import Connection
+from penstock.connector.kafka.client.connection import Connection
+from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.tuning import admin_connection
 from penstock.connector.kafka.sink.checks import (
     check_topics,
     check_transactions,
-    marker_place,
+    marker_partition,
     transaction_timeout_ms,
 )
-from penstock.connector.kafka.sink.client import SinkAdmin
-from penstock.connector.kafka.sink.connections import producer_connection
+from penstock.connector.kafka.sink.client import SinkAdmin, producer_connection
 from penstock.connector.kafka.sink.definition import check_topic_given, writes_changes
-from penstock.connector.kafka.sink.ledger import (
-    BEGAN,
-    FOLDER,
-    SinkLedger,
-    check_unchanged,
-    parse_ledger,
-    read_ledger,
-    record_ledger,
-)
-from penstock.connector.kafka.sink.marker import may_write
-from penstock.connector.kafka.sink.names import SlotNames
-from penstock.connector.kafka.sink.protocol import read_marker
-from penstock.connector.kafka.sink.records import ordered, records_of, single_topic, slotted
-from penstock.connector.kafka.sink.settings import (
-    Delivery,
-    KafkaSinkSettings,
-    Partitioner,
-    Staging,
-)
-from penstock.connector.kafka.sink.sparse import (
+from penstock.connector.kafka.sink.gapped_batches import (
     check_remembered,
     first_attempt_ms,
     marker_lasts_ms,
 )
-from penstock.connector.kafka.sink.staging import evaluate, staged
+from penstock.connector.kafka.sink.marker import SlotNames, may_write
+from penstock.connector.kafka.sink.protocol import read_marker
+from penstock.connector.kafka.sink.records import ordered, records_of, single_topic, slotted
+from penstock.connector.kafka.sink.settings import Delivery, KafkaSinkSettings, Partitioner, Staging
+from penstock.connector.kafka.sink.sink_state import (
+    BEGAN,
+    FOLDER,
+    SinkState,
+    check_unchanged,
+    parse_sink_state,
+    read_sink_state,
+    record_sink_state,
+)
 from penstock.connector.kafka.sink.tasks import (
     REPORT,
     SlotTask,
@@ -63,15 +54,39 @@ from penstock.connector.kafka.sink.tasks import (
     write_plainly,
     write_slot,
 )
-from penstock.connector.kafka.source import KafkaSource
-from penstock.connector.kafka.split import TopicPartition
-from penstock.connector.kafka.tuning import admin_connection
-from penstock.connector.spark.configured import configured
-from penstock.connector.spark.micro_batch import MicroBatch, micro_batch_query, saved_query_id
-from penstock.connector.spark.replay import differences
-from penstock.connector.spark.target_rows import check_complete
+from penstock.connector.kafka.source.source import KafkaSource
+from penstock.connector.spark.hadoop_files import delete, list_names, rename
+from penstock.connector.spark.session import configured
+from penstock.connector.spark.sink.determinism import nondeterminism
+from penstock.connector.spark.sink.micro_batch import MicroBatch, micro_batch_query, saved_query_id
+from penstock.connector.spark.sink.target_rows import check_complete
 
-__all__ = ["KafkaSink"]
+__all__ = ["KafkaSink", "evaluate_batch", "stage_records"]
+
+
+def stage_records(spark: SparkSession, records: DataFrame, folder: str, batch_id: int) -> DataFrame:
+    """Keep the records of a batch, unless they are kept already, and give them. Raises SinkError."""
+    target, writing = f"{folder}/{batch_id}", f"{folder}/{batch_id}.writing"
+    names = list_names(spark, folder)
+    if str(batch_id) not in names:
+        records.write.mode("overwrite").parquet(writing)
+        if not rename(spark, writing, target):
+            raise SinkError(
+                f"the staged rows of batch {batch_id} cannot be given their name {target}",
+                hint="does the checkpoint's file system rename directories, and is there one runner only?",
+            )
+    else:
+        evaluate_batch(records)
+    for name in names:
+        if name != str(batch_id):
+            delete(spark, f"{folder}/{name}")
+    return spark.read.parquet(target)
+
+
+def evaluate_batch(frame: DataFrame) -> None:
+    """Compute a batch without keeping its rows: a query's state moves on with its batch, written before or not."""
+    frame.write.format("noop").mode("overwrite").save()
+
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +100,7 @@ _SPECULATION = "spark.speculation"
 class KafkaSink:
     """Writes into topics. `table` holds formats, columns and log-in; `upsert`: the key's last record counts.
 
-    `sparse`: batches may be left out (`sparse.py`); for tables with one slot, so that a batch is there or is not.
+    `sparse`: batches may be left out (`gapped_batches.py`); for tables with one slot, so that a batch is there or not.
     """
 
     table: KafkaSource
@@ -122,7 +137,7 @@ class KafkaSink:
         if self.settings.delivery is Delivery.EXACTLY_ONCE:
             _refuse_speculation(spark, self.name)
             timeout_ms = self._transaction_timeout_ms(admin)
-            topic = marker_place(admin, self.table.settings.subscription)
+            topic = marker_partition(admin, self.table.settings.subscription)
             check_transactions(self._connection(), admin, self.settings.prefix, timeout_ms, topic)
 
     def check_resumes(
@@ -137,7 +152,7 @@ class KafkaSink:
         query = saved_query_id(spark, checkpoint)
         if self.settings.delivery is not Delivery.EXACTLY_ONCE or query is None:
             return
-        ledger = read_ledger(spark, f"{checkpoint}/{self._ledger_path(query, sink)}")
+        ledger = read_sink_state(spark, f"{checkpoint}/{self._ledger_path(query, sink)}")
         if ledger is not None:
             self._check_unchanged(ledger)
 
@@ -147,7 +162,7 @@ class KafkaSink:
             return
         path = checkpoint / self._ledger_path(query, sink)
         if path.is_file():
-            self._check_unchanged(parse_ledger(path.read_text(encoding="utf-8"), str(path)))
+            self._check_unchanged(parse_sink_state(path.read_text(encoding="utf-8"), str(path)))
 
     def _ledger_path(self, query: str, sink: str) -> str:
         names = SlotNames.of(self.settings.prefix, query, f"{sink}/{self.name}")
@@ -162,14 +177,14 @@ class KafkaSink:
             return micro_batch_query(frame, settings, self.write_batch)
         self.check_resumes(frame.sparkSession, settings.checkpoint, "")
         _refuse_speculation(frame.sparkSession, self.name)
-        write = partial(self._write_once, stages=self._stages(differences(frame)))
+        write = partial(self._write_once, stages=self._stages(nondeterminism(frame)))
         return micro_batch_query(frame, settings, write)
 
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write the rows of a micro-batch; exactly-once passes over what is written."""
         if self.settings.delivery is Delivery.EXACTLY_ONCE:
             # the frame shows what was made of the batch's rows, not how these came about
-            reasons = tuple(dict.fromkeys((*batch.differences(), *differences(frame))))
+            reasons = tuple(dict.fromkeys((*batch.differences(), *nondeterminism(frame))))
             self._write_once(frame, batch, stages=self._stages(reasons))
         else:
             self._write_plainly(frame)
@@ -180,7 +195,7 @@ class KafkaSink:
             self._write_plainly(frame)
             return
         admin = self._admin()
-        topic = marker_place(admin, self.table.settings.subscription)
+        topic = marker_partition(admin, self.table.settings.subscription)
         # a writer of its own: nobody replays it, and a task that is tried again finds its marker
         names = SlotNames.of(self.settings.prefix, uuid.uuid4().hex, self.name)
         shared = Transactions(
@@ -213,11 +228,11 @@ class KafkaSink:
             self._check_remembered(spark, f"{folder}/attempts", shared)
         follows = self._written.get(names.scope) == batch.batch_id - 1
         if not follows and not self._is_open(shared, ledger.slots):
-            evaluate(frame)
+            evaluate_batch(frame)
         else:
             records = records_of(frame, self.table, owner=self.name)
             if stages:
-                records = staged(spark, ordered(records), f"{folder}/staged", batch.batch_id)
+                records = stage_records(spark, ordered(records), f"{folder}/staged", batch.batch_id)
             self._write_slots(records, ledger.slots, shared)
         self._written[names.scope] = batch.batch_id
 
@@ -235,21 +250,21 @@ class KafkaSink:
             lasts_ms=marker_lasts_ms(admin),
         )
 
-    def _ledger(self, spark: SparkSession, path: str, batch_id: int) -> SinkLedger:
-        ledger = read_ledger(spark, path)
+    def _ledger(self, spark: SparkSession, path: str, batch_id: int) -> SinkState:
+        ledger = read_sink_state(spark, path)
         if ledger is None:
             slots = self.settings.parallelism or 1
             if self.settings.parallelism is None and not self._keyless:
                 slots = spark.sparkContext.defaultParallelism
-            topic = marker_place(self._admin(), self.table.settings.subscription)
-            began = SinkLedger(
+            topic = marker_partition(self._admin(), self.table.settings.subscription)
+            began = SinkState(
                 prefix=self.settings.prefix, slots=slots, first_batch=batch_id, topic=topic
             )
-            ledger = record_ledger(spark, path, began)
+            ledger = record_sink_state(spark, path, began)
         self._check_unchanged(ledger)
         return ledger
 
-    def _check_unchanged(self, ledger: SinkLedger) -> None:
+    def _check_unchanged(self, ledger: SinkState) -> None:
         check_unchanged(
             ledger, prefix=self.settings.prefix, slots=self.settings.parallelism, owner=self.name
         )

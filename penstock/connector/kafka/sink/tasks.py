@@ -12,15 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from penstock.connector.kafka.connection import Connection
+from penstock.connector.kafka.client.connection import Connection
+from penstock.connector.kafka.client.split import TopicPartition
 from penstock.connector.kafka.sink.client import RecordProducer
-from penstock.connector.kafka.sink.marker import Claim
-from penstock.connector.kafka.sink.names import SlotNames
+from penstock.connector.kafka.sink.marker import BatchCommit, SlotNames
 from penstock.connector.kafka.sink.protocol import SlotWriter
 from penstock.connector.kafka.sink.records import SLOT
 from penstock.connector.kafka.sink.sending import Destination, last_changes
-from penstock.connector.kafka.split import TopicPartition
-from penstock.connector.spark.failure import readable_by_spark
+from penstock.connector.spark.errors import readable_by_spark
 
 __all__ = ["REPORT", "SlotTask", "Transactions", "Writing", "write_plainly", "write_slot"]
 
@@ -59,9 +58,9 @@ class Transactions:
     digest: str
     sparse: bool = False
 
-    def claim(self, slot: int) -> Claim:
+    def claim(self, slot: int) -> BatchCommit:
         """Give what a slot claims to write."""
-        return Claim(
+        return BatchCommit(
             slot=self.names.slot(slot),
             batch_id=self.batch_id,
             first_batch=self.first_batch,

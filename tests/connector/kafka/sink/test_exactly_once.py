@@ -14,18 +14,16 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.catalog.errors import OptionError, SinkError, StateMismatchError, decode_failure
-from penstock.connector.kafka.connection import Connection
-from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin
-from penstock.connector.kafka.sink.connections import transactional
-from penstock.connector.kafka.sink.lingering import held_back
-from penstock.connector.kafka.sink.marker import Claim
-from penstock.connector.kafka.sink.names import SlotNames
+from penstock.connector.kafka.client.connection import Connection
+from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.tuning import admin_connection
+from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin, transactional
+from penstock.connector.kafka.sink.marker import BatchCommit, SlotNames
+from penstock.connector.kafka.sink.open_transactions import blocked_partitions
 from penstock.connector.kafka.sink.protocol import SlotWriter
 from penstock.connector.kafka.sink.repair import next_batch, read_slots, set_marker
 from penstock.connector.kafka.sink.sending import Destination
-from penstock.connector.kafka.split import TopicPartition
-from penstock.connector.kafka.tuning import admin_connection
-from penstock.sql.cli.app import app
+from penstock.sql.cli.commands.app import app
 from tests.connector.kafka.sink.writing import (
     KEYED,
     ONCE,
@@ -65,7 +63,7 @@ def slot_writer(kafka: KafkaServer, topic: str, slot: str, batch_id: int) -> Slo
         connection=Connection.of({"bootstrap.servers": kafka.bootstrap}),
         timeout_ms=60_000,
         place=TopicPartition(topic, 0),
-        claim=Claim(slot=slot, batch_id=batch_id, first_batch=0, digest="d"),
+        claim=BatchCommit(slot=slot, batch_id=batch_id, first_batch=0, digest="d"),
     )
 
 
@@ -295,5 +293,5 @@ def test_open_transactions_are_listed_and_ended(
     document = json.loads(shown.stdout)
     assert document["slots"] == [{"transactional_id": slot, "last_batch": 0, "rows": 1}]
     assert [held["topic"] for held in document["held_back"]] == [name]
-    assert held_back(SinkAdmin(connection), [name]) == ()
+    assert blocked_partitions(SinkAdmin(connection), [name]) == ()
     assert values(kafka, name) == ["a"]

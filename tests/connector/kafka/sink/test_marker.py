@@ -7,16 +7,15 @@ from dataclasses import replace
 import pytest
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.kafka.sink.marker import Claim, Marker, may_write
-from penstock.connector.kafka.sink.names import SlotNames
+from penstock.connector.kafka.sink.marker import BatchCommit, Marker, SlotNames, may_write
 
 
-def claim(batch_id: int, *, first: int = 0, digest: str = "aa") -> Claim:
+def claim(batch_id: int, *, first: int = 0, digest: str = "aa") -> BatchCommit:
     """A slot's claim to write a batch."""
-    return Claim(slot="s-0", batch_id=batch_id, first_batch=first, digest=digest)
+    return BatchCommit(slot="s-0", batch_id=batch_id, first_batch=first, digest=digest)
 
 
-def refusal(made: Claim, found: Marker | None) -> StateMismatchError:
+def refusal(made: BatchCommit, found: Marker | None) -> StateMismatchError:
     """The error that a claim is refused with."""
     with pytest.raises(StateMismatchError, match="slot 's-0', batch") as caught:
         may_write(made, found)

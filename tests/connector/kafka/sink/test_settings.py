@@ -7,7 +7,7 @@ import pytest
 from penstock.catalog.errors import DefinitionError, OptionError, PenstockError, UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.kafka.connector import KafkaConnector
-from penstock.connector.kafka.sink.connections import producer_connection, transactional
+from penstock.connector.kafka.sink.client import producer_connection, transactional
 from penstock.connector.kafka.sink.settings import Delivery, Partitioner, Staging
 from tests.connector.kafka.sink.writing import KEYED, ONCE, made_sink
 from tests.connector.kafka.tables import kafka_table

@@ -1,0 +1,175 @@
+"""What a catalog is: the protocol of definitions, namespaces, leases and history, and the promises of each method.
+
+`store/sql_catalog.py` keeps one in a database; overlays and external catalogs implement the same protocol.
+`FunctionStore` keeps users' functions, in a namespace of their own as in Flink.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from penstock.catalog.definitions.history import Change
+from penstock.catalog.definitions.leases import Claim, JobReport, Lease, Owner
+from penstock.catalog.model.function import Function
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.namespaces import (
+    DEFAULT_CATALOG,
+    DEFAULT_DATABASE,
+    CatalogDescriptor,
+    DatabaseDescriptor,
+)
+from penstock.catalog.model.table import Table, View
+from penstock.catalog.secrets.store import SecretStore
+
+__all__ = [
+    "DEFAULT_CATALOG",
+    "DEFAULT_DATABASE",
+    "Catalog",
+    "FunctionStore",
+    "ObjectKind",
+    "kind_of",
+]
+
+
+class FunctionStore(Protocol):
+    """Keeps functions. Every method may block on I/O and raise CatalogError."""
+
+    def listed(self) -> list[Function]:
+        """List all functions, sorted by name."""
+
+    def put(self, function: Function, *, before: Function | None = None) -> None:
+        """Add a function, or change what was `before`, and is so no longer.
+
+        Raises ObjectExistsError for one to add that is there, UnknownObjectError for one to change that is not, and
+        DefinitionError for one that is no longer `before`.
+        """
+
+    def remove(self, identifier: Identifier) -> bool:
+        """Remove a function. Tells whether there was one."""
+
+
+ObjectKind = Literal["table", "view"]
+
+
+class Catalog(Protocol):
+    """Keeps definitions, and the leases of running pipelines. Every method may block on I/O.
+
+    Tables and views share one space of names. A change is there as a whole or not at all, and a change that
+    another process made is seen by the next call. Every method raises CatalogError when the store cannot be used.
+
+    What a store gives carries a `version`, which grows with each change of the name and is no part of its value; None
+    where nothing is stored. A `replace` is refused when the stored version is another than that of `before`, and so is
+    a `create` with `replace` of what was made of another version.
+    """
+
+    @property
+    def default_catalog(self) -> str:
+        """The catalog that a session starts in."""
+
+    @property
+    def default_database(self) -> str:
+        """The database that a session starts in."""
+
+    @property
+    def functions(self) -> FunctionStore:
+        """The functions that users have registered."""
+
+    @property
+    def secrets(self) -> SecretStore:
+        """What options refer to by `${secret:name}`."""
+
+    def catalogs(self) -> list[CatalogDescriptor]:
+        """List the catalogs, sorted by name; the default one is always there."""
+
+    def databases(self, catalog: str | None = None) -> list[str]:
+        """List the databases of a catalog (None: the default one), sorted. Raises UnknownObjectError."""
+
+    def database(self, catalog: str, name: str) -> DatabaseDescriptor:
+        """Describe a database. Raises UnknownObjectError."""
+
+    def tables(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the tables, sorted; those of one database, or of one catalog, when it is given."""
+
+    def views(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the views, sorted; those of one database, or of one catalog, when it is given."""
+
+    def get(self, identifier: Identifier) -> Table | View:
+        """Give a definition. Raises UnknownObjectError with the nearest name."""
+
+    def kind(self, identifier: Identifier) -> ObjectKind | None:
+        """Give the kind of what has a name; None for a name that is free, without looking for a near one."""
+
+    def history(
+        self, name: Identifier | tuple[str, ...] | None = None, *, limit: int | None = None
+    ) -> list[Change]:
+        """List the changes of what has, or had, a name (None: all changes), the newest first; at most `limit`.
+
+        A database is named by its catalog and itself, a catalog by itself.
+        """
+
+    def create(
+        self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False
+    ) -> None:
+        """Add a definition, or with `replace` change the one of that name and kind.
+
+        Raises ObjectExistsError, and UnknownObjectError when the database does not exist.
+        """
+
+    def drop(self, identifier: Identifier, *, kind: ObjectKind, if_exists: bool = False) -> None:
+        """Remove a definition; what the table's connector holds stays. Raises UnknownObjectError."""
+
+    def replace(self, before: Table | View, after: Table | View) -> None:
+        """Change a definition, its name too if `after` has another.
+
+        Raises DefinitionError when it is no longer `before`, ObjectExistsError when the new name is taken,
+        UnknownObjectError when it, or the new database, does not exist.
+        """
+
+    def create_catalog(self, new: CatalogDescriptor, *, if_not_exists: bool = False) -> None:
+        """Add a catalog. Raises ObjectExistsError."""
+
+    def replace_catalog(self, before: CatalogDescriptor, after: CatalogDescriptor) -> None:
+        """Change a catalog's options or comment. Raises DefinitionError when it is no longer `before`."""
+
+    def drop_catalog(self, name: str, *, if_exists: bool = False) -> None:
+        """Remove a catalog that holds nothing. Raises UnknownObjectError, DefinitionError."""
+
+    def create_database(self, new: DatabaseDescriptor, *, if_not_exists: bool = False) -> None:
+        """Add a database. Raises ObjectExistsError, and UnknownObjectError when the catalog does not exist."""
+
+    def replace_database(self, before: DatabaseDescriptor, after: DatabaseDescriptor) -> None:
+        """Change a database's options or comment. Raises DefinitionError when it is no longer `before`."""
+
+    def drop_database(
+        self, catalog: str, name: str, *, if_exists: bool = False, cascade: bool = False
+    ) -> None:
+        """Remove a database; with `cascade` what is in it too. Raises UnknownObjectError, DefinitionError."""
+
+    def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
+        """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
+
+    def renew(self, lease: Lease) -> None:
+        """Say that the holder lives; due every HEARTBEAT_MS. Raises PipelineLockedError when the lease is lost."""
+
+    def release(self, lease: Lease) -> None:
+        """Give a lease back; one that was lost is left alone."""
+
+    def claims(self) -> list[Claim]:
+        """List the claims of runners that live, by pipeline."""
+
+    def request_stop(self, pipeline: str) -> Claim | None:
+        """Ask the runner of a pipeline to end; it finds out when it renews its lease. None where there is none."""
+
+    def is_asked_to_stop(self, lease: Lease) -> bool:
+        """Tell whether somebody asked for the end of the run that holds `lease`."""
+
+    def report_job(self, lease: Lease, report: JobReport) -> None:
+        """Keep what the holder of a lease says of its job; what one that lost it says is left out."""
+
+    def job_reports(self) -> dict[str, JobReport]:
+        """Give what the last runner of each pipeline said of its job, by pipeline."""
+
+
+def kind_of(obj: Table | View) -> ObjectKind:
+    """Tell a table from a view in the word that SQL uses."""
+    return "table" if isinstance(obj, Table) else "view"

@@ -1,0 +1,276 @@
+"""Rules for creating, changing and dropping catalogs, databases, tables and views.
+
+The store and the overlays apply the same rules, so that a check of a file and a run of it refuse the same DDL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from penstock.catalog.definitions.contract import ObjectKind, kind_of
+from penstock.catalog.errors import (
+    DefinitionError,
+    ObjectExistsError,
+    UnknownObjectError,
+    UnsupportedError,
+    did_you_mean,
+    known_are,
+)
+from penstock.catalog.model.identifier import Identifier, quote
+from penstock.catalog.model.namespaces import (
+    DEFAULT_CATALOG,
+    DEFAULT_DATABASE,
+    IN_MEMORY,
+    INFORMATION_SCHEMA,
+    CatalogDescriptor,
+    DatabaseDescriptor,
+)
+from penstock.catalog.model.table import Table, View
+
+__all__ = [
+    "Namespaces",
+    "changed_meanwhile",
+    "check_namespace",
+    "check_replaced_catalog",
+    "check_unchanged",
+    "find_catalog",
+    "find_database",
+    "may_create",
+    "may_create_catalog",
+    "may_create_database",
+    "may_drop",
+    "may_drop_catalog",
+    "may_drop_database",
+    "may_rename",
+    "unknown_object",
+]
+
+
+def may_create(
+    obj: Table | View, found: ObjectKind | None, *, if_not_exists: bool, replace: bool
+) -> bool:
+    """Tell whether `obj` is to be written, given the kind of what has its name. Raises ObjectExistsError."""
+    if found is None or (replace and found == kind_of(obj)):
+        return True
+    if if_not_exists:
+        return False
+    word = f"{'temporary ' if obj.temporary else ''}{found}"
+    raise ObjectExistsError(
+        f"there is a {word} {obj.identifier} already",
+        hint=f"DROP {word.upper()} {obj.identifier} first, or write CREATE ... IF NOT EXISTS",
+    )
+
+
+def may_drop(
+    identifier: Identifier,
+    kind: ObjectKind,
+    found: ObjectKind | None,
+    *,
+    if_exists: bool,
+    known: Callable[[], Iterable[Identifier]],
+) -> bool:
+    """Tell whether there is something to remove. Raises UnknownObjectError; a view is no table, as in Flink."""
+    if found == kind:
+        return True
+    if if_exists:
+        return False
+    if found is None:
+        raise unknown_object(identifier, known())
+    raise UnknownObjectError(
+        f"{identifier} is a {found}, not a {kind}", hint=f"DROP {found.upper()} {identifier}"
+    )
+
+
+def may_rename(after: Table | View, found: ObjectKind | None) -> None:
+    """Check that a new name is free, given the kind of what has it. Raises ObjectExistsError."""
+    if found is not None:
+        raise ObjectExistsError(
+            f"there is a {found} {after.identifier} already", hint="choose another name"
+        )
+
+
+def unknown_object(identifier: Identifier, known: Iterable[Identifier]) -> UnknownObjectError:
+    """Make the error for a name that stands for nothing, with the nearest of `known`.
+
+    `known` are those of its database, and may have some of others: one of the same name is told.
+    """
+    known = list(known)
+    place = (identifier.catalog, identifier.database)
+    names = sorted({other.name for other in known if (other.catalog, other.database) == place})
+    elsewhere = sorted(other for other in known if other.name == identifier.name)
+    if elsewhere:
+        hint = f"did you mean {elsewhere[0]}?"
+    elif names:
+        hint = did_you_mean(identifier.name, names) or known_are(names, all_by="SHOW TABLES")
+    else:
+        hint = "nothing has been created there yet"
+    return UnknownObjectError(f"there is no table or view {identifier}", hint=hint)
+
+
+SHOWN = 5
+"""Names of objects that an error lists."""
+
+
+class Namespaces(Protocol):
+    """What is there, as far as the rules ask."""
+
+    def catalogs(self) -> list[CatalogDescriptor]:
+        """List the catalogs, sorted by name."""
+
+    def databases(self, catalog: str | None = None) -> list[str]:
+        """List the databases of a catalog, sorted. Raises UnknownObjectError."""
+
+    def tables(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the tables of a database or catalog."""
+
+    def views(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the views of a database or catalog."""
+
+
+class Versioned(Protocol):
+    """A definition that may know which version of it was read (`contract.Catalog`)."""
+
+    @property
+    def version(self) -> int | None:
+        """The version; None where it is not known."""
+
+
+def find_catalog(name: str, places: Namespaces) -> CatalogDescriptor:
+    """Give a catalog. Raises UnknownObjectError with the nearest name."""
+    known = {catalog.name: catalog for catalog in places.catalogs()}
+    if name in known:
+        return known[name]
+    hint = did_you_mean(name, known) or known_are(list(known), all_by="SHOW CATALOGS")
+    raise UnknownObjectError(f"there is no catalog {name!r}", hint=hint)
+
+
+def find_database(catalog: str, name: str, places: Namespaces) -> None:
+    """Check that a database exists. Raises UnknownObjectError with the nearest name."""
+    known = places.databases(catalog)
+    if name not in known and name != INFORMATION_SCHEMA:
+        near = did_you_mean(name, (*known, INFORMATION_SCHEMA))
+        hint = near or known_are(known, all_by="SHOW DATABASES")
+        place = "" if catalog == DEFAULT_CATALOG else f" in the catalog {catalog!r}"
+        raise UnknownObjectError(f"there is no database {name!r}{place}", hint=hint)
+
+
+def check_namespace(identifier: Identifier, places: Namespaces) -> None:
+    """Check that the catalog and the database of a name exist. Raises UnknownObjectError."""
+    if (identifier.catalog, identifier.database) == (DEFAULT_CATALOG, DEFAULT_DATABASE):
+        return  # always there: nothing has to be read
+    find_catalog(identifier.catalog, places)
+    find_database(identifier.catalog, identifier.database, places)
+
+
+def may_create_catalog(new: CatalogDescriptor, places: Namespaces, *, if_not_exists: bool) -> bool:
+    """Tell whether a catalog is to be written. Raises ObjectExistsError."""
+    if new.name not in {catalog.name for catalog in places.catalogs()}:
+        return True
+    if if_not_exists:
+        return False
+    raise ObjectExistsError(
+        f"there is a catalog {new.name!r} already",
+        hint=f"DROP CATALOG {quote(new.name)} first, or write CREATE CATALOG IF NOT EXISTS",
+    )
+
+
+def check_replaced_catalog(before: CatalogDescriptor, after: CatalogDescriptor) -> None:
+    """Refuse a change of what a catalog is. Raises UnsupportedError."""
+    if (before.type, before.default_database) != (after.type, after.default_database):
+        raise UnsupportedError(
+            f"catalog {before.name}: 'type' and 'default-database' cannot be changed",
+            hint="create another catalog",
+        )
+
+
+def may_drop_catalog(name: str, places: Namespaces, *, if_exists: bool) -> bool:
+    """Tell whether there is a catalog to remove. Raises UnknownObjectError, DefinitionError."""
+    known = {catalog.name: catalog for catalog in places.catalogs()}
+    if name not in known and if_exists:
+        return False
+    found = find_catalog(name, places)
+    if name == DEFAULT_CATALOG:
+        raise DefinitionError(f"the catalog {name!r} is built in: it cannot be dropped")
+    if found.type != IN_MEMORY:
+        inside = [*places.tables(catalog=name), *places.views(catalog=name)]
+        if inside:
+            first = inside[0].database
+            raise DefinitionError(
+                f"the catalog {name!r} is not empty: {_shown(inside)}",
+                hint=f"drop what is in it first: DROP DATABASE {quote(name)}.{quote(first)} CASCADE"
+                if first != found.default_database
+                else "drop what is in it first",
+            )
+    return True
+
+
+def may_create_database(
+    new: DatabaseDescriptor, places: Namespaces, *, if_not_exists: bool
+) -> bool:
+    """Tell whether a database is to be written. Raises ObjectExistsError, UnknownObjectError."""
+    find_catalog(new.catalog, places)
+    if new.name not in places.databases(new.catalog):
+        return True
+    if if_not_exists:
+        return False
+    raise ObjectExistsError(
+        f"there is a database {new.name!r} already",
+        hint=f"DROP DATABASE {quote(new.name)} first, or write CREATE DATABASE IF NOT EXISTS",
+    )
+
+
+def may_drop_database(
+    catalog: str, name: str, places: Namespaces, *, if_exists: bool, cascade: bool
+) -> bool:
+    """Tell whether there is a database to remove. Raises UnknownObjectError, DefinitionError."""
+    found = find_catalog(catalog, places)
+    if name not in places.databases(catalog) and if_exists:
+        return False
+    find_database(catalog, name, places)
+    if name == found.default_database:
+        raise DefinitionError(
+            f"{name!r} is the default database of the catalog {catalog!r}: it cannot be dropped"
+        )
+    inside = [*places.tables(name, catalog), *places.views(name, catalog)]
+    if inside and not cascade:
+        raise DefinitionError(
+            f"the database {name!r} is not empty: {_shown(inside)}",
+            hint=f"DROP DATABASE {quote(name)} CASCADE drops what is in it too",
+        )
+    return True
+
+
+def check_unchanged(
+    what: str,
+    found: Versioned | None,
+    before: Versioned,
+    *,
+    last: Callable[[], object] | None = None,
+) -> None:
+    """Refuse a change of what is no longer as it was read: of another version, or another value.
+
+    `last` tells of the newest change where there is a history. Raises DefinitionError.
+    """
+    now, then = None if found is None else found.version, before.version
+    if found != before or (None not in (now, then) and now != then):
+        raise changed_meanwhile(what, now, then, last)
+
+
+def changed_meanwhile(
+    what: str, now: int | None, then: int | None, last: Callable[[], object] | None
+) -> DefinitionError:
+    """Make the error for what is of the version `now`, and was of the version `then` when it was read."""
+    change = None if last is None else last()
+    details = "" if change is None else f": it was {change}"
+    if None not in (now, then) and now != then:
+        details += f" (it is version {now}, what was read is version {then})"
+    return DefinitionError(
+        f"{what} was changed by somebody else meanwhile{details}",
+        hint="look at it, and try again",
+    )
+
+
+def _shown(inside: Sequence[Identifier]) -> str:
+    names = ", ".join(quote(one.name) for one in sorted(inside)[:SHOWN])
+    return names if len(inside) <= SHOWN else f"{names} and {len(inside) - SHOWN} more"

@@ -1,0 +1,329 @@
+"""The store and the catalogs whose tables are found elsewhere, as one catalog; each has `information_schema` in it.
+
+Of an external catalog the store keeps the descriptor, and for a folder of Delta tables what users define in it: a
+table's key and options, views. Such a definition goes before what is found under its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from penstock.catalog.definitions.contract import Catalog, ObjectKind, kind_of
+from penstock.catalog.definitions.ddl_rules import (
+    check_unchanged,
+    find_catalog,
+    may_create,
+    may_create_catalog,
+    unknown_object,
+)
+from penstock.catalog.definitions.external import (
+    ExternalCatalog,
+    NotReachedError,
+    OpenExternal,
+    location_in,
+)
+from penstock.catalog.definitions.information_schema import (
+    information_identifiers,
+    information_table,
+    is_information,
+    refuse_change,
+)
+from penstock.catalog.definitions.overlay import Overlay
+from penstock.catalog.errors import DefinitionError, UnknownObjectError, UnsupportedError
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.namespaces import (
+    DEFAULT_CATALOG,
+    DELTA_PATH,
+    INFORMATION_SCHEMA,
+    CatalogDescriptor,
+    DatabaseDescriptor,
+)
+from penstock.catalog.model.table import Table, View
+
+__all__ = ["FederatedCatalog", "with_location"]
+
+REMEMBERED_MS = 2_000
+"""How long a definition that was found elsewhere is taken for what is there: a statement asks for it many times."""
+
+
+class FederatedCatalog(Overlay):
+    """A catalog (`contract.Catalog`) over `base`, with the tables of external catalogs. Not for many threads.
+
+    `now_ms` is a clock. A draft looks at each name once and keeps what it found. Listings without a database name
+    what the store keeps; those of a database have what is found there, too.
+    """
+
+    def __init__(
+        self, base: Catalog, opens: OpenExternal, now_ms: Callable[[], int], *, draft: bool = False
+    ) -> None:
+        super().__init__(base, draft=draft)
+        self._opens = opens
+        self._now_ms = now_ms
+        self._found: dict[tuple[CatalogDescriptor, Identifier], tuple[int, Table]] = {}
+
+    def overlay(self) -> FederatedCatalog:
+        """Make a draft over this catalog, whose changes stay in it."""
+        return FederatedCatalog(self, self._opens, self._now_ms, draft=True)
+
+    # --- what is there ---
+
+    def databases(self, catalog: str | None = None) -> list[str]:
+        """List the databases of a catalog (None: the default one), sorted. Raises UnknownObjectError."""
+        names = super().databases(catalog)
+        external = self._external_here(catalog or self.default_catalog)
+        return names if external is None else sorted({*names, *external.databases()})
+
+    def database(self, catalog: str, name: str) -> DatabaseDescriptor:
+        """Describe a database. Raises UnknownObjectError."""
+        if name == INFORMATION_SCHEMA:
+            find_catalog(catalog, self)
+            return DatabaseDescriptor(catalog=catalog, name=name, comment="what the catalogs hold")
+        if self._is_found_database(catalog, name):
+            return DatabaseDescriptor(catalog=catalog, name=name)
+        return super().database(catalog, name)
+
+    def tables(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the tables, sorted; those of one database, or of one catalog, when it is given."""
+        name = catalog or self.default_catalog
+        if database == INFORMATION_SCHEMA:
+            return information_identifiers(name)
+        names = super().tables(database, catalog)
+        external = None if database is None else self._external_here(name)
+        if external is None or database is None:
+            return names
+        found = {
+            Identifier(catalog=name, database=database, name=each)
+            for each in external.tables(database)
+        }
+        return sorted({*names, *found} - {*super().views(database, catalog)})
+
+    def get(self, identifier: Identifier) -> Table | View:
+        """Give a definition. Raises UnknownObjectError with the nearest name."""
+        if is_information(identifier):
+            if identifier.catalog != DEFAULT_CATALOG:
+                find_catalog(identifier.catalog, self)
+            return information_table(identifier)
+        descriptor = self._descriptor_here(identifier.catalog)
+        if descriptor is None or self._is_stored(descriptor, identifier):
+            return super().get(identifier)
+        found = self._look(descriptor, identifier)
+        if found is None:
+            place = (identifier.database, identifier.catalog)
+            raise unknown_object(identifier, (*self.tables(*place), *self.views(*place)))
+        return found
+
+    def kind(self, identifier: Identifier) -> ObjectKind | None:
+        """Give the kind of what has a name; None for a name that is free."""
+        descriptor = self._descriptor_here(identifier.catalog)
+        here = descriptor is None or self._is_stored(descriptor, identifier)
+        if here and not is_information(identifier):
+            return super().kind(identifier)
+        try:
+            return kind_of(self.get(identifier))
+        except UnknownObjectError:
+            return None
+
+    # --- definitions ---
+
+    def create(
+        self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False
+    ) -> None:
+        """Add a definition, or with `replace` change the one of that name and kind."""
+        identifier = obj.identifier
+        refuse_change(identifier)
+        descriptor = self._external(identifier.catalog)
+        if descriptor is not None:
+            _check_takes(descriptor, str(identifier))
+            if not self._is_stored(descriptor, identifier):
+                taken = None if self._look(descriptor, identifier) is None else "table"
+                flags = {"if_not_exists": if_not_exists, "replace": replace}
+                if not may_create(obj, taken, **flags):  # type: ignore[arg-type]
+                    return
+            self._keep_database(identifier)
+        super().create(obj, if_not_exists=if_not_exists, replace=replace)
+
+    def replace(self, before: Table | View, after: Table | View) -> None:
+        """Change a definition, its name too if `after` has another."""
+        refuse_change(before.identifier)
+        refuse_change(after.identifier)
+        descriptor = self._external(before.identifier.catalog)
+        if descriptor is None:
+            super().replace(before, after)
+            return
+        _check_takes(descriptor, str(before.identifier))
+        if isinstance(after, Table):
+            if after.identifier != before.identifier:
+                raise UnsupportedError(
+                    f"{before.identifier} cannot be renamed: its name is that of its folder",
+                    hint="move the folder",
+                )
+            location_in(descriptor, after)
+        if self._is_stored(descriptor, before.identifier):
+            super().replace(before, after)
+            return
+        found = self._look(descriptor, before.identifier)
+        check_unchanged(f"the table {before.identifier}", found, before)
+        self._keep_database(after.identifier)
+        super().create(after, replace=True)
+
+    def drop(self, identifier: Identifier, *, kind: ObjectKind, if_exists: bool = False) -> None:
+        """Remove a definition. Raises UnknownObjectError; DefinitionError for a table that is found elsewhere."""
+        refuse_change(identifier)
+        descriptor = self._external(identifier.catalog)
+        if descriptor is not None:
+            _check_takes(descriptor, str(identifier))
+            if kind == "table" and self._look(descriptor, identifier) is not None:
+                raise DefinitionError(
+                    f"{identifier} is a Delta table with its data in a folder, which DROP TABLE does not remove",
+                    hint="remove the folder; the table is gone with it",
+                )
+        super().drop(identifier, kind=kind, if_exists=if_exists)
+
+    # --- catalogs and databases ---
+
+    def create_catalog(self, new: CatalogDescriptor, *, if_not_exists: bool = False) -> None:
+        """Add a catalog; an external one is looked into first. Raises ObjectExistsError, ConfigError."""
+        if new.is_external and may_create_catalog(new, self, if_not_exists=if_not_exists):
+            try:
+                self._open(new).check()
+            except NotReachedError:
+                if not self._draft:
+                    raise
+        super().create_catalog(new, if_not_exists=if_not_exists)
+
+    def replace_catalog(self, before: CatalogDescriptor, after: CatalogDescriptor) -> None:
+        """Change a catalog's options or comment. Raises DefinitionError when it is no longer `before`."""
+        if before.type == DELTA_PATH and before.option_map["path"] != after.option_map["path"]:
+            raise UnsupportedError(
+                f"catalog {before.name}: 'path' cannot be changed", hint="create another catalog"
+            )
+        if after.is_external and after.option_map != before.option_map and not self._draft:
+            self._open(after).check()
+        super().replace_catalog(before, after)
+
+    def create_database(self, new: DatabaseDescriptor, *, if_not_exists: bool = False) -> None:
+        """Add a database. Raises ObjectExistsError, and UnknownObjectError when the catalog does not exist."""
+        _refuse_information(new.name)
+        self._check_takes_database(new.catalog, new.name)
+        super().create_database(new, if_not_exists=if_not_exists)
+
+    def replace_database(self, before: DatabaseDescriptor, after: DatabaseDescriptor) -> None:
+        """Change a database's options or comment. Raises DefinitionError when it is no longer `before`."""
+        _refuse_information(before.name)
+        self._check_takes_database(before.catalog, before.name)
+        if not self._draft and self._is_found_database(before.catalog, before.name):
+            self._base.create_database(after)
+        else:
+            super().replace_database(before, after)
+
+    def drop_database(
+        self, catalog: str, name: str, *, if_exists: bool = False, cascade: bool = False
+    ) -> None:
+        """Remove a database; with `cascade` what is in it too. Raises UnknownObjectError, DefinitionError."""
+        _refuse_information(name)
+        self._check_takes_database(catalog, name)
+        descriptor = self._external(catalog)
+        if descriptor is not None and name in self._open(descriptor).databases():
+            raise DefinitionError(
+                f"the database {name!r} is a folder, which DROP DATABASE does not remove",
+                hint="remove the folder; the database is gone with it",
+            )
+        super().drop_database(catalog, name, if_exists=if_exists, cascade=cascade)
+
+    # --- parts ---
+
+    def _open(self, descriptor: CatalogDescriptor) -> ExternalCatalog:
+        # of this layer: a file may create a secret and then the catalog that needs it
+        return self._opens(descriptor, self.secrets.sealed)
+
+    def _external(self, catalog: str) -> CatalogDescriptor | None:
+        """Give the descriptor of an external catalog; None for others, and for one that is not there."""
+        if catalog == DEFAULT_CATALOG:
+            return None  # its type never changes: nothing has to be read
+        found = next((each for each in self.catalogs() if each.name == catalog), None)
+        return found if found is not None and found.is_external else None
+
+    def _descriptor_here(self, catalog: str) -> CatalogDescriptor | None:
+        """Give the descriptor of an external catalog that this layer looks into; one below is looked into there."""
+        if self._draft and self._catalogs.get(catalog) is None:
+            return None
+        return self._external(catalog)
+
+    def _external_here(self, catalog: str) -> ExternalCatalog | None:
+        descriptor = self._descriptor_here(catalog)
+        return None if descriptor is None else self._open(descriptor)
+
+    def _is_stored(self, descriptor: CatalogDescriptor, identifier: Identifier) -> bool:
+        """Tell whether the store, or this draft, has a definition of that name."""
+        if descriptor.type != DELTA_PATH:
+            return False
+        place = (identifier.database, identifier.catalog)
+        if self._draft and identifier in self._objects:
+            return self._objects[identifier] is not None
+        return identifier in (*super().tables(*place), *super().views(*place))
+
+    def _look(self, descriptor: CatalogDescriptor, identifier: Identifier) -> Table | None:
+        """Give what is found elsewhere under a name."""
+        asked = (descriptor, identifier)
+        now = self._now_ms()
+        since, known = self._found.get(asked, (now, None))
+        if known is not None and (self._draft or 0 <= now - since < REMEMBERED_MS):
+            return known
+        found = self._open(descriptor).find(identifier)
+        if found is not None:
+            self._found[asked] = (now, found)
+        return found
+
+    def _is_found_database(self, catalog: str, name: str) -> bool:
+        """Tell whether a database is found elsewhere, and not kept in the store."""
+        external = self._external_here(catalog)
+        if external is None or name in super().databases(catalog):
+            return False
+        return name in external.databases()
+
+    def _keep_database(self, identifier: Identifier) -> None:
+        """Have the store know the database of what is defined in it; a draft asks nobody."""
+        catalog, name = identifier.catalog, identifier.database
+        if not self._draft and self._is_found_database(catalog, name):
+            # of this layer it is there already
+            new = DatabaseDescriptor(catalog=catalog, name=name)
+            self._base.create_database(new, if_not_exists=True)
+
+    def _check_takes_database(self, catalog: str, name: str) -> None:
+        descriptor = self._external(catalog)
+        if descriptor is not None:
+            _check_takes(descriptor, f"the database {name!r}")
+
+
+def with_location(table: Table, catalog: Catalog) -> Table:
+    """Give a table as its catalog wants it: in a folder of Delta tables with connector and path.
+
+    Raises DefinitionError where its options say otherwise.
+    """
+    if table.temporary or table.identifier.catalog == DEFAULT_CATALOG:
+        return table
+    for descriptor in catalog.catalogs():
+        if descriptor.name == table.identifier.catalog and descriptor.type == DELTA_PATH:
+            return replace(table, options=location_in(descriptor, table))
+    return table
+
+
+def _check_takes(descriptor: CatalogDescriptor, what: str) -> None:
+    """Refuse definitions in catalogs that only show what is there. Raises UnsupportedError."""
+    if descriptor.type != DELTA_PATH:
+        raise UnsupportedError(
+            f"{what} is in the catalog {descriptor.name!r} of type '{descriptor.type}', where nothing is created, "
+            "altered or dropped from here",
+            hint="do it there; it is seen here at once"
+            if descriptor.type == "spark"
+            else "do it in the database; it is seen here at once",
+        )
+
+
+def _refuse_information(database: str) -> None:
+    if database == INFORMATION_SCHEMA:
+        raise DefinitionError(
+            f"the database {INFORMATION_SCHEMA} is in every catalog, and only read",
+            hint="choose another name",
+        )

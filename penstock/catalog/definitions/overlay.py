@@ -1,0 +1,418 @@
+"""A catalog on top of another one: changes stay here. Used to check files and for catalogs that live with a
+session.
+
+`Snapshot` reads the catalog below once and answers from memory afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar, cast
+
+from penstock.catalog.definitions.contract import Catalog, FunctionStore, ObjectKind, kind_of
+from penstock.catalog.definitions.ddl_rules import (
+    check_namespace,
+    check_replaced_catalog,
+    check_unchanged,
+    find_catalog,
+    find_database,
+    may_create,
+    may_create_catalog,
+    may_create_database,
+    may_drop,
+    may_drop_catalog,
+    may_drop_database,
+    may_rename,
+    unknown_object,
+)
+from penstock.catalog.definitions.history import Change, ChangeKind
+from penstock.catalog.definitions.leases import Claim, JobReport, Lease, Owner
+from penstock.catalog.errors import UnknownObjectError
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.namespaces import (
+    IN_MEMORY,
+    CatalogDescriptor,
+    DatabaseDescriptor,
+    implied_database,
+)
+from penstock.catalog.model.table import Table, View
+from penstock.catalog.secrets.store import DraftSecrets, SecretStore
+
+__all__ = ["Overlay", "Snapshot"]
+
+T = TypeVar("T", Table | View, CatalogDescriptor, DatabaseDescriptor)
+
+RECENT = 20
+"""Changes of a name among which the newest of a table or view is looked for: functions may have the same name."""
+
+
+class Overlay:
+    """A catalog (`contract.Catalog`) over `base`. Not for many threads.
+
+    A `draft` keeps every change here. Otherwise only catalogs of the type IN_MEMORY are here, and what changes in
+    others is written to `base`. Leases are not for drafts.
+    """
+
+    def __init__(self, base: Catalog, *, draft: bool) -> None:
+        self._base = base
+        self._draft = draft
+        self._below = Snapshot(base) if draft else None
+        # None: there below, and dropped here
+        self._catalogs: dict[str, CatalogDescriptor | None] = {}
+        # of catalogs that are below, and what is in them too
+        self._described: dict[str, CatalogDescriptor] = {}
+        self._databases: dict[tuple[str, str], DatabaseDescriptor | None] = {}
+        self._objects: dict[Identifier, Table | View | None] = {}
+        self._secrets = DraftSecrets(lambda: base.secrets) if draft else None
+        self.default_catalog = base.default_catalog
+        self.default_database = base.default_database
+
+    def overlay(self) -> Overlay:
+        """Make a draft over this catalog, whose changes stay in it."""
+        return Overlay(self, draft=True)
+
+    # --- what is there ---
+
+    @property
+    def functions(self) -> FunctionStore:
+        """The functions that users have registered; drafts of them are `resolver.py`'s."""
+        return self._base.functions
+
+    @property
+    def secrets(self) -> SecretStore:
+        """What options refer to by `${secret:name}`: those of `base`, and a draft's over them."""
+        return self._secrets or self._base.secrets
+
+    def catalogs(self) -> list[CatalogDescriptor]:
+        """List the catalogs, sorted by name."""
+        found: dict[str, CatalogDescriptor | None] = {c.name: c for c in self._read.catalogs()}
+        found |= self._described | self._catalogs
+        return [found[name] for name in sorted(found) if found[name] is not None]  # type: ignore[misc]
+
+    def databases(self, catalog: str | None = None) -> list[str]:
+        """List the databases of a catalog (None: the default one), sorted. Raises UnknownObjectError."""
+        name = catalog or self.default_catalog
+        if name in self._catalogs:
+            names = {find_catalog(name, self).default_database}
+        else:
+            names = set(self._read.databases(name))
+        for (place, database), value in self._databases.items():
+            if place == name:
+                names = names - {database} if value is None else names | {database}
+        return sorted(names)
+
+    def database(self, catalog: str, name: str) -> DatabaseDescriptor:
+        """Describe a database. Raises UnknownObjectError."""
+        found = self._databases.get((catalog, name))
+        if found is not None:
+            return found
+        descriptor = find_catalog(catalog, self)
+        find_database(catalog, name, self)
+        if catalog in self._catalogs:
+            return implied_database(descriptor)
+        return self._read.database(catalog, name)
+
+    def tables(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the tables, sorted; those of one database, or of one catalog, when it is given."""
+        return self._listed("table", self._read.tables(database, catalog), database, catalog)
+
+    def views(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the views, sorted; those of one database, or of one catalog, when it is given."""
+        return self._listed("view", self._read.views(database, catalog), database, catalog)
+
+    def get(self, identifier: Identifier) -> Table | View:
+        """Give a definition. Raises UnknownObjectError with the nearest name."""
+        if identifier in self._objects:
+            found = self._objects[identifier]
+        elif identifier.catalog in self._catalogs or self._is_dropped(identifier):
+            found = None
+        else:
+            return self._read_below(identifier)
+        if found is None:
+            raise unknown_object(identifier, (*self.tables(), *self.views()))
+        return found
+
+    def kind(self, identifier: Identifier) -> ObjectKind | None:
+        """Give the kind of what has a name; None for a name that is free."""
+        if identifier in self._objects:
+            found = self._objects[identifier]
+            return None if found is None else kind_of(found)
+        if identifier.catalog in self._catalogs or self._is_dropped(identifier):
+            return None
+        return self._read.kind(identifier)
+
+    def history(
+        self, name: Identifier | tuple[str, ...] | None = None, *, limit: int | None = None
+    ) -> list[Change]:
+        """List the changes of what has, or had, a name (None: all changes), the newest first; at most `limit`.
+
+        What changed here, in a draft or in memory, has no history.
+        """
+        return self._base.history(name, limit=limit)
+
+    # --- definitions ---
+
+    def create(
+        self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False
+    ) -> None:
+        """Add a definition, or with `replace` change the one of that name and kind."""
+        if not self._keeps(obj.identifier.catalog):
+            self._base.create(obj, if_not_exists=if_not_exists, replace=replace)
+            return
+        check_namespace(obj.identifier, self)
+        found = self.kind(obj.identifier)
+        if may_create(obj, found, if_not_exists=if_not_exists, replace=replace):
+            self._objects[obj.identifier] = _unstored(obj)
+
+    def replace(self, before: Table | View, after: Table | View) -> None:
+        """Change a definition, its name too if `after` has another."""
+        if not self._keeps(before.identifier.catalog):
+            self._base.replace(before, after)
+            return
+        check_namespace(after.identifier, self)
+        what = f"the {kind_of(before)} {before.identifier}"
+        last = partial(self._last_change, before.identifier)
+        check_unchanged(what, self.get(before.identifier), before, last=last)
+        if after.identifier != before.identifier:
+            may_rename(after, self.kind(after.identifier))
+        self._objects[before.identifier] = None
+        self._objects[after.identifier] = _unstored(after)
+
+    def drop(self, identifier: Identifier, *, kind: ObjectKind, if_exists: bool = False) -> None:
+        """Remove a definition. Raises UnknownObjectError."""
+        if not self._keeps(identifier.catalog):
+            self._base.drop(identifier, kind=kind, if_exists=if_exists)
+            return
+        found = self.kind(identifier)
+        if may_drop(
+            identifier,
+            kind,
+            found,
+            if_exists=if_exists,
+            known=lambda: (*self.tables(), *self.views()),
+        ):
+            self._objects[identifier] = None
+
+    # --- catalogs and databases ---
+
+    def create_catalog(self, new: CatalogDescriptor, *, if_not_exists: bool = False) -> None:
+        """Add a catalog. Raises ObjectExistsError."""
+        if not may_create_catalog(new, self, if_not_exists=if_not_exists):
+            return
+        if self._draft or new.type == IN_MEMORY:
+            self._catalogs[new.name] = new
+        else:
+            self._base.create_catalog(new, if_not_exists=if_not_exists)
+
+    def replace_catalog(self, before: CatalogDescriptor, after: CatalogDescriptor) -> None:
+        """Change a catalog's options or comment. Raises DefinitionError when it is no longer `before`."""
+        if not self._keeps(before.name):
+            self._base.replace_catalog(before, after)
+            return
+        check_replaced_catalog(before, after)
+        found = find_catalog(before.name, self)
+        last = partial(self._last_change, (before.name,))
+        check_unchanged(f"the catalog {before.name!r}", found, before, last=last)
+        if before.name in self._catalogs:
+            self._catalogs[before.name] = _unstored(after)
+        else:
+            self._described[before.name] = _unstored(after)
+
+    def drop_catalog(self, name: str, *, if_exists: bool = False) -> None:
+        """Remove a catalog that holds nothing. Raises UnknownObjectError, DefinitionError."""
+        if not may_drop_catalog(name, self, if_exists=if_exists):
+            return
+        if not self._keeps(name):
+            self._base.drop_catalog(name, if_exists=if_exists)
+            return
+        self._described.pop(name, None)
+        self._forget(name)
+        if self._draft:
+            self._catalogs[name] = None
+        else:
+            del self._catalogs[name]
+
+    def create_database(self, new: DatabaseDescriptor, *, if_not_exists: bool = False) -> None:
+        """Add a database. Raises ObjectExistsError, and UnknownObjectError when the catalog does not exist."""
+        if not may_create_database(new, self, if_not_exists=if_not_exists):
+            return
+        if self._keeps(new.catalog):
+            self._databases[new.catalog, new.name] = new
+        else:
+            self._base.create_database(new, if_not_exists=if_not_exists)
+
+    def replace_database(self, before: DatabaseDescriptor, after: DatabaseDescriptor) -> None:
+        """Change a database's options or comment. Raises DefinitionError when it is no longer `before`."""
+        if not self._keeps(before.catalog):
+            self._base.replace_database(before, after)
+            return
+        found = self.database(before.catalog, before.name)
+        last = partial(self._last_change, (before.catalog, before.name))
+        check_unchanged(f"the database {before.name!r}", found, before, last=last)
+        self._databases[after.catalog, after.name] = _unstored(after)
+
+    def drop_database(
+        self, catalog: str, name: str, *, if_exists: bool = False, cascade: bool = False
+    ) -> None:
+        """Remove a database; with `cascade` what is in it too. Raises UnknownObjectError, DefinitionError."""
+        if not self._keeps(catalog):
+            self._base.drop_database(catalog, name, if_exists=if_exists, cascade=cascade)
+            return
+        if may_drop_database(catalog, name, self, if_exists=if_exists, cascade=cascade):
+            for identifier in (*self.tables(name, catalog), *self.views(name, catalog)):
+                self._objects[identifier] = None
+            self._databases[catalog, name] = None
+
+    # --- leases ---
+
+    def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
+        """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
+        assert not self._draft, f"a draft was asked for the lease of {pipeline}"
+        return self._base.acquire_lease(pipeline, owner)
+
+    def renew(self, lease: Lease) -> None:
+        """Say that the holder lives. Raises PipelineLockedError when the lease is lost."""
+        assert not self._draft, f"a draft was asked to renew {lease}"
+        self._base.renew(lease)
+
+    def release(self, lease: Lease) -> None:
+        """Give a lease back; one that was lost is left alone."""
+        assert not self._draft, f"a draft was asked to release {lease}"
+        self._base.release(lease)
+
+    def claims(self) -> list[Claim]:
+        """List the claims of runners that live, by pipeline."""
+        return self._base.claims()
+
+    def request_stop(self, pipeline: str) -> Claim | None:
+        """Ask the runner of a pipeline to end."""
+        assert not self._draft, f"a draft was asked to stop {pipeline}"
+        return self._base.request_stop(pipeline)
+
+    def is_asked_to_stop(self, lease: Lease) -> bool:
+        """Tell whether somebody asked for the end of the run that holds `lease`."""
+        return self._base.is_asked_to_stop(lease)
+
+    def report_job(self, lease: Lease, report: JobReport) -> None:
+        """Keep what the holder of a lease says of its job."""
+        assert not self._draft, f"a draft was asked to keep what is said of {lease}"
+        self._base.report_job(lease, report)
+
+    def job_reports(self) -> dict[str, JobReport]:
+        """Give what the last runner of each pipeline said of its job, by pipeline."""
+        return self._base.job_reports()
+
+    # --- parts ---
+
+    @property
+    def _read(self) -> Catalog | Snapshot:
+        """What is below, for reading."""
+        return self._below or self._base
+
+    def _read_below(self, identifier: Identifier) -> Table | View:
+        """Read a definition from below; the nearest name may be one that is here. Raises UnknownObjectError."""
+        try:
+            return self._read.get(identifier)
+        except UnknownObjectError:
+            catalog, database = identifier.catalog, identifier.database
+            if not any((i.catalog, i.database) == (catalog, database) for i in self._objects):
+                raise
+            known = (*self.tables(database, catalog), *self.views(database, catalog))
+            raise unknown_object(identifier, known) from None
+
+    def _last_change(self, name: Identifier | tuple[str, ...]) -> Change | None:
+        """The newest change that was stored: what another process did since something was read."""
+        found = self._base.history(name, limit=RECENT)
+        return next((c for c in found if c.kind is not ChangeKind.FUNCTION), None)
+
+    def _keeps(self, catalog: str) -> bool:
+        """Whether changes in a catalog stay here."""
+        return self._draft or self._catalogs.get(catalog) is not None
+
+    def _is_dropped(self, identifier: Identifier) -> bool:
+        return self._databases.get((identifier.catalog, identifier.database), True) is None
+
+    def _forget(self, catalog: str) -> None:
+        """Let what was in a catalog not come back with another of its name."""
+        self._databases = {key: d for key, d in self._databases.items() if key[0] != catalog}
+        self._objects = {i: o for i, o in self._objects.items() if i.catalog != catalog}
+
+    def _listed(
+        self,
+        kind: ObjectKind,
+        base: Sequence[Identifier],
+        database: str | None,
+        catalog: str | None,
+    ) -> list[Identifier]:
+        added = {
+            i
+            for i, obj in self._objects.items()
+            if obj is not None
+            and kind_of(obj) == kind
+            and database in (None, i.database)
+            and catalog in (None, i.catalog)
+        }
+        if not self._objects and not self._catalogs:
+            return list(base)
+        below = {i for i in base if i.catalog not in self._catalogs} - self._objects.keys()
+        return sorted(below | added)
+
+
+def _unstored(value: T) -> T:
+    """Take from a definition that was made of a stored one the version of that."""
+    return value if value.version is None else replace(value, version=None)
+
+
+Answer = TypeVar("Answer")
+
+
+class Snapshot:
+    """Reads of a catalog, each done once; the methods are `contract.Catalog`'s. Not for many threads."""
+
+    def __init__(self, base: Catalog) -> None:
+        self._base = base
+        self._known: dict[Hashable, object] = {}
+
+    def catalogs(self) -> list[CatalogDescriptor]:
+        """List the catalogs, sorted by name."""
+        return list(self._once("catalogs", self._base.catalogs))
+
+    def databases(self, catalog: str) -> list[str]:
+        """List the databases of a catalog, sorted. Raises UnknownObjectError."""
+        return list(self._once(("databases", catalog), lambda: self._base.databases(catalog)))
+
+    def database(self, catalog: str, name: str) -> DatabaseDescriptor:
+        """Describe a database. Raises UnknownObjectError."""
+        return self._once(("database", catalog, name), lambda: self._base.database(catalog, name))
+
+    def tables(self, database: str | None, catalog: str | None) -> list[Identifier]:
+        """List the tables, sorted; those of one database, or of one catalog, when it is given."""
+        asked = ("tables", database, catalog)
+        return list(self._once(asked, lambda: self._base.tables(database, catalog)))
+
+    def views(self, database: str | None, catalog: str | None) -> list[Identifier]:
+        """List the views, sorted; those of one database, or of one catalog, when it is given."""
+        asked = ("views", database, catalog)
+        return list(self._once(asked, lambda: self._base.views(database, catalog)))
+
+    def get(self, identifier: Identifier) -> Table | View:
+        """Give a definition. Raises UnknownObjectError."""
+        return self._once(identifier, lambda: self._base.get(identifier))
+
+    def kind(self, identifier: Identifier) -> ObjectKind | None:
+        """Give the kind of what has a name; None for a name that is free."""
+        return self._once(("kind", identifier), lambda: self._base.kind(identifier))
+
+    def _once(self, asked: Hashable, read: Callable[[], Answer]) -> Answer:
+        if asked not in self._known:
+            try:
+                self._known[asked] = read()
+            except UnknownObjectError as error:
+                self._known[asked] = error
+        found = self._known[asked]
+        if isinstance(found, UnknownObjectError):
+            # a new one: its place is given to it by whoever asked
+            raise UnknownObjectError(found.message, hint=found.hint)
+        return cast("Answer", found)

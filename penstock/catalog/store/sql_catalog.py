@@ -1,0 +1,317 @@
+"""The catalog in a database (`contract.Catalog`): definitions as rows of JSON, leases beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from penstock.catalog.definitions.contract import DEFAULT_CATALOG, DEFAULT_DATABASE, ObjectKind
+from penstock.catalog.definitions.ddl_rules import (
+    check_namespace,
+    check_replaced_catalog,
+    may_create_catalog,
+    may_create_database,
+    may_drop_catalog,
+    may_drop_database,
+    unknown_object,
+)
+from penstock.catalog.definitions.history import Change
+from penstock.catalog.definitions.leases import (
+    ASIDE_TIMEOUT_S,
+    RENEWAL_TIMEOUT_S,
+    Claim,
+    JobReport,
+    Lease,
+    Owner,
+)
+from penstock.catalog.migrations import (
+    JOB_STATES_SINCE,
+    LEASES_SINCE,
+    PLACES_SINCE,
+    STOP_REQUESTS_SINCE,
+    VERSIONS_SINCE,
+)
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.namespaces import CatalogDescriptor, DatabaseDescriptor
+from penstock.catalog.model.table import Table, View
+from penstock.catalog.store import history as history_rows
+from penstock.catalog.store import leases as lease_rows
+from penstock.catalog.store.database import Database, stored_version
+from penstock.catalog.store.functions import SqlFunctions
+from penstock.catalog.store.namespaces import StoredNamespaces
+from penstock.catalog.store.objects import (
+    create_object,
+    drop_object,
+    find_object,
+    kind_in,
+    replace_object,
+)
+from penstock.catalog.store.postgres import answers_within
+from penstock.catalog.store.secrets import SqlSecrets
+
+__all__ = ["SqlCatalog"]
+
+
+class SqlCatalog:
+    """A catalog in a database, by SQLAlchemy URL. Safe to use from any thread and in several processes at once.
+
+    Nothing is opened before the first call, and a call that only reads does not make a store that is not there.
+    Raises ConfigError for a URL that cannot be used; every method raises CatalogError.
+    """
+
+    default_catalog = DEFAULT_CATALOG
+    default_database = DEFAULT_DATABASE
+
+    def __init__(
+        self, url: str, *, secret_key_file: Path | None = None, lease_url: str | None = None
+    ) -> None:
+        """`secret_key_file`: the keys of secrets, where the environment names none; None is beside a local file.
+
+        `lease_url` is the store of leases where it is another: of catalogs that share checkpoints.
+        """
+        self._database = Database(url, running=lease_rows.running_elsewhere)
+        self._leases = (
+            self._database
+            if lease_url in (None, url)
+            else Database(lease_url, running=lease_rows.running_elsewhere)
+        )
+        self.functions = SqlFunctions(self._database)
+        self.secrets = SqlSecrets(self._database, secret_key_file)
+
+    @property
+    def location(self) -> str:
+        """Where the catalog is, without a password."""
+        return self._database.location
+
+    def catalogs(self) -> list[CatalogDescriptor]:
+        """List the catalogs, sorted by name; the default one is always there."""
+        with self._places() as places:
+            return places.catalogs()
+
+    def databases(self, catalog: str | None = None) -> list[str]:
+        """List the databases of a catalog (None: the default one), sorted. Raises UnknownObjectError."""
+        with self._places() as places:
+            return places.databases(catalog)
+
+    def database(self, catalog: str, name: str) -> DatabaseDescriptor:
+        """Describe a database. Raises UnknownObjectError."""
+        with self._places() as places:
+            return places.database(catalog, name)
+
+    def tables(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the tables, sorted; those of one database, or of one catalog, when it is given."""
+        with self._database.reading() as connection:
+            return StoredNamespaces(connection=connection).tables(database, catalog)
+
+    def views(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the views, sorted; those of one database, or of one catalog, when it is given."""
+        with self._database.reading() as connection:
+            return StoredNamespaces(connection=connection).views(database, catalog)
+
+    def get(self, identifier: Identifier) -> Table | View:
+        """Give a definition. Raises UnknownObjectError with the nearest name."""
+        with self._database.reading() as connection:
+            if connection is None:
+                raise unknown_object(identifier, ())
+            return find_object(connection, identifier, self.location)
+
+    def kind(self, identifier: Identifier) -> ObjectKind | None:
+        """Give the kind of what has a name; None for a name that is free."""
+        with self._database.reading() as connection:
+            return None if connection is None else kind_in(connection, identifier)
+
+    def history(
+        self, name: Identifier | tuple[str, ...] | None = None, *, limit: int | None = None
+    ) -> list[Change]:
+        """List the changes of what has, or had, a name (None: all changes), the newest first; at most `limit`."""
+        if isinstance(name, Identifier):
+            name = (name.catalog, name.database, name.name)
+        with self._database.reading(since=VERSIONS_SINCE) as connection:
+            return [] if connection is None else history_rows.changes(connection, name, limit)
+
+    def purge_history(
+        self, name: tuple[str, ...] | None, age_ms: int = 0, *, counted_only: bool = False
+    ) -> int:
+        """Remove the changes of a name, or all, that are older than an age; give how many. What is defined stays.
+
+        Nothing of them is left in a SQLite file; other databases overwrite it when they vacuum.
+        """
+        removed = self._database.change(
+            lambda connection: history_rows.purge(
+                connection, name, age_ms, counted_only=counted_only
+            )
+        )
+        if removed and not counted_only:
+            self._database.wipe()
+        return removed
+
+    def create(
+        self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False
+    ) -> None:
+        """Add a definition, or with `replace` change the one of that name and kind."""
+        assert not obj.temporary, "temporary objects live in a namespace"
+        with self._places() as places:
+            check_namespace(obj.identifier, places)  # before a store is made for nothing
+
+        def write(connection: Connection, places: StoredNamespaces) -> None:
+            check_namespace(obj.identifier, places)
+            create_object(connection, obj, if_not_exists=if_not_exists, replace=replace)
+
+        self._write(write)
+
+    def replace(self, before: Table | View, after: Table | View) -> None:
+        """Change a definition, its name too if `after` has another."""
+        assert not after.temporary, "temporary objects live in a namespace"
+
+        def write(connection: Connection, places: StoredNamespaces) -> None:
+            check_namespace(after.identifier, places)
+            replace_object(connection, before, after, self.location)
+
+        self._write(write)
+
+    def drop(self, identifier: Identifier, *, kind: ObjectKind, if_exists: bool = False) -> None:
+        """Remove a definition; what the table's connector holds stays. Raises UnknownObjectError."""
+        if if_exists and self.kind(identifier) is None:
+            return
+
+        def write(connection: Connection, _: StoredNamespaces) -> None:
+            drop_object(connection, identifier, kind, if_exists=if_exists)
+
+        self._write(write)
+
+    def create_catalog(self, new: CatalogDescriptor, *, if_not_exists: bool = False) -> None:
+        """Add a catalog. Raises ObjectExistsError."""
+
+        def write(_: Connection, places: StoredNamespaces) -> None:
+            if may_create_catalog(new, places, if_not_exists=if_not_exists):
+                places.write_catalog(new)
+
+        self._write(write)
+
+    def replace_catalog(self, before: CatalogDescriptor, after: CatalogDescriptor) -> None:
+        """Change a catalog's options or comment. Raises DefinitionError when it is no longer `before`."""
+        check_replaced_catalog(before, after)
+        self._write(lambda _, places: places.replace_catalog(before, after))
+
+    def drop_catalog(self, name: str, *, if_exists: bool = False) -> None:
+        """Remove a catalog that holds nothing. Raises UnknownObjectError, DefinitionError."""
+        with self._places() as places:
+            if not may_drop_catalog(name, places, if_exists=if_exists):
+                return
+
+        def write(_: Connection, places: StoredNamespaces) -> None:
+            if may_drop_catalog(name, places, if_exists=if_exists):
+                places.delete_catalog(name)
+
+        self._write(write)
+
+    def create_database(self, new: DatabaseDescriptor, *, if_not_exists: bool = False) -> None:
+        """Add a database. Raises ObjectExistsError, and UnknownObjectError when the catalog does not exist."""
+        with self._places() as places:
+            if not may_create_database(new, places, if_not_exists=if_not_exists):
+                return
+
+        def write(_: Connection, places: StoredNamespaces) -> None:
+            if may_create_database(new, places, if_not_exists=if_not_exists):
+                places.write_database(new)
+
+        self._write(write)
+
+    def replace_database(self, before: DatabaseDescriptor, after: DatabaseDescriptor) -> None:
+        """Change a database's options or comment. Raises DefinitionError when it is no longer `before`."""
+        self._write(lambda _, places: places.replace_database(before, after))
+
+    def drop_database(
+        self, catalog: str, name: str, *, if_exists: bool = False, cascade: bool = False
+    ) -> None:
+        """Remove a database; with `cascade` what is in it too. Raises UnknownObjectError, DefinitionError."""
+        with self._places() as places:
+            if not may_drop_database(catalog, name, places, if_exists=if_exists, cascade=cascade):
+                return
+
+        def write(_: Connection, places: StoredNamespaces) -> None:
+            if may_drop_database(catalog, name, places, if_exists=if_exists, cascade=cascade):
+                places.delete_database(catalog, name)
+
+        self._write(write)
+
+    def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
+        """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
+        return self._leases.change(
+            lambda connection: lease_rows.acquire(connection, pipeline, owner),
+            queued=False,
+            since=LEASES_SINCE,
+        )
+
+    def renew(self, lease: Lease) -> None:
+        """Say that the holder lives. Raises PipelineLockedError when the lease is lost."""
+        with answers_within(RENEWAL_TIMEOUT_S), self._writing_leases() as connection:
+            lease_rows.renew(connection, lease)
+
+    def release(self, lease: Lease) -> None:
+        """Give a lease back; one that was lost is left alone."""
+        with self._writing_leases() as connection:
+            lease_rows.release(connection, lease)
+
+    def claims(self) -> list[Claim]:
+        """List the claims of runners that live, by pipeline."""
+        with self._leases.reading() as connection:
+            return [] if connection is None else lease_rows.claims(connection)
+
+    def request_stop(self, pipeline: str) -> Claim | None:
+        """Ask the runner of a pipeline to end; it finds out when it renews its lease. None where there is none."""
+        return self._leases.change(
+            lambda connection: lease_rows.request_stop(connection, pipeline),
+            queued=False,
+            since=STOP_REQUESTS_SINCE,
+        )
+
+    def is_asked_to_stop(self, lease: Lease) -> bool:
+        """Tell whether somebody asked for the end of the run that holds `lease`."""
+        with (
+            answers_within(ASIDE_TIMEOUT_S),
+            self._leases.reading(since=STOP_REQUESTS_SINCE) as connection,
+        ):
+            return connection is not None and lease_rows.is_asked_to_stop(connection, lease)
+
+    def report_job(self, lease: Lease, report: JobReport) -> None:
+        """Keep what the holder of a lease says of its job; a store that has no place for it goes without."""
+        with answers_within(ASIDE_TIMEOUT_S), self._writing_leases() as connection:
+            if stored_version(connection) >= JOB_STATES_SINCE:
+                lease_rows.report_job(connection, lease, report)
+
+    def job_reports(self) -> dict[str, JobReport]:
+        """Give what the last runner of each pipeline said of its job, by pipeline."""
+        with self._leases.reading(since=JOB_STATES_SINCE) as connection:
+            return {} if connection is None else lease_rows.job_reports(connection)
+
+    def version(self) -> int:
+        """Give the version of the store, 0 where there is none."""
+        return self._database.version()
+
+    def upgrade(self) -> None:
+        """Make the store, or bring it up to date. What runs goes on where MIN_READER allows it."""
+        self._database.upgrade()
+
+    def close(self) -> None:
+        """Close what is open; the next call opens it again."""
+        self._database.close()
+        self._leases.close()
+
+    def _writing_leases(self) -> AbstractContextManager[Connection]:
+        """Open a transaction of a runner that is at work: it never changes the store's tables."""
+        return self._leases.writing(since=LEASES_SINCE, upgrading=False)
+
+    def _write(self, step: Callable[[Connection, StoredNamespaces], None]) -> None:
+        """Change definitions in a transaction: no other process does, or it is all done again."""
+        self._database.change(
+            lambda connection: step(connection, StoredNamespaces(connection=connection))
+        )
+
+    @contextmanager
+    def _places(self) -> Iterator[StoredNamespaces]:
+        with self._database.reading(since=PLACES_SINCE) as connection:
+            yield StoredNamespaces(connection=connection)

@@ -1,0 +1,114 @@
+"""The backends of dead letters, a Delta table or a Kafka topic, read as frames with the same columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
+
+from penstock.connector.dead_letters.kafka_records import decode_dead_letters
+from penstock.connector.dead_letters.table import REPLAYED_SUFFIX, define_dead_letter_topic
+from penstock.connector.options.bad_records import KafkaTopic
+from penstock.connector.registry import connector_of
+from penstock.connector.scan import Scan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["DeadLetterBackend", "DeltaDeadLetters", "KafkaDeadLetters"]
+
+
+class DeadLetterBackend(Protocol):
+    """Where dead letters are."""
+
+    @property
+    def name(self) -> str:
+        """The place, as people are told."""
+
+    @property
+    def notes(self) -> str:
+        """Path of the Delta table that says which of them were given back (absolute, or a URL)."""
+
+    def exists(self, spark: SparkSession) -> bool:
+        """Tell whether there is such a place."""
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Give the dead letters, with the columns of docs/dead-letters.md."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaDeadLetters:
+    """A Delta table at `path` (absolute, or a URL)."""
+
+    path: str
+
+    @property
+    def name(self) -> str:
+        """Its path."""
+        return self.path
+
+    @property
+    def notes(self) -> str:
+        """Beside it."""
+        return f"{self.path.rstrip('/')}{REPLAYED_SUFFIX}"
+
+    def exists(self, spark: SparkSession) -> bool:
+        """Tell whether there is a Delta table."""
+        from delta.tables import DeltaTable
+
+        return DeltaTable.isDeltaTable(spark, self.path)
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Give its rows."""
+        return spark.read.format("delta").load(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaDeadLetters:
+    """A Kafka topic, read up to its end now. `workdir` is private to this process: it holds the log-in.
+
+    `brokers` tell topics of one name apart.
+    """
+
+    outlet: KafkaTopic
+    brokers: str
+    notes: str
+    workdir: Path
+    project: Path
+
+    @property
+    def name(self) -> str:
+        """The topic, and where it is."""
+        return f"topic {self.outlet.topic} at {self.brokers}"
+
+    def exists(self, spark: SparkSession) -> bool:
+        """Ask the broker. Raises BrokerUnavailableError."""
+        from penstock.connector.kafka.client.admin import KafkaAdmin
+        from penstock.connector.kafka.client.tuning import admin_connection
+        from penstock.connector.kafka.source.source import KafkaSource
+
+        del spark
+        table = define_dead_letter_topic(self.outlet)
+        source = connector_of(table, project=self.project).source(table)
+        assert isinstance(source, KafkaSource), "the table was made for Kafka"
+        admin = KafkaAdmin(admin_connection(source.settings.client))
+        return self.outlet.topic in admin.topics([self.outlet.topic])
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Give the letters among its committed records."""
+        from penstock.connector.spark.source.frame import read_scan_frame
+
+        table = define_dead_letter_topic(self.outlet)
+        scan = Scan(
+            table=table,
+            columns=tuple(column.name for column in table.schema.columns),
+            rowtime=None,
+            time_zone="UTC",
+            project=str(self.project),
+        )
+        view = f"penstock_letters_{uuid4().hex[:8]}"
+        read = read_scan_frame(
+            spark, scan, view=view, workdir=self.workdir, streaming=False, computed={}
+        )
+        return decode_dead_letters(read.frame)

@@ -1,0 +1,162 @@
+"""Check that a Delta table is the one that a checkpoint was written with: the rule, and its local inputs.
+
+A table that was dropped and created again lacks what was written before; one restored from an older copy lacks
+the last part. A batch shows neither: the query would continue after missing rows. So the first start notes the
+table in the checkpoint (Delta's id of it, which a copy keeps), and each start notes its version. `writer.py`
+asks Spark, which reads every file system, and writes the notes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.catalog.definitions.external import NotReachedError
+from penstock.catalog.errors import StateMismatchError
+from penstock.connector.delta.log.schema import read_standing
+from penstock.connector.delta.options import DeltaTarget
+from penstock.connector.storage import open_folder
+from penstock.connector.urls import is_remote
+
+__all__ = [
+    "CheckpointProgress",
+    "StoredTable",
+    "check_resumes_here",
+    "compare_with_checkpoint",
+    "lost_table",
+    "newest_batch",
+    "note_path",
+    "read_note",
+]
+
+FOLDER = "delta-sinks"
+"""In the checkpoint, beside Spark's own: a file for each Delta table that is written."""
+
+_ANEW = "begin anew, with --from-scratch or another 'pipeline.name'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointProgress:
+    """How far a checkpoint is: the last batch whose offsets are written, the last that is done; None where none is."""
+
+    planned: int | None
+    committed: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTable:
+    """What a table says of itself: Delta's id and version, and the query's last batch in it (`txn`), None for none."""
+
+    id: str
+    version: int
+    written: int | None = None
+
+
+def check_resumes_here(
+    target: DeltaTarget, checkpoint: Path, query: str | None, sink: str, *, commits_empty: bool
+) -> None:
+    """Check a table and a checkpoint that are in folders of this machine; writes nothing.
+
+    `query` is the id that the checkpoint carries, `sink` tells the sinks of a query that has several apart.
+    Raises StateMismatchError; NotReachedError for a table in an object store.
+    """
+    if is_remote(target.location):
+        raise NotReachedError(f"only Spark reaches {target.shown}")
+    found = read_standing(open_folder(target.location))
+    if found is None:
+        raise lost_table(target)
+    application = f"{query}/{sink}" if sink else query
+    written = None if application is None else found.transactions.get(application)
+    note = note_path(target, sink)
+    try:
+        text = (checkpoint / note).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        text = None
+    compare_with_checkpoint(
+        read_note(text, f"{checkpoint}/{note}"),
+        StoredTable(id=found.id, version=found.version, written=written),
+        CheckpointProgress(
+            planned=newest_batch(_names(checkpoint / "offsets")),
+            committed=newest_batch(_names(checkpoint / "commits")),
+        ),
+        target.shown,
+        commits_empty=commits_empty,
+    )
+
+
+def compare_with_checkpoint(
+    known: StoredTable | None,
+    found: StoredTable,
+    progress: CheckpointProgress,
+    shown: str,
+    *,
+    commits_empty: bool,
+) -> None:
+    """Compare a table with what the checkpoint knows of it. Raises StateMismatchError.
+
+    A batch of this query which the checkpoint has not planned would be passed over by Delta, whatever its rows are
+    now. Spark plans a batch before it writes it, so none of this can come of a crash.
+    """
+    anew = commits_empty and found.version == 0
+    another = known is not None and known.id != found.id
+    if progress.committed is not None and (anew or another):
+        what = "is empty" if anew else "is not the one that the checkpoint knows"
+        raise StateMismatchError(
+            f"the Delta table at {shown} {what}, but its pipeline has written {progress.committed + 1} batches to it: "
+            "it was removed, or is another one",
+            hint=f"restore it; or {_ANEW}",
+        )
+    if known is not None and not another and found.version < known.version:
+        raise StateMismatchError(
+            f"the Delta table at {shown} is at version {found.version}, and was at {known.version} when its pipeline "
+            "was last started: it is an older copy",
+            hint=f"put the newest one back; or {_ANEW}",
+        )
+    planned = -1 if progress.planned is None else progress.planned
+    if found.written is not None and found.written > planned:
+        at = "has planned none" if progress.planned is None else f"is only at batch {planned}"
+        raise StateMismatchError(
+            f"the Delta table at {shown} has batch {found.written} of this query, and its checkpoint {at}: it is an "
+            "older copy, or was restored from one",
+            hint=f"go on with the newest checkpoint; or {_ANEW}",
+        )
+
+
+def lost_table(target: DeltaTarget) -> StateMismatchError:
+    """Make the error for a table that is not there.
+
+    Delta would make a new one, without NOT NULL, partitions and all rows before the checkpoint.
+    """
+    return StateMismatchError(
+        f"the Delta table at {target.shown} is gone",
+        hint="restore it; or begin anew with --from-scratch, which sets the checkpoint aside",
+    )
+
+
+def note_path(target: DeltaTarget, sink: str) -> str:
+    """Name the file in the checkpoint that says which table is written."""
+    name = hashlib.sha256(f"{sink}\n{target.table.identifier}".encode()).hexdigest()[:16]
+    return f"{FOLDER}/{name}"
+
+
+def read_note(text: str | None, path: str) -> StoredTable | None:
+    """Read what an earlier start noted; None where there was none, as before this was noted."""
+    try:
+        return None if text is None else StoredTable(**json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise StateMismatchError(
+            f"the file {path} does not say which Delta table was written",
+            hint=f"restore the checkpoint from a backup; or {_ANEW}",
+        ) from error
+
+
+def newest_batch(names: Iterable[str]) -> int | None:
+    """Give the last batch of a log by the names of its files."""
+    return max((int(name) for name in names if name.isdigit()), default=None)
+
+
+def _names(folder: Path) -> list[str]:
+    return [each.name for each in folder.iterdir()] if folder.is_dir() else []

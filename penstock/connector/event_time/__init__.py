@@ -1,0 +1,4 @@
+"""Event time of raw records: watermarks at planning, reports of tasks, timestamps in the future.
+
+Called by `spark/source` and `local`. Rowtime expressions run in `arrow/duckdb_engine`.
+"""

@@ -1,0 +1,190 @@
+"""The target of a filesystem sink as one checked value: folder, format, partitions and options of writing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.catalog.errors import DefinitionError, OptionError, UnsupportedError
+from penstock.catalog.model.identifier import quote
+from penstock.catalog.model.schema import Schema
+from penstock.catalog.model.table import Table
+from penstock.catalog.options.option import Option, Resolved
+from penstock.connector.filesystem.sink.formats import (
+    WRITTEN_ONLY,
+    FileFormat,
+    file_format,
+    written_options,
+)
+from penstock.connector.filesystem.table import options as o
+from penstock.connector.filesystem.table.location import is_hidden
+from penstock.connector.filesystem.table.partitions import partitioning_of
+from penstock.connector.filesystem.table.table import read_settings
+from penstock.connector.formats import find_format
+
+__all__ = ["FileTarget", "SinkOptions", "is_written_only", "read_sink_options", "read_target"]
+
+_HIDDEN = ("_", ".")
+
+_BATCH_ENDS_FILES = (
+    "a file ends with its micro-batch: leave the option out, bound files with "
+    f"'{o.MAX_ROWS_PER_FILE.key}', and batches by SET 'execution.checkpointing.interval' or the "
+    "source's read limit"
+)
+
+_ONLY_PROCESS_TIME = (
+    "'process-time' without a delay works: a folder's success file is written with each batch that "
+    "adds to the folder"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """How files are written. `success_file` is None where folders are not committed."""
+
+    parallelism: int | None = None
+    max_rows_per_file: int | None = None
+    shuffle_by_partition: bool = False
+    success_file: str | None = None
+
+
+def read_sink_options(resolved: Resolved, *, partitioned: bool, owner: str) -> SinkOptions:
+    """Read them. Raises OptionError, and UnsupportedError for what is not done here."""
+    _refuse_set(resolved, (o.FILE_SIZE, *o.ROLLING_TIMES), owner, _BATCH_ENDS_FILES)
+    _refuse_set(resolved, o.PARTITION_TIME, owner, _ONLY_PROCESS_TIME)
+    _refuse_set(resolved, o.COMMIT_CLASS, owner, "use the policy 'success-file'")
+    compacting = "write fewer files: 'sink.parallelism', 'sink.shuffle-by-partition.enable', longer batches; or use "
+    compacting += "a 'delta' table, which OPTIMIZE compacts"
+    _refuse_set(resolved, (o.COMPACTION_SIZE,), owner, compacting)
+    if resolved.get(o.AUTO_COMPACTION):
+        raise _unsupported(owner, f"'{o.AUTO_COMPACTION.key}' = 'true'", compacting)
+    if resolved.get(o.COMMIT_TRIGGER) != "process-time":
+        trigger = f"'{o.COMMIT_TRIGGER.key}' = 'partition-time'"
+        raise _unsupported(owner, trigger, _ONLY_PROCESS_TIME)
+    if resolved.get(o.COMMIT_DELAY):
+        raise _unsupported(owner, f"'{o.COMMIT_DELAY.key}' above 0", _ONLY_PROCESS_TIME)
+    return SinkOptions(
+        parallelism=resolved.at_least_one(o.SINK_PARALLELISM, owner=owner),
+        max_rows_per_file=resolved.at_least_one(o.MAX_ROWS_PER_FILE, owner=owner),
+        shuffle_by_partition=resolved.get(o.SHUFFLE_BY_PARTITION),
+        success_file=_success_file(resolved, partitioned=partitioned, owner=owner),
+    )
+
+
+def _success_file(resolved: Resolved, *, partitioned: bool, owner: str) -> str | None:
+    kinds = resolved.get(o.COMMIT_POLICY)
+    if kinds is None:
+        return None
+    for kind in (each.strip() for each in kinds.split(",")):
+        if kind in ("metastore", "custom"):
+            raise _unsupported(
+                owner, f"the commit policy '{kind}'", "use the policy 'success-file'"
+            )
+        if kind != "success-file":
+            raise OptionError(
+                f"{owner}: option '{o.COMMIT_POLICY.key}' = '{kinds}' names no policy",
+                hint=o.COMMIT_POLICY.doc,
+            )
+    if not partitioned:
+        raise OptionError(
+            f"{owner}: option '{o.COMMIT_POLICY.key}' is for folders, and the table is not PARTITIONED BY any column"
+        )
+    name = resolved.get(o.SUCCESS_FILE)
+    if not name.startswith(_HIDDEN) or "/" in name:
+        raise OptionError(
+            f"{owner}: option '{o.SUCCESS_FILE.key}' = '{name}' would be read as one of the table's files",
+            hint="its name begins with '_' or '.', and has no '/'",
+        )
+    return name
+
+
+def _refuse_set(
+    resolved: Resolved, options: Iterable[Option[Any]], owner: str, instead: str
+) -> None:
+    for option in options:
+        if resolved.is_set(option):
+            raise _unsupported(owner, f"'{option.key}'", instead)
+
+
+def _unsupported(owner: str, what: str, instead: str) -> UnsupportedError:
+    return UnsupportedError(f"{owner}: {what} is not supported when writing", hint=instead)
+
+
+# Hadoop's names of file systems where they are not pyarrow's
+_HADOOP_SCHEMES = {"s3": "s3a", "gcs": "gs"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTarget:
+    """What a definition says of the files to write. `root` is a Hadoop URL or an absolute path, `shown` for messages.
+
+    `default_partition` stands in a folder's name in the place of NULL.
+    """
+
+    owner: str
+    schema: Schema
+    root: str = field(repr=False)
+    shown: str
+    format: FileFormat
+    partition_keys: tuple[str, ...]
+    default_partition: str
+    options: SinkOptions
+
+
+def is_written_only(table: Table) -> bool:
+    """Tell whether the table's format is one that is not read here."""
+    return table.option_map.get(o.FORMAT.key) in WRITTEN_ONLY
+
+
+def read_target(table: Table, project: Path) -> FileTarget:
+    """Check a definition for writing, without I/O. Raises OptionError, DefinitionError, UnsupportedError."""
+    owner = f"table {table.identifier}"
+    options = table.option_map
+    name = options.get(o.FORMAT.key)
+    if name in WRITTEN_ONLY:
+        formats = written_options(name)
+    else:
+        formats = () if name is None else find_format(name, option=o.FORMAT.key).options()
+    settings = read_settings(options, formats, owner=owner, project=project)
+    assert name is not None, "the option 'format' is required"
+    partitioning = partitioning_of(table, settings.default_partition)
+    _check_columns(table, owner)
+    fields = [
+        (column.name, column.type)
+        for column in table.schema.physical
+        if column.name not in table.partition_keys
+    ]
+    scheme, colon, rest = settings.location.text.partition("://")
+    return FileTarget(
+        owner=owner,
+        schema=table.schema,
+        root=f"{_HADOOP_SCHEMES.get(scheme, scheme)}{colon}{rest}".rstrip("/") or "/",
+        shown=settings.location.shown,
+        format=file_format(name, fields, settings.resolved, owner=owner),
+        partition_keys=table.partition_keys,
+        default_partition=settings.default_partition,
+        options=read_sink_options(
+            settings.resolved, partitioned=bool(partitioning.columns), owner=owner
+        ),
+    )
+
+
+def _check_columns(table: Table, owner: str) -> None:
+    for column in table.schema.metadata:
+        if not column.virtual:
+            raise DefinitionError(
+                f"{owner}: metadata column {quote(column.name)} cannot be written: files have it by themselves",
+                hint="declare it METADATA VIRTUAL",
+            )
+    for name in table.partition_keys:
+        if is_hidden(name):
+            raise UnsupportedError(
+                f"{owner} is PARTITIONED BY {quote(name)}, whose folders nobody would read",
+                hint="folders that begin with '_' or '.' are taken for unfinished; choose another name",
+            )
+    if len(table.partition_keys) == len(table.schema.physical):
+        raise DefinitionError(
+            f"{owner} is PARTITIONED BY all of its columns", hint="leave one to be stored in files"
+        )

@@ -1,0 +1,98 @@
+"""A file as a split, its positions and compression, and the metadata columns that Flink gives files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+
+from penstock.catalog.model.schema import MetadataColumn
+from penstock.catalog.model.types import (
+    MAX_LENGTH,
+    BigIntType,
+    LogicalType,
+    TimestampLtzType,
+    VarCharType,
+)
+from penstock.connector.arrow.metadata_casts import cast_metadata
+from penstock.connector.filesystem.table.errors import not_readable
+from penstock.connector.source.split import Split
+
+__all__ = [
+    "COMPRESSED_STOP",
+    "METADATA_TYPES",
+    "FileSplit",
+    "codec_of",
+    "metadata_value",
+    "positions_in",
+]
+
+COMPRESSED_STOP = 1 << 62
+"""Past every decompressed byte."""
+
+_CODECS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+
+# Flink's StandardDeCompressors has them, or people use them; their bytes would be taken for text
+_UNREADABLE = (".deflate", ".xz", ".lz4", ".snappy", ".zip")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSplit(Split):
+    """The lines of one file that begin in [`start`, `stop`). The id is the path inside the table's folder.
+
+    `path` is the whole path, `size` and `modified_ms` are what the file had when it was listed: what is appended
+    later is never read (as in Flink), a last line without a newline ends there.
+    """
+
+    path: str
+    size: int
+    modified_ms: int
+
+    @property
+    def codec(self) -> str | None:
+        """The name of the compression, None for a plain file."""
+        return codec_of(self.path)
+
+
+def codec_of(path: str) -> str | None:
+    """Tell a file's compression by its name; None is a plain file. Raises UnsupportedError."""
+    ending = PurePosixPath(path).suffix.lower()
+    if ending in _UNREADABLE:
+        raise not_readable(path, ending, ", ".join(_CODECS))
+    return _CODECS.get(ending)
+
+
+def positions_in(path: str, size: int) -> int:
+    """Give the first position past a file of `size` bytes, for planning."""
+    return size if codec_of(path) is None else 1
+
+
+_STRING = VarCharType(length=MAX_LENGTH, nullable=False)
+
+METADATA_TYPES: Mapping[str, LogicalType] = {
+    "file.path": _STRING,
+    "file.name": _STRING,
+    "file.size": BigIntType(nullable=False),
+    "file.modification-time": TimestampLtzType(precision=3, nullable=False),
+}
+
+
+def metadata_value(column: MetadataColumn, split: FileSplit, time_zone: str) -> pa.Scalar:
+    """Give the value of a metadata column for the rows of a file, as the type that the table declares.
+
+    `time_zone` is the session's.
+    """
+    match column.metadata_key:
+        case "file.path":
+            value = pa.scalar(split.path, pa.string())
+        case "file.name":
+            value = pa.scalar(PurePosixPath(split.path).name, pa.string())
+        case "file.size":
+            value = pa.scalar(split.size, pa.int64())
+        case key:
+            assert key == "file.modification-time", f"metadata '{key}' was checked"
+            value = pa.scalar(split.modified_ms, pa.timestamp("ms", tz="UTC"))
+    array = pa.array([value.as_py()], value.type)
+    return cast_metadata(array, METADATA_TYPES[column.metadata_key], column.type, time_zone)[0]

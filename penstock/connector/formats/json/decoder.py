@@ -1,0 +1,159 @@
+"""Decodes batches of JSON records by Flink's rules.
+
+A batch goes through `json_batches` (one parse for all records); records that do not fit there are read one by one
+by `json_records`, whose rules are Flink's and decide. This module puts both together in the order of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.catalog.errors import BadRecordError
+from penstock.connector.arrow.types import arrow_schema
+from penstock.connector.formats.contract import BadValue, Decoded, Fields, Where
+from penstock.connector.formats.count_only import count_values
+from penstock.connector.formats.json.batches import BatchReader, is_batchable
+from penstock.connector.formats.json.columns import Path
+from penstock.connector.formats.json.lines import Lines, Mask, looks_like_object, to_lines
+from penstock.connector.formats.json.options import JsonSettings
+from penstock.connector.formats.json.records import RecordReader
+from penstock.connector.formats.json.text import excerpt
+
+__all__ = ["JsonDecoder"]
+
+MAX_BYTES = 1 << 30
+"""Values of more bytes are decoded in two halves: Arrow's arrays of texts end at 2 GiB."""
+
+
+class JsonDecoder:
+    """Decodes batches of JSON records."""
+
+    def __init__(
+        self, fields: Fields, settings: JsonSettings, swapped: frozenset[Path] = frozenset()
+    ) -> None:
+        """`swapped`: see BatchReader."""
+        self._settings = settings
+        self._schema = arrow_schema(fields)
+        self._gathers = False
+        self._records = RecordReader(fields, settings)
+        self._batches = BatchReader(fields, settings, swapped) if is_batchable(fields) else None
+
+    def gathering(self) -> JsonDecoder:
+        """Give a decoder that lists bad records and raises for none (`CollectsErrors`)."""
+        gathers = copy(self)
+        gathers._gathers = True  # noqa: SLF001  of this class
+        return gathers
+
+    def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
+        """Decode one batch, see Decoder. Tombstones and empty values give no row, as in Flink, and are counted."""
+        if not len(self._schema):
+            return count_values(values)
+        lines = to_lines(values)
+        if isinstance(lines, pa.ChunkedArray) or lines.nbytes > MAX_BYTES:
+            return self._decode_halves(values, where)
+        columns, fits = self._read_batch(lines)
+        if fits.all():
+            return Decoded(batch=pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        bad: list[BadValue] = []
+        rows, sources, skipped = self._read_records(values, np.flatnonzero(~fits), where, bad)
+        merged = self._merge(columns, np.flatnonzero(fits), rows, sources, skipped)
+        return replace(merged, bad=tuple(bad))
+
+    def _decode_halves(self, values: Sequence[bytes | None], where: Where) -> Decoded:
+        middle = len(values) // 2
+        assert middle, "no single record is that large"
+        first = self.decode(values[:middle], where)
+        second = self.decode(values[middle:], lambda index: where(middle + index))
+        kept = np.concatenate([_sources(first), _sources(second) + middle])
+        batch = pa.concat_batches([first.batch, second.batch])
+        joined = _decoded(batch, kept, len(values), first.skipped + second.skipped)
+        later = (replace(value, index=value.index + middle) for value in second.bad)
+        return replace(joined, bad=(*first.bad, *later))
+
+    def _read_batch(self, lines: Lines) -> tuple[list[pa.Array], Mask]:
+        """Read what the fast path takes; gives its columns and which lines they are."""
+        if self._batches is None:
+            return [pa.array([], field.type) for field in self._schema], np.zeros(
+                len(lines), np.bool_
+            )
+        fits = looks_like_object(lines)
+        columns, read = self._batches.read(lines if fits.all() else lines.filter(pa.array(fits)))
+        fits[fits] = read
+        return columns, fits
+
+    def _read_records(
+        self,
+        values: Sequence[bytes | None],
+        indexes: npt.NDArray[np.int64],
+        where: Where,
+        bad: list[BadValue],
+    ) -> tuple[list[tuple[Any, ...]], list[int], int]:
+        """Read records one by one; gives their rows, where those are from, and how many records were skipped.
+
+        Bad ones go into `bad`, if they are gathered.
+        """
+        rows: list[tuple[Any, ...]] = []
+        sources: list[int] = []
+        skipped = 0
+        for index in indexes.tolist():
+            value = values[index]
+            if not value:
+                skipped += 1
+                continue
+            found = self._records.read(value)
+            if found.problem is not None:
+                skipped += 1
+                if self._gathers:
+                    # as a whole, the rows before the fault too: what is given back later gives all of them
+                    bad.append(BadValue(index=index, error=found.problem))
+                    continue
+                if not self._settings.ignore_parse_errors:
+                    raise self._bad(where(index), found.problem, value)
+            rows += found.rows
+            sources += [index] * len(found.rows)
+        return rows, sources, skipped
+
+    def _merge(
+        self,
+        columns: list[pa.Array],
+        fast: npt.NDArray[np.int64],
+        rows: list[tuple[Any, ...]],
+        sources: list[int],
+        skipped: int,
+    ) -> Decoded:
+        """Put the rows of both paths in the order of their records."""
+        kept = np.concatenate([fast, np.asarray(sources, np.int64)])
+        order = np.argsort(kept, kind="stable")
+        merged = []
+        for index, field in enumerate(self._schema):
+            single = pa.array([row[index] for row in rows], field.type)
+            merged.append(pa.concat_arrays([columns[index], single]).take(pa.array(order)))
+        batch = pa.RecordBatch.from_arrays(merged, schema=self._schema)
+        return _decoded(batch, kept[order], None, skipped)
+
+    def _bad(self, where: str, problem: str, value: bytes) -> BadRecordError:
+        return BadRecordError(
+            f"{where}: {problem}; the record is {excerpt(value)}",
+            hint=f"mend the record's producer or the table's columns; '{self._settings.ignore_key}' = 'true' "
+            "makes malformed fields NULL and skips and counts malformed records, 'bad-records' = 'dead-letter' of "
+            "a table keeps them aside",
+        )
+
+
+def _sources(decoded: Decoded) -> npt.NDArray[np.int64]:
+    return np.arange(decoded.batch.num_rows) if decoded.kept is None else decoded.kept
+
+
+def _decoded(
+    batch: pa.RecordBatch, kept: npt.NDArray[np.int64], values: int | None, skipped: int
+) -> Decoded:
+    """Leave `kept` out where each record gave one row."""
+    identity = values == len(kept) and np.array_equal(kept, np.arange(len(kept)))
+    return Decoded(batch=batch, kept=None if identity else kept, skipped=skipped)

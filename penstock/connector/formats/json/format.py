@@ -1,0 +1,78 @@
+"""The format `json`: Flink's options and meaning. What decodes it is in `decoder.py`, and loaded when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.catalog.errors import DefinitionError
+from penstock.catalog.model import types as t
+from penstock.catalog.options.option import Option, Resolved
+from penstock.connector.changelog import ChangelogMode
+from penstock.connector.column_checks import check_record_type
+from penstock.connector.formats.contract import Decoder, Fields
+from penstock.connector.formats.json.options import json_options, json_settings
+
+__all__ = ["JsonFormat", "check_keys"]
+
+
+class JsonFormat:
+    """The format `json`."""
+
+    identifier = "json"
+    changes = ChangelogMode.INSERT_ONLY
+    metadata: Mapping[str, t.LogicalType] = {}
+
+    def options(self, prefix: str = "") -> tuple[Option[Any], ...]:
+        """Give the descriptors of the options, with full keys."""
+        return json_options(prefix)
+
+    def check(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> None:
+        """Check options and columns. Raises OptionError, DefinitionError or UnsupportedError."""
+        json_settings(resolved, prefix)
+        for name, logical in fields:
+            check_record_type(logical)
+            check_keys(name, logical, self.identifier)
+
+    def skips_bad_records(self, resolved: Resolved, *, prefix: str = "") -> bool:
+        """Tell whether json.ignore-parse-errors is set."""
+        return json_settings(resolved, prefix).ignore_parse_errors
+
+    def projects_fields(self, resolved: Resolved, *, prefix: str = "") -> bool:
+        """Tell whether a field may be missing; with json.fail-on-missing-field all are looked for."""
+        return not json_settings(resolved, prefix).fail_on_missing_field
+
+    def decoder(
+        self,
+        fields: Fields,
+        resolved: Resolved,
+        *,
+        prefix: str = "",
+        metadata: Sequence[str] = (),
+    ) -> Decoder:
+        """Make a decoder of `fields`."""
+        from penstock.connector.formats.json.decoder import JsonDecoder
+
+        assert not metadata, "it has none"
+        self.check(fields, resolved, prefix=prefix)
+        return JsonDecoder(fields, json_settings(resolved, prefix))
+
+
+def check_keys(name: str, logical: t.LogicalType, identifier: str) -> None:
+    """Refuse maps whose keys are no texts, as in Flink; `identifier` is the format's. Raises DefinitionError."""
+    match logical:
+        case t.MapType(key=key, value=value):
+            if not isinstance(key, t.CharType | t.VarCharType):
+                raise DefinitionError(
+                    f"column {name!r}: the format '{identifier}' doesn't support non-string as key type of map; "
+                    f"the type is {logical}",
+                    hint="keys of JSON objects are texts: use MAP<STRING, ...>",
+                )
+            check_keys(name, value, identifier)
+        case t.MultisetType(element=element):
+            check_keys(name, t.MapType(key=element, value=t.IntType()), identifier)
+        case t.ArrayType(element=element):
+            check_keys(name, element, identifier)
+        case t.RowType(fields=fields):
+            for field in fields:
+                check_keys(f"{name}.{field.name}", field.type, identifier)

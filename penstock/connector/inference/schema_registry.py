@@ -1,0 +1,157 @@
+"""Asks a schema registry for a subject (Confluent's REST interface): its type, its schema, and those that it names."""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from http.client import HTTPMessage
+from typing import IO, Any
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from penstock.catalog.errors import (
+    BrokerUnavailableError,
+    DefinitionError,
+    OptionError,
+    UnknownObjectError,
+    did_you_mean,
+)
+from penstock.connector.inference.location import Subject
+
+__all__ = ["RegisteredSchema", "read_subject"]
+
+TIMEOUT_S = 10.0
+MOST_BYTES = 16 << 20
+_ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
+_REFUSED = (401, 403)
+_MOST_REFERENCES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredSchema:
+    """A version of a subject. `kind` is AVRO, JSON or PROTOBUF; `references` are the schemas that it names."""
+
+    subject: str
+    version: int
+    kind: str
+    schema: str
+    references: tuple[str, ...] = ()
+
+
+def read_subject(place: Subject) -> RegisteredSchema:
+    """Read a version of a subject; blocks up to TIMEOUT_S a request.
+
+    Raises UnknownObjectError for a subject or version that is not there, OptionError for a log-in that is refused,
+    BrokerUnavailableError where nobody answers.
+    """
+    answer = _version(place, place.subject, place.version)
+    return RegisteredSchema(
+        subject=place.subject,
+        version=int(answer["version"]),
+        kind=str(answer.get("schemaType", "AVRO")).upper(),
+        schema=str(answer["schema"]),
+        references=tuple(_references(place, answer, set())),
+    )
+
+
+def _references(place: Subject, answer: Any, seen: set[tuple[str, str]]) -> list[str]:
+    """Give the schemas that one names, those that they name before them."""
+    found: list[str] = []
+    for each in answer.get("references", ()):
+        key = (str(each["subject"]), str(each["version"]))
+        if key in seen:
+            continue
+        seen.add(key)
+        if len(seen) > _MOST_REFERENCES:
+            raise DefinitionError(
+                f"subject '{place.subject}' names more than {_MOST_REFERENCES} other schemas"
+            )
+        named = _version(place, *key)
+        found += [*_references(place, named, seen), str(named["schema"])]
+    return found
+
+
+def _version(place: Subject, subject: str, version: str) -> Any:
+    path = f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
+    answer = _ask(place, path)
+    if answer is None:
+        names = _ask(place, "/subjects") or []
+        if subject in names:
+            raise UnknownObjectError(
+                f"subject '{subject}' at {place.shown} has no version {version}",
+                hint="leave /versions/... out for the latest",
+            )
+        raise UnknownObjectError(
+            f"the schema registry at {place.shown} has no subject '{subject}'",
+            hint=did_you_mean(subject, names)
+            or (f"subjects are: {', '.join(names[:10])}" if names else "it has no subject at all"),
+        )
+    return answer
+
+
+def _ask(place: Subject, path: str) -> Any:
+    """Get a document; None where there is none."""
+    parts = urlsplit(place.url)
+    user, _, host = parts.netloc.rpartition("@")
+    address = parts._replace(netloc=host, path=parts.path.rstrip("/") + path).geturl()
+    request = urllib.request.Request(address, headers={"Accept": _ACCEPT})  # noqa: S310  http or https, by parse_location
+    if user:
+        token = base64.b64encode(unquote(user).encode()).decode()
+        request.add_header("Authorization", f"Basic {token}")
+    try:
+        with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
+            return json.loads(answer.read(MOST_BYTES))
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == 404:
+            return None
+        if error.code in _REFUSED:
+            raise OptionError(
+                f"the schema registry at {place.shown} refuses access: {error.code} {error.reason}",
+                hint="write registry+https://user:password@host/subjects/NAME, and mind what the user may read",
+            ) from None
+        raise _unavailable(place, f"{error.code} {error.reason}") from None
+    except (OSError, ValueError) as error:
+        raise _unavailable(place, str(getattr(error, "reason", error))) from error
+
+
+class _SameOrigin(urllib.request.HTTPRedirectHandler):
+    """Follows redirects that give the log-in to nobody else, and nothing to who listens in on plain HTTP."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """Give the request that follows. Raises OptionError where it may not be made."""
+        before, after = urlsplit(req.full_url), urlsplit(newurl)
+        known = req.has_header("Authorization") and _origin(before) != _origin(after)
+        if known or after.scheme not in {before.scheme, "https"}:
+            raise OptionError(
+                f"the schema registry at {before.hostname} sends its callers to "
+                f"{after.scheme}://{after.hostname}, "
+                + ("which would get the log-in" if known else "where others can listen in"),
+                hint="write that address, if it is the right one",
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname, port
+
+
+_OPENER = urllib.request.build_opener(_SameOrigin)
+
+
+def _unavailable(place: Subject, reason: str) -> BrokerUnavailableError:
+    return BrokerUnavailableError(
+        f"the schema registry at {place.shown} does not answer as one: {reason}",
+        hint="does it run, and is the address right? Try curl -s ADDRESS/subjects",
+    )

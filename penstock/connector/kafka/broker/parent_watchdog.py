@@ -1,0 +1,34 @@
+"""End a child process when its parent has ended, for whatever reason: the child must not outlive it.
+
+Runs as a script beside the child. It waits for the end of its standard input, a pipe that only the parent holds
+open, so it needs no polling and works on every system. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+
+GRACE_S = 10.0
+"""What the child gets between the request to stop and being killed."""
+
+
+def main(pid: int) -> None:
+    """Wait for the parent's end, then stop process `pid`."""
+    for ignored in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
+    sys.stdin.buffer.read()
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + GRACE_S
+        while time.monotonic() < deadline:
+            time.sleep(0.1)
+            os.kill(pid, 0)
+        os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

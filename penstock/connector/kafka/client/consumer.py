@@ -1,0 +1,129 @@
+"""The consumer: reads assigned partitions from given offsets, and tells what is in the way as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientPartition
+
+from penstock.connector.kafka.client.client import DENIED, GONE, REQUEST_TIMEOUT_S, KafkaClient
+from penstock.connector.kafka.client.connection import (
+    Connection,
+    Denied,
+    EndOfPartition,
+    Event,
+    Fetched,
+    OffsetUnavailable,
+    Start,
+    TopicUnknown,
+)
+from penstock.connector.kafka.client.split import TopicPartition
+
+__all__ = ["KafkaConsumer"]
+
+_END = KafkaError._PARTITION_EOF  # noqa: SLF001  a public code, whatever its name
+# with auto.offset.reset=error the client reports these in place of jumping elsewhere
+_UNAVAILABLE = {
+    KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001
+    KafkaError.OFFSET_OUT_OF_RANGE,
+    KafkaError._LOG_TRUNCATION,  # noqa: SLF001
+}
+
+
+class KafkaConsumer(KafkaClient):
+    """Reads assigned partitions. One thread at a time."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._consumer: Consumer = self.make(Consumer)
+        self._met: set[str] = set()
+        self._unknown: list[TopicUnknown] = []
+
+    def assign(self, starts: Sequence[Start]) -> None:
+        """Read these partitions from these offsets and no others; what was fetched before is dropped."""
+        self._last_error = None
+        self._meet(starts)
+        self._consumer.assign(list(map(_client_place, starts)))
+
+    def add(self, starts: Sequence[Start]) -> None:
+        """Read these partitions too."""
+        self._meet(starts)
+        self._consumer.incremental_assign(list(map(_client_place, starts)))
+
+    def remove(self, partitions: Sequence[TopicPartition]) -> None:
+        """Stop reading these; what was fetched of them is dropped.
+
+        There is no pause here: librdkafka keeps a partition paused over the next assign.
+        """
+        self._consumer.incremental_unassign([ClientPartition(*p) for p in partitions])
+
+    def consume(self, limit: int, timeout_s: float) -> Fetched:
+        """Take up to `limit` records; returns when there are so many or the time is over.
+
+        Errors that may pass are kept as `last_error`.
+        """
+        messages = self._consumer.consume(limit, timeout_s)
+        if self._unknown:
+            unknown, self._unknown = self._unknown, []
+            return Fetched(
+                messages=[m for m in messages if m.error() is None], events=tuple(unknown)
+            )
+        if not any(map(Message.error, messages)):
+            return Fetched(messages=messages)
+        failed = [m for m in messages if m.error() is not None]
+        events = tuple(event for event in map(self._event, failed) if event is not None)
+        return Fetched(messages=[m for m in messages if m.error() is None], events=events)
+
+    def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Give the next offset of each partition, gaps passed included; those not begun are absent."""
+        places = self._consumer.position([ClientPartition(*p) for p in partitions])
+        return {TopicPartition(p.topic, p.partition): p.offset for p in places if p.offset >= 0}
+
+    def unassign(self) -> None:
+        """Read nothing for now."""
+        self._consumer.unassign()
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._consumer.close()
+
+    def _meet(self, starts: Sequence[Start]) -> None:
+        """Ask for the leaders of topics that are new to this client: left to itself it takes a second.
+
+        A topic that does not exist is told by the next `consume`; left to itself the client waits for it.
+        """
+        self._unknown.clear()
+        for topic in {start.partition.topic for start in starts} - self._met:
+            try:
+                found = self._consumer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+            except KafkaException as failure:
+                self._last_error = failure.args[0]
+                continue  # the read that follows has its own deadline
+            if found.error is None:
+                self._met.add(topic)
+            elif found.error.code() in GONE:
+                mine = [start.partition for start in starts if start.partition.topic == topic]
+                self._unknown += [TopicUnknown(partition=partition) for partition in mine]
+
+    def _event(self, message: Message) -> Event | None:
+        error = message.error()
+        topic, partition = message.topic(), message.partition()
+        assert error is not None, "only failed messages are events"
+        where = TopicPartition(topic or "", -1 if partition is None else partition)
+        if error.code() == _END:
+            return EndOfPartition(partition=where, offset=message.offset() or 0)
+        self._last_error = error
+        if error.code() in _UNAVAILABLE:
+            return OffsetUnavailable(partition=where, reason=error.str())
+        if error.code() in GONE:
+            return TopicUnknown(partition=where)
+        # the client looks for the group, but reading needs no rights on it
+        denied = error.code() in DENIED - {KafkaError.GROUP_AUTHORIZATION_FAILED}
+        return Denied(reason=error.str()) if denied else None
+
+
+def _client_place(start: Start) -> ClientPartition:
+    if start.leader_epoch is None:
+        return ClientPartition(*start.partition, start.offset)
+    return ClientPartition(*start.partition, start.offset, leader_epoch=start.leader_epoch)

@@ -1,0 +1,74 @@
+"""List and abort what pipelines left in a broker: slots by their markers, and partitions with an open transaction.
+
+The client library cannot list transactions. A slot's marker group has the name of its transactional id, so the
+groups of a prefix are the ids that ever committed; a partition whose last stable offset is before its end has
+an open one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from penstock.connector.kafka.client.connection import Connection
+from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin, transactional
+from penstock.connector.kafka.sink.marker import Marker
+
+__all__ = ["BlockedPartition", "Slot", "abort", "blocked_partitions", "slots"]
+
+ABORT_TIMEOUT_MS = 60_000
+"""Of the transaction that is started to end another; nothing is written in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A transactional id and the marker it committed last; None where that is gone."""
+
+    transactional_id: str
+    marker: Marker | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedPartition:
+    """A partition in which readers of committed records stand at `stable`, while its records go on to `end`."""
+
+    partition: TopicPartition
+    stable: int
+    end: int
+
+
+def slots(admin: SinkAdmin, prefix: str, topics: Collection[str]) -> tuple[Slot, ...]:
+    """List the slots whose ids begin with `prefix`; markers are looked for under `topics`."""
+    places = [TopicPartition(topic, 0) for topic in topics]
+    found = []
+    for name in admin.group_names():
+        if name.startswith(prefix) and name.rpartition("-")[2].isdigit():
+            commits = admin.group_commits(name, places) if places else {}
+            markers = [Marker.parse(*commit) for commit in commits.values()]
+            found.append(Slot(transactional_id=name, marker=markers[0] if markers else None))
+    return tuple(found)
+
+
+def blocked_partitions(admin: SinkAdmin, topics: Collection[str]) -> tuple[BlockedPartition, ...]:
+    """List the partitions in which a transaction is open."""
+    described = admin.topics(sorted(topics))
+    places = [TopicPartition(name, p) for name, info in described.items() for p in info.partitions]
+    stable = admin.bounds(places, committed=True)
+    ends = admin.bounds(places, committed=False)
+    return tuple(
+        BlockedPartition(partition=place, stable=stable[place].end, end=ends[place].end)
+        for place in places
+        if place in stable and place in ends and stable[place].end < ends[place].end
+    )
+
+
+def abort(connection: Connection, transactional_id: str) -> None:
+    """End whatever transaction of the id is open, and fence who has it. Raises SinkError, BrokerUnavailableError."""
+    producer = RecordProducer(
+        transactional(connection, transactional_id, ABORT_TIMEOUT_MS), who=f"'{transactional_id}'"
+    )
+    try:
+        producer.fence()
+    finally:
+        producer.drop()

@@ -1,0 +1,254 @@
+"""The metadata client of a Kafka table: partitions, positions, offsets of the log, peeked watermarks, group
+offsets.
+
+Runs on the driver. Progress is committed to the consumer group beside the query (Flink's KafkaCommitter).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.connector.contract import Accept
+from penstock.connector.kafka.client.admin import PATIENCE_S, KafkaAdmin, existing_bounds
+from penstock.connector.kafka.client.connection import LogBounds, TopicInfo
+from penstock.connector.kafka.client.consumer import KafkaConsumer
+from penstock.connector.kafka.client.errors import deleted_records, missing_topics, topic_changed
+from penstock.connector.kafka.client.split import KafkaSplit, TopicPartition
+from penstock.connector.kafka.client.tuning import admin_connection, peek_connection
+from penstock.connector.kafka.source.decode import RecordDecoder
+from penstock.connector.kafka.source.peek import Peeker
+from penstock.connector.kafka.table.settings import KafkaSettings
+from penstock.connector.kafka.table.startup import Earliest, resolve_start, resolve_stop
+from penstock.connector.kafka.table.subscription import TopicList, TopicPattern
+from penstock.connector.source.split import Discovery, SplitOffsets
+
+__all__ = ["GroupCommitter", "KafkaMetadataClient"]
+
+logger = logging.getLogger(__name__)
+
+
+class GroupCommitter:
+    """Commits one set of offsets at a time; failures are logged and otherwise without effect."""
+
+    def __init__(self, admin: KafkaAdmin, group: str) -> None:
+        self._admin = admin
+        self._group = group
+        self._pending: Future[Any] | None = None
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Send offsets (of the next records to read) and return; skipped while others are under way."""
+        if self._pending is not None and not self._pending.done():
+            logger.warning(
+                "group '%s': offsets not committed, the last commit is not done", self._group
+            )
+            return
+        try:
+            self._pending = self._admin.commit(self._group, offsets)
+        except Exception as error:  # noqa: BLE001  progress for others to see must not end a query
+            self._warn(error)
+            return
+        self._pending.add_done_callback(self._report)
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait for the commit under way."""
+        if self._pending is not None:
+            wait([self._pending], timeout_s)
+
+    def _report(self, done: Future[Any]) -> None:
+        error = done.exception()
+        if error is not None:
+            self._warn(error)
+            return
+        failed = [p for p in done.result().topic_partitions if p.error is not None]
+        if failed:
+            self._warn(failed[0].error)
+
+    def _warn(self, error: object) -> None:
+        logger.warning("group '%s': offsets could not be committed: %s", self._group, error)
+
+
+COMMIT_ON_CLOSE_S = 5.0
+"""How long `close` waits for offsets under way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BrokerOffsets:
+    """The lookups that startup and bounded modes need."""
+
+    admin: KafkaAdmin
+    group: str | None
+    committed_only: bool
+    topic_ids: Mapping[str, str]
+
+    def earliest(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {p: b.first for p, b in self._bounds(partitions, self.committed_only).items()}
+
+    def latest(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {p: b.end for p, b in self._bounds(partitions, self.committed_only).items()}
+
+    def high_watermarks(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        return {p: b.end for p, b in self._bounds(partitions, False).items()}
+
+    def committed(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        assert self.group, "a table without a group is refused before it is planned"
+        return self.admin.group_offsets(self.group, partitions)
+
+    def at_time(
+        self, partitions: Collection[TopicPartition], at_ms: int
+    ) -> Mapping[TopicPartition, int]:
+        return self.admin.at_time(partitions, at_ms, committed=self.committed_only)
+
+    def _bounds(
+        self, partitions: Collection[TopicPartition], committed: bool
+    ) -> Mapping[TopicPartition, LogBounds]:
+        return existing_bounds(
+            self.admin, partitions, committed=committed, topic_ids=self.topic_ids
+        )
+
+
+class KafkaMetadataClient:
+    """A SplitPlanner over Kafka. Driver only, one thread; every method may block up to half a minute."""
+
+    def __init__(self, settings: KafkaSettings, decoder: RecordDecoder) -> None:
+        """Make a connection, ask nothing yet. `decoder` makes the columns that peeks give."""
+        self._settings = settings
+        self._decoder = decoder
+        self._admin = KafkaAdmin(admin_connection(settings.client))
+        self._peeker: Peeker | None = None
+        self._committer = (
+            GroupCommitter(self._admin, settings.group)
+            if settings.commits and settings.group
+            else None
+        )
+        self._topic_ids: dict[str, str] = {}
+        self._leader_epochs: dict[str, int | None] = {}
+
+    def list_splits(self) -> Discovery:
+        """List partitions and topic ids. Raises UnknownObjectError for a named topic that never was there."""
+        found = self._topics()
+        self._topic_ids = {name: topic.topic_id for name, topic in found.items()}
+        return Discovery(
+            owners={
+                TopicPartition(name, partition).split_id: name
+                for name, topic in sorted(found.items())
+                for partition in topic.partitions
+            },
+            incarnations=dict(sorted(self._topic_ids.items())),
+        )
+
+    def _topics(self) -> dict[str, TopicInfo]:
+        match self._settings.subscription:
+            case TopicPattern() as pattern:
+                # one that was there before is asked for by its name: a list may come from a broker that is behind
+                names = {*pattern.select(self._admin.topic_names()), *self._topic_ids}
+                return self._admin.topics(sorted(names), patience_s=PATIENCE_S)
+            case TopicList(topics=names):
+                found = self._admin.topics(names, patience_s=PATIENCE_S)
+                # one that was there before is left out: the coordinator knows what its end means
+                missing = [n for n in names if n not in found and n not in self._topic_ids]
+                if missing:
+                    address = self._settings.bootstrap_servers
+                    raise missing_topics(missing, self._admin.topic_names(), address)
+                return found
+
+    def start_positions(
+        self, split_ids: Sequence[str], *, first_listing: bool
+    ) -> Mapping[str, int]:
+        """Resolve starts: by the startup mode, or the earliest offset for what is found later (FLINK-32019)."""
+        mode = self._settings.startup if first_listing else Earliest()
+        starts = resolve_start(mode, [TopicPartition.of(i) for i in split_ids], self._offsets)
+        return {partition.split_id: offset for partition, offset in starts.items()}
+
+    def stop_positions(self, split_ids: Sequence[str]) -> Mapping[str, int]:
+        """Resolve stops of a bounded scan."""
+        if self._settings.bounded is None:
+            return {}
+        partitions = [TopicPartition.of(split_id) for split_id in split_ids]
+        stops = resolve_stop(self._settings.bounded, partitions, self._offsets)
+        return {partition.split_id: offset for partition, offset in stops.items()}
+
+    def extents(self, split_ids: Sequence[str]) -> Mapping[str, SplitOffsets]:
+        """Look up log starts and ends. Raises TopicChangedError as soon as a topic is another than at listing."""
+        partitions = {TopicPartition.of(split_id): split_id for split_id in split_ids}
+        bounds = existing_bounds(
+            self._admin,
+            list(partitions),
+            committed=self._settings.reads_committed,
+            topic_ids=self._topic_ids,
+        )
+        self._check_topics({partition.topic for partition in partitions})
+        self._leader_epochs |= {partitions[p]: found.leader_epoch for p, found in bounds.items()}
+        return {partitions[p]: SplitOffsets(first=b.first, end=b.end) for p, b in bounds.items()}
+
+    def peek(
+        self, ranges: Mapping[str, tuple[int, int]], accept: Accept | None = None
+    ) -> Mapping[str, pa.RecordBatch]:
+        """Read the last decodable record of each range; see SplitPlanner."""
+        if self._peeker is None:
+            consumer = KafkaConsumer(peek_connection(self._settings.client))
+            self._peeker = Peeker(consumer, self._decoder)
+        places = {TopicPartition.of(i): offsets for i, offsets in ranges.items()}
+        return self._peeker.peek(places, accept)
+
+    def split(self, split_id: str, start: int, stop: int | None) -> KafkaSplit:
+        """Make a task's split, with the leader epoch seen at planning if there was one."""
+        partition = TopicPartition.of(split_id)
+        return KafkaSplit(
+            split_id=split_id,
+            start=start,
+            stop=stop,
+            topic=partition.topic,
+            partition=partition.partition,
+            leader_epoch=self._leader_epochs.get(split_id),
+        )
+
+    def lost(self, split_id: str, position: int, extent: SplitOffsets) -> Exception:
+        """Make the error for deleted records."""
+        return deleted_records(TopicPartition.of(split_id), position, extent)
+
+    def changed(self, owner: str, known: str, found: str | None) -> Exception:
+        """Make the error for a topic that was deleted, or deleted and made again."""
+        return topic_changed(owner, known, found)
+
+    def commit(self, positions: Mapping[str, int]) -> None:
+        """Commit group offsets, without waiting; nothing where the table has no group or says not to."""
+        if self._committer is not None and positions:
+            self._committer.commit(
+                {TopicPartition.of(i): offset for i, offset in positions.items()}
+            )
+
+    def close(self) -> None:
+        """Wait for a commit under way and drop the connections."""
+        if self._committer is not None:
+            self._committer.finish(COMMIT_ON_CLOSE_S)
+        if self._peeker is not None:
+            self._peeker.close()
+            self._peeker = None
+
+    @property
+    def _offsets(self) -> _BrokerOffsets:
+        return _BrokerOffsets(
+            admin=self._admin,
+            group=self._settings.group,
+            committed_only=self._settings.reads_committed,
+            topic_ids=self._topic_ids,
+        )
+
+    def _check_topics(self, topics: set[str]) -> None:
+        """Compare topic ids with those of the last listing: offsets of a topic made again mean other records."""
+        known = {
+            topic: self._topic_ids[topic] for topic in sorted(topics) if topic in self._topic_ids
+        }
+        found = self._admin.topics(list(known), patience_s=PATIENCE_S)
+        for topic, topic_id in known.items():
+            now = found.get(topic)
+            if now is None or now.topic_id != topic_id:
+                raise topic_changed(topic, topic_id, None if now is None else now.topic_id)

@@ -1,0 +1,254 @@
+"""Reads ranges of partitions in a task: many records a fetch, decoded in columns, until each range is at its end.
+
+Flink's KafkaPartitionSplitReader. One consumer serves all splits of the reader and is kept for the next reader;
+`ranges` knows when a range ends, `recovery` what to do when the log is not as planned.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from penstock.connector.kafka.client.client import Message
+from penstock.connector.kafka.client.connection import (
+    Connection,
+    Denied,
+    EndOfPartition,
+    Event,
+    OffsetUnavailable,
+    Start,
+    TopicUnknown,
+)
+from penstock.connector.kafka.client.consumer import KafkaConsumer
+from penstock.connector.kafka.client.consumer_pool import CONSUMERS
+from penstock.connector.kafka.client.split import KafkaSplit, TopicPartition
+from penstock.connector.kafka.source.decode import RecordDecoder
+from penstock.connector.kafka.source.ranges import RangeProgress, by_partition
+from penstock.connector.kafka.source.records import Records
+from penstock.connector.kafka.source.recovery import LogCheck
+from penstock.connector.source.records import RecordsWithSplitIds
+from penstock.connector.source.split import Split
+
+__all__ = ["KafkaSplitReader"]
+
+RECORDS_A_FETCH = 20_000
+"""Large enough that the cost per call vanishes, small enough to decode while the next ones come."""
+
+POLL_S = 0.02
+"""How long a call may wait for a full fetch; it is what a gap at the end of a range costs."""
+
+FETCH_S = 1.0
+"""How long `fetch` waits for records before it comes back empty."""
+
+STALLED_AFTER_S = 60.0
+"""Without any progress for so long the read fails; a broker that restarts is back in less."""
+
+
+class KafkaSplitReader:
+    """A SplitReader over one Kafka consumer. Lives on one thread; only `wake_up` may come from another."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        decoder: RecordDecoder,
+        check: LogCheck,
+        *,
+        origins: bool = False,
+    ) -> None:
+        """Connect to nothing yet. `origins`: fetches lead back to their records."""
+        self._connection = connection
+        self._decoder = decoder
+        self._check = check
+        self._origins = origins
+        self._consumer: KafkaConsumer | None = None
+        self._ranges: dict[TopicPartition, RangeProgress] = {}
+        self._paused: dict[TopicPartition, RangeProgress] = {}
+        self._finished: set[str] = set()
+        # still assigned though finished: taking the last ones off is left to `close`
+        self._left_over: list[TopicPartition] = []
+        self._woken = threading.Event()
+        self._moved_at_s = time.monotonic()
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        """Take on splits; one whose start is its stop is finished with the next fetch."""
+        added = []
+        for split in splits:
+            assert isinstance(split, KafkaSplit), f"not a split of Kafka: {split}"
+            reading = RangeProgress(split)
+            taken = reading.partition in self._ranges or reading.partition in self._paused
+            assert not taken, f"{split.split_id} is being read already"
+            if reading.finished:
+                self._finished.add(split.split_id)
+                continue
+            self._ranges[reading.partition] = reading
+            added.append(reading.start)
+        self._moved_at_s = time.monotonic()
+        with self._kept_only_if_well():
+            if added and self._consumer is None:
+                self._consumer = CONSUMERS.lend(self._connection)
+                self._consumer.assign(added)
+            elif added:
+                self._add(added)
+
+    def fetch(self) -> RecordsWithSplitIds:
+        """Wait up to a second for records; may be empty.
+
+        Raises BadRecordError, DataLossError, TopicChangedError, BrokerUnavailableError.
+        """
+        give_up_s = time.monotonic() + FETCH_S
+        with self._kept_only_if_well():
+            while True:
+                fetched = self._fetch_once()
+                if fetched is not None:
+                    return fetched
+                if self._woken.is_set() or time.monotonic() > give_up_s:
+                    self._woken.clear()
+                    return RecordsWithSplitIds()
+
+    def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
+        """Stop or go on delivering splits (FLIP-217); an id in both is stopped, as in Flink.
+
+        Unknown ids are ignored: they may just have finished (FLINK-39728).
+        """
+        resumed = [
+            reading
+            for place, reading in self._paused.items()
+            if place.split_id in resume and place.split_id not in pause
+        ]
+        paused = [reading for place, reading in self._ranges.items() if place.split_id in pause]
+        for reading in resumed:
+            self._ranges[reading.partition] = self._paused.pop(reading.partition)
+        for reading in paused:
+            self._paused[reading.partition] = self._ranges.pop(reading.partition)
+        with self._kept_only_if_well():
+            if resumed:
+                self._add([reading.start for reading in resumed])
+            if paused and self._consumer is not None:
+                self._consumer.remove([reading.partition for reading in paused])
+        self._moved_at_s = time.monotonic()
+
+    def wake_up(self) -> None:
+        """End a `fetch` that waits."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Give the consumer back for the next reader."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            CONSUMERS.give_back(consumer)
+
+    def _add(self, starts: Sequence[Start]) -> None:
+        """Read more partitions; the others stay where they are."""
+        assert self._consumer is not None, "a consumer is lent when the first split comes"
+        left_over, self._left_over = self._left_over, []
+        if left_over:
+            self._consumer.remove(left_over)
+        self._consumer.add(starts)
+
+    @contextmanager
+    def _kept_only_if_well(self) -> Iterator[None]:
+        """Close a consumer in an unknown state: the next reader gets another."""
+        try:
+            yield
+        except BaseException:
+            consumer, self._consumer = self._consumer, None
+            if consumer is not None:
+                consumer.close()
+            raise
+
+    def _fetch_once(self) -> RecordsWithSplitIds | None:
+        """Take what comes within POLL_S; None when that was nothing."""
+        if self._consumer is None or not self._ranges or self._finished:
+            if not self._finished:
+                self._woken.wait(POLL_S)
+            return self._hand_over({}) if self._finished else None
+        wanted = sum(reading.left(RECORDS_A_FETCH) for reading in self._ranges.values())
+        fetched = self._consumer.consume(min(RECORDS_A_FETCH, wanted), POLL_S)
+        taken = self._take(fetched.messages) if fetched.messages else {}
+        # an event comes after the records before it
+        for event in fetched.events:
+            self._on_event(event)
+        if not taken:
+            self._look_at_positions()
+        if any(reading.position != reading.told for reading in self._ranges.values()):
+            return self._hand_over(taken)
+        if time.monotonic() - self._moved_at_s > STALLED_AFTER_S:
+            self._look_why_it_stalls()
+        return None
+
+    def _look_why_it_stalls(self) -> None:
+        """Let each range that waits in vain fail or move on, and begin again; others stay as they are."""
+        assert self._consumer is not None, "only a reader with a consumer reads"
+        self._moved_at_s = time.monotonic()
+        waiting = [r for r in self._ranges.values() if r.split.stop is not None or not r.caught_up]
+        for reading in waiting:
+            self._check.stalled(reading, self._consumer.last_error)
+        if waiting:
+            self._reassign()
+
+    def _take(self, messages: Sequence[Message]) -> dict[TopicPartition, Sequence[Message]]:
+        """Give the records that belong to the ranges, and move the ranges past them."""
+        gathered = by_partition(messages, list(self._ranges))
+        taken = {place: self._ranges[place].take(records) for place, records in gathered.items()}
+        return {place: records for place, records in taken.items() if records}
+
+    def _hand_over(self, taken: dict[TopicPartition, Sequence[Message]]) -> RecordsWithSplitIds:
+        """Decode records, and take finished ranges off the list."""
+        decoded = self._decoder.decode(Records.of(taken)) if taken else None
+        done = [place for place, reading in self._ranges.items() if reading.finished]
+        finished = frozenset({*self._finished, *(place.split_id for place in done)})
+        told = {place.split_id: reading.tell() for place, reading in self._ranges.items()}
+        read = {place.split_id: len(messages) for place, messages in taken.items()}
+        positions = {
+            split_id: position for split_id, position in told.items() if position is not None
+        }
+        self._finished.clear()
+        for place in done:
+            del self._ranges[place]
+        if done and self._ranges and self._consumer is not None:
+            self._consumer.remove(done)
+        elif done:
+            self._left_over += done
+        self._moved_at_s = time.monotonic()
+        if decoded is None:
+            return RecordsWithSplitIds(finished=finished, positions=positions)
+        return RecordsWithSplitIds(
+            batches=decoded.batches,
+            finished=finished,
+            positions=positions,
+            skipped=decoded.skipped,
+            origins=decoded.origins if self._origins else {},
+            read=read,
+            bad=decoded.bad,
+        )
+
+    def _look_at_positions(self) -> None:
+        """Pass gaps: control and aborted records are not delivered but move the consumer's position."""
+        assert self._consumer is not None, "positions are a consumer's"
+        for place, position in self._consumer.positions(list(self._ranges)).items():
+            self._ranges[place].advance(position)
+
+    def _on_event(self, event: Event) -> None:
+        assert self._consumer is not None, "events come from a consumer"
+        if isinstance(event, Denied):
+            raise self._consumer.denied(event.reason)
+        reading = self._ranges.get(event.partition)
+        if reading is None:
+            return
+        match event:
+            case EndOfPartition():
+                # below the stop that is no end, but an open transaction or a broker that went back
+                reading.at_end(event.offset)
+            case OffsetUnavailable():
+                self._check.go_on(reading)
+                self._reassign()
+            case TopicUnknown():
+                self._check.still_there(reading)
+
+    def _reassign(self) -> None:
+        """Begin again where each range stands."""
+        assert self._consumer is not None, "only a reader with a consumer reads"
+        self._left_over.clear()
+        self._consumer.assign([r.start for r in self._ranges.values() if not r.finished])

@@ -1,0 +1,171 @@
+"""The scan of a Kafka table as a picklable value (Flink's KafkaSource): opens metadata client and reader.
+
+Partitions are assigned to readers as Flink's KafkaSourceEnumerator.getSplitOwner does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.catalog.model.schema import Schema
+from penstock.catalog.model.types import LogicalType
+from penstock.connector.changelog import ChangelogMode
+from penstock.connector.contract import FetcherModel, ReadRequest, SplitMetadataClient
+from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.table.fields import Projection, TableFormats
+from penstock.connector.kafka.table.metadata import metadata_of
+from penstock.connector.kafka.table.settings import KafkaSettings
+from penstock.connector.options.watermark import WatermarkSettings
+from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
+from penstock.connector.source.enumerator import MakeEnumerator
+from penstock.connector.source.split import Split
+
+if TYPE_CHECKING:
+    from penstock.connector.kafka.source.decode import RecordDecoder
+    from penstock.connector.kafka.source.metadata_client import KafkaMetadataClient
+    from penstock.connector.kafka.source.reader import KafkaSplitReader
+
+__all__ = ["KafkaSource", "java_hash", "split_owner"]
+
+
+def java_hash(text: str) -> int:
+    """Give Java's String.hashCode: 31-ary over UTF-16 units, in 32 signed bits."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def split_owner(split: Split, readers: int) -> int:
+    """Give the reader of a partition: a topic's partitions go round, beginning at a reader that its name picks."""
+    partition = TopicPartition.of(split.split_id)
+    first = (java_hash(partition.topic) * 31 & 0x7FFFFFFF) % readers
+    return (first + partition.partition) % readers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSource:
+    """A SplitSource over Kafka. Loads the client library only when a side is opened.
+
+    `upserts`: a record replaces the row of its key, one without a value deletes it (`upsert-kafka`).
+    """
+
+    schema: Schema
+    settings: KafkaSettings
+    formats: TableFormats = field(repr=False)
+    projection: Projection = field(repr=False)
+    upserts: bool = False
+
+    @property
+    def bounded(self) -> bool:
+        """Whether `scan.bounded.mode` ends the scan."""
+        return self.settings.bounded is not None
+
+    @property
+    def changes(self) -> ChangelogMode:
+        """What the format of the value says, or upserts by the key."""
+        return ChangelogMode.UPSERT if self.upserts else self.formats.value.format.changes
+
+    @property
+    def projects_fields(self) -> bool:
+        """Whether the formats find fields by name, and none has to be there."""
+        return self.formats.projects_fields(self.settings.resolved)
+
+    @property
+    def metadata_types(self) -> Mapping[str, LogicalType]:
+        """The metadata that records have, and that of the format of the value."""
+        return metadata_of(self.formats.value.format.metadata)
+
+    @property
+    def skips_bad_records(self) -> bool:
+        """Whether what cannot be decoded is left out, by the formats or by `bad-records`."""
+        by_format = self.formats.skips_bad_records(self.settings.resolved)
+        return by_format or self.settings.bad_records.leaves_out
+
+    @property
+    def tolerates_loss(self) -> bool:
+        """Whether `scan.on-data-loss` is `continue`."""
+        return self.settings.tolerates_loss
+
+    @property
+    def watermark(self) -> WatermarkSettings:
+        """The `scan.watermark.*` options."""
+        return self.settings.watermark
+
+    @property
+    def fetching(self) -> FetcherModel:
+        """One consumer reads all partitions of a reader, as in Flink."""
+        return FetcherModel.MULTIPLEXED
+
+    @property
+    def max_records_per_batch(self) -> int | None:
+        """`scan.max-records-per-batch`."""
+        return self.settings.max_records_per_batch
+
+    @property
+    def parallelism(self) -> int | None:
+        """`scan.parallelism`."""
+        return self.settings.parallelism
+
+    @property
+    def discovery_interval_ms(self) -> int:
+        """`scan.topic-partition-discovery.interval`; -1 for a bounded scan."""
+        return self.settings.discovery_interval_ms
+
+    def enumerator(self, planner: SplitMetadataClient) -> MakeEnumerator:
+        """Push partitions to the readers that own them, and look for new ones at the interval."""
+        return partial(
+            DiscoveringEnumerator,
+            planner=planner,
+            bounded=self.bounded,
+            discovery_interval_ms=self.discovery_interval_ms,
+            owner=split_owner,
+        )
+
+    def open_planner(self, peeked: ReadRequest) -> KafkaMetadataClient:
+        """Open the driver's side."""
+        from penstock.connector.kafka.source.metadata_client import KafkaMetadataClient
+
+        # a deletion tells nothing of event time: peeks look for the record before it
+        return KafkaMetadataClient(self.settings, self.decoder(peeked, deletes=False))
+
+    def open_reader(self, request: ReadRequest) -> KafkaSplitReader:
+        """Open a task's side."""
+        from penstock.connector.kafka.client.tuning import read_connection
+        from penstock.connector.kafka.source.reader import KafkaSplitReader
+        from penstock.connector.kafka.source.recovery import LogCheck
+
+        check = LogCheck(
+            client=self.settings.client,
+            tolerates_loss=self.settings.tolerates_loss,
+            committed=self.settings.reads_committed,
+        )
+        return KafkaSplitReader(
+            read_connection(self.settings.client),
+            self.decoder(request),
+            check,
+            origins=request.origins,
+        )
+
+    def decoder(self, request: ReadRequest, *, deletes: bool = True) -> RecordDecoder:
+        """Make the decoder of the table's records; without `deletes` those that only delete give no row."""
+        from penstock.connector.kafka.source.decode import RecordDecoder
+        from penstock.connector.kafka.source.upsert_values import Tombstones
+
+        tombstones = None
+        if self.upserts:
+            tombstones = Tombstones.DELETE if deletes else Tombstones.LEAVE_OUT
+        return RecordDecoder(
+            request.columns,
+            self.schema,
+            self.projection,
+            self.formats,
+            self.settings.resolved,
+            leaves_out_bad=self.settings.bad_records.leaves_out,
+            tombstones=tombstones,
+            time_zone=request.time_zone,
+        )

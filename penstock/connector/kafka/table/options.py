@@ -1,0 +1,246 @@
+"""The options of Kafka tables as data: Flink's (KafkaConnectorOptions, FactoryUtil) with its defaults, and ours.
+
+Read and checked together in `settings`; names of client properties are in `client_properties`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from penstock.catalog.options.option import (
+    DURATION,
+    INT,
+    LIST,
+    LONG,
+    STRING,
+    Option,
+    PrefixOption,
+    enum_type,
+    optional,
+)
+from penstock.connector.kafka.client.properties import REFERENCES
+
+__all__ = [
+    "BOOTSTRAP_SERVERS",
+    "BOUNDED_MODE",
+    "BOUNDED_OFFSETS",
+    "BOUNDED_TIMESTAMP",
+    "BUFFER_INTERVAL",
+    "BUFFER_ROWS",
+    "CONNECTOR",
+    "DELIVERY_GUARANTEE",
+    "DISCOVERY_INTERVAL",
+    "FORMAT",
+    "GROUP_ID",
+    "KEY_FIELDS",
+    "KEY_FIELDS_PREFIX",
+    "KEY_FORMAT",
+    "MAX_RECORDS",
+    "ON_DATA_LOSS",
+    "OPTIONS",
+    "PARALLELISM",
+    "PARTITIONER",
+    "PROPERTIES",
+    "SEMANTIC",
+    "SINK_OPTIONS",
+    "SINK_PARALLELISM",
+    "STAGING",
+    "STARTUP_MODE",
+    "STARTUP_OFFSETS",
+    "STARTUP_TIMESTAMP",
+    "TOPIC",
+    "TOPIC_PATTERN",
+    "TRANSACTIONAL_ID_PREFIX",
+    "UPSERT_OPTIONS",
+    "VALUE_FIELDS_INCLUDE",
+    "VALUE_FORMAT",
+]
+
+MODES = ("earliest-offset", "latest-offset", "group-offsets", "timestamp", "specific-offsets")
+
+
+CONNECTOR = Option(key="connector", type=STRING, default=None, doc="'kafka'", required=True)
+TOPIC = optional(LIST, "topic", "topics to read, separated by ';'")
+TOPIC_PATTERN = optional(STRING, "topic-pattern", "Java regular expression for names of topics")
+BOOTSTRAP_SERVERS = Option(
+    key="properties.bootstrap.servers",
+    type=STRING,
+    default="",
+    doc="brokers to begin with, as 'host:port,host:port'",
+    required=True,
+    references=True,
+)
+GROUP_ID = optional(
+    STRING, "properties.group.id", "consumer group, for start and committed offsets"
+)
+PROPERTIES = PrefixOption(
+    prefix="properties.", doc="options of the Kafka client", references=REFERENCES
+)
+FORMAT = optional(STRING, "format", "format of the value")
+VALUE_FORMAT = optional(STRING, "value.format", "format of the value, in place of 'format'")
+KEY_FORMAT = optional(STRING, "key.format", "format of the key")
+KEY_FIELDS = Option(
+    key="key.fields", type=LIST, default=(), doc="physical columns that the key holds, in order"
+)
+KEY_FIELDS_PREFIX = Option(
+    key="key.fields-prefix",
+    type=STRING,
+    default="",
+    doc="prefix that the key's columns have in the table only",
+)
+VALUE_FIELDS_INCLUDE = Option(
+    key="value.fields-include",
+    type=enum_type("ALL", "EXCEPT_KEY"),
+    default="ALL",
+    doc="whether the value holds the key's columns too",
+)
+STARTUP_MODE = Option(
+    key="scan.startup.mode",
+    type=enum_type(*MODES),
+    default="group-offsets",
+    doc="where the scan starts",
+)
+STARTUP_OFFSETS = optional(
+    STRING, "scan.startup.specific-offsets", "'partition:0,offset:42;partition:1,offset:300'"
+)
+STARTUP_TIMESTAMP = optional(
+    LONG, "scan.startup.timestamp-millis", "epoch ms of the first record to read"
+)
+BOUNDED_MODE = Option(
+    key="scan.bounded.mode",
+    type=enum_type("unbounded", *MODES[1:]),
+    default="unbounded",
+    doc="where the scan ends",
+)
+BOUNDED_OFFSETS = optional(
+    STRING, "scan.bounded.specific-offsets", "'partition:0,offset:42;partition:1,offset:300'"
+)
+BOUNDED_TIMESTAMP = optional(
+    LONG, "scan.bounded.timestamp-millis", "epoch ms of the first record not to read"
+)
+DISCOVERY_INTERVAL: Option[int | None] = Option(
+    key="scan.topic-partition-discovery.interval",
+    type=DURATION,
+    default=None,
+    doc="how often new partitions and topics are looked for; 0 never; default 1 s, with 'topic-pattern' 10 s "
+    "(Flink: 5 min)",
+)
+PARALLELISM = optional(INT, "scan.parallelism", "tasks of a batch; default one per partition")
+ON_DATA_LOSS = Option(
+    key="scan.on-data-loss",
+    type=enum_type("fail", "continue"),
+    default="fail",
+    doc="what to do when records were deleted before they were read (Penstock's own option)",
+)
+MAX_RECORDS = optional(
+    LONG, "scan.max-records-per-batch", "read limit of a batch (Penstock's own option)"
+)
+SINK_PARALLELISM = optional(INT, "sink.parallelism", "tasks of a write; of exactly-once, its slots")
+PARTITIONER = Option(
+    key="sink.partitioner",
+    type=STRING,
+    default="default",
+    doc="'default', 'fixed' or 'round-robin'",
+)
+DELIVERY_GUARANTEE = Option(
+    key="sink.delivery-guarantee",
+    type=enum_type("none", "at-least-once", "exactly-once"),
+    default="at-least-once",
+    doc="what a failure may do to written records",
+)
+TRANSACTIONAL_ID_PREFIX = optional(
+    STRING, "sink.transactional-id-prefix", "names transactions of exactly-once"
+)
+NAMING_STRATEGY = Option(
+    key="sink.transaction-naming-strategy",
+    type=enum_type("INCREMENTING", "POOLING"),
+    default="INCREMENTING",
+    doc="accepted for Flink's sake: a slot has one transactional id here, for good",
+)
+SEMANTIC = optional(
+    enum_type("none", "at-least-once", "exactly-once"),
+    "sink.semantic",
+    "deprecated name of 'sink.delivery-guarantee'",
+)
+STAGING = Option(
+    key="sink.staging",
+    type=enum_type("auto", "always", "never"),
+    default="auto",
+    doc="whether exactly-once keeps the rows of a batch in the checkpoint before it publishes them: where a replay "
+    "may give other rows (auto), always, or never, which refuses such queries (Penstock's own option)",
+)
+SINK_OPTIONS: tuple[Option[Any], ...] = (
+    SINK_PARALLELISM,
+    PARTITIONER,
+    DELIVERY_GUARANTEE,
+    TRANSACTIONAL_ID_PREFIX,
+    NAMING_STRATEGY,
+    SEMANTIC,
+    STAGING,
+)
+BUFFER_ROWS = Option(
+    key="sink.buffer-flush.max-rows",
+    type=INT,
+    default=0,
+    doc="changes that are kept back to write the last one of each key only; 0 writes all",
+)
+BUFFER_INTERVAL = Option(
+    key="sink.buffer-flush.interval",
+    type=DURATION,
+    default=0,
+    doc="how long changes are kept back to write the last one of each key only; 0 writes all",
+)
+UPSERT_SINK_OPTIONS: tuple[Option[Any], ...] = (
+    *(option for option in SINK_OPTIONS if option.key not in ("sink.partitioner", "sink.semantic")),
+    BUFFER_ROWS,
+    BUFFER_INTERVAL,
+)
+
+OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
+    CONNECTOR,
+    TOPIC,
+    TOPIC_PATTERN,
+    BOOTSTRAP_SERVERS,
+    GROUP_ID,
+    PROPERTIES,
+    FORMAT,
+    VALUE_FORMAT,
+    KEY_FORMAT,
+    KEY_FIELDS,
+    KEY_FIELDS_PREFIX,
+    VALUE_FIELDS_INCLUDE,
+    STARTUP_MODE,
+    STARTUP_OFFSETS,
+    STARTUP_TIMESTAMP,
+    BOUNDED_MODE,
+    BOUNDED_OFFSETS,
+    BOUNDED_TIMESTAMP,
+    DISCOVERY_INTERVAL,
+    PARALLELISM,
+    ON_DATA_LOSS,
+    MAX_RECORDS,
+    *SINK_OPTIONS,
+)
+
+UPSERT_OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
+    replace(CONNECTOR, doc="'upsert-kafka'"),
+    TOPIC,
+    TOPIC_PATTERN,
+    BOOTSTRAP_SERVERS,
+    GROUP_ID,
+    PROPERTIES,
+    replace(KEY_FORMAT, required=True),
+    replace(VALUE_FORMAT, required=True, doc="format of the value"),
+    KEY_FIELDS_PREFIX,
+    VALUE_FIELDS_INCLUDE,
+    BOUNDED_MODE,
+    BOUNDED_OFFSETS,
+    BOUNDED_TIMESTAMP,
+    DISCOVERY_INTERVAL,
+    PARALLELISM,
+    ON_DATA_LOSS,
+    MAX_RECORDS,
+    *UPSERT_SINK_OPTIONS,
+)
+"""Those of `upsert-kafka` (UpsertKafkaDynamicTableFactory): the key is the PRIMARY KEY, the start the beginning."""

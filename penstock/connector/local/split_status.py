@@ -1,0 +1,131 @@
+"""The status of a local job as values, and the positions and event time that a reader reports of its splits."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from penstock.connector.source.reader.source_operator import SourceOperator
+from penstock.connector.source.split import Split
+
+__all__ = ["JobStatus", "ReaderStatus", "SplitStatus", "SplitStatusTracker"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitStatus:
+    """One split that is being read, or was read to its end (`finished`).
+
+    `start` and `position` are positions: where this run began, and the next to read. `end` is the position behind
+    the last record that was there at the last look, None before the first look. `watermark_ms` is epoch ms.
+    `held_at_ms` is the limit (epoch ms) that the split's watermark is above, where alignment has paused it.
+    """
+
+    split_id: str
+    reader: int
+    start: int
+    position: int
+    end: int | None = None
+    watermark_ms: int | None = None
+    idle: bool = False
+    held_at_ms: int | None = None
+    finished: bool = False
+
+    @property
+    def lag(self) -> int | None:
+        """Positions between here and the end of what is there; None while the end is not known."""
+        return None if self.end is None else max(self.end - self.position, 0)
+
+    def with_end(self, end: int | None) -> SplitStatus:
+        """Add the end that the last look found."""
+        return replace(self, end=end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderStatus:
+    """One reader: its splits, finished ones first, and its part of the event time."""
+
+    reader: int
+    splits: tuple[SplitStatus, ...] = ()
+    watermark_ms: int | None = None
+    idle: bool = False
+    finished: bool = False
+    skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """The splits by id, and the job's watermark: the lowest of its active readers', which never goes back.
+
+    `skipped` counts the bad records that the table's options left out, `restarts` the readers that failed and were
+    started again. `asking`: the planner was asked something and has not answered yet.
+    """
+
+    splits: tuple[SplitStatus, ...] = ()
+    watermark_ms: int | None = None
+    skipped: int = 0
+    restarts: int = 0
+    asking: bool = False
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether there are splits, and each was read to the end that the last look found."""
+        return bool(self.splits) and all(split.finished or split.lag == 0 for split in self.splits)
+
+
+FINISHED_SHOWN = 100
+"""Splits read to their end whose status is kept; a folder may have millions of files."""
+
+
+class SplitStatusTracker:
+    """The splits of one reader, for display only. The reader's thread."""
+
+    def __init__(self, reader: int) -> None:
+        self._reader = reader
+        self._splits: dict[str, SplitStatus] = {}
+        self._finished: deque[SplitStatus] = deque(maxlen=FINISHED_SHOWN)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no split is being read."""
+        return not self._splits
+
+    def add(self, splits: Collection[Split]) -> None:
+        """Note splits that are read from their start."""
+        for split in splits:
+            self._splits[split.split_id] = SplitStatus(
+                split_id=split.split_id,
+                reader=self._reader,
+                start=split.start,
+                position=split.start,
+            )
+
+    def move(self, positions: Mapping[str, int]) -> None:
+        """Note next positions."""
+        for split_id, position in positions.items():
+            self._splits[split_id] = replace(self._splits[split_id], position=position)
+
+    def finish(self, split_ids: Collection[str], operator: SourceOperator) -> None:
+        """Note ends; the operator still has the splits."""
+        outputs = {split.split_id: split for split in operator.splits}
+        for split_id in sorted(split_ids):
+            self._finished.append(
+                replace(
+                    self._splits.pop(split_id),
+                    watermark_ms=outputs[split_id].watermark_ms,
+                    finished=True,
+                )
+            )
+
+    def statuses(self, operator: SourceOperator) -> tuple[SplitStatus, ...]:
+        """Give what is shown: splits that ended, then those that are read."""
+        reading = (
+            replace(
+                self._splits[split.split_id],
+                watermark_ms=split.watermark_ms,
+                idle=split.idle,
+                held_at_ms=operator.limit_ms if split.paused else None,
+            )
+            for split in operator.splits
+        )
+        return (*self._finished, *reading)

@@ -1,0 +1,94 @@
+"""Tables in memory: their rows by name, with the last batch of each writer, and the source that reads them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.catalog.errors import StateMismatchError, UnsupportedError
+from penstock.catalog.model.table import Table
+from penstock.connector.contract import BoundedSource
+from penstock.connector.spark.types import spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["MemorySource", "clear_tables", "memory_table"]
+
+_POSITION = "__position"
+
+
+@dataclass(slots=True)
+class MemoryTable:
+    """The rows of one name; any thread. `batches`: the last micro-batch of each application id that is in them."""
+
+    rows: pa.Table | None = None
+    batches: dict[str, int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def has(self, application_id: str, batch_id: int) -> bool:
+        """Tell whether a batch was written already."""
+        return self.batches.get(application_id, -1) >= batch_id
+
+    def append(self, rows: pa.Table) -> None:
+        """Add rows behind those that are there."""
+        self.rows = rows if self.rows is None else pa.concat_tables([self.rows, rows])
+
+    def replace(self, touched: pa.Table, rows: pa.Table) -> None:
+        """Take away the rows whose key is in `touched`, which has the columns of the key alone, and add `rows`."""
+        if self.rows is not None and touched.num_rows:
+            # Acero joins no nested columns, so the positions of what stays are joined
+            keys: Sequence[str] = touched.column_names
+            numbers = pa.array(range(self.rows.num_rows), pa.int64())
+            numbered = self.rows.select(keys).append_column(_POSITION, numbers)
+            stays = numbered.join(touched, list(keys), join_type="left anti")
+            self.rows = self.rows.take(stays.sort_by(_POSITION).column(_POSITION))
+        self.append(rows)
+
+
+_TABLES: dict[str, MemoryTable] = {}
+
+_LOCK = threading.Lock()
+
+
+def memory_table(name: str) -> MemoryTable:
+    """Give the rows under a name; nothing yet where none were written."""
+    with _LOCK:
+        return _TABLES.setdefault(name, MemoryTable())
+
+
+def clear_tables() -> None:
+    """Forget all tables in memory."""
+    with _LOCK:
+        _TABLES.clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySource(BoundedSource):
+    """The rows under `place` as a source (`EngineSource`)."""
+
+    table: Table
+    place: str
+
+    def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
+        """Give the physical columns. Raises UnsupportedError for a stream, StateMismatchError for other columns."""
+        if streaming:
+            raise UnsupportedError(
+                f"table {self.table.identifier}: a table in memory is read by SELECT, not followed as a stream",
+                hint="write into a Delta table and INSERT from that",
+            )
+        schema = spark_schema(self.table.schema.physical)
+        rows = memory_table(self.place).rows
+        if rows is None:
+            return spark.createDataFrame([], schema)
+        if rows.column_names != schema.names:
+            raise StateMismatchError(
+                f"the rows in memory under '{self.place}' have the columns {', '.join(rows.column_names)}; "
+                f"{self.table.identifier} declares {', '.join(schema.names)}",
+                hint="give one of the tables another 'name'",
+            )
+        return spark.createDataFrame(rows, schema)

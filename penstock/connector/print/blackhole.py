@@ -1,0 +1,88 @@
+"""The connector `blackhole`: takes every row and keeps none (Flink's), for measuring what comes before a sink."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.model.table import Table
+from penstock.catalog.options.option import STRING, Option, resolve
+from penstock.connector.changelog import ChangelogMode
+from penstock.connector.column_checks import check_written_metadata
+from penstock.connector.contract import Guarantee, Sink, SinkSettings, SplitSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+    from penstock.connector.spark.sink.micro_batch import MicroBatch
+
+__all__ = ["BlackholeConnector", "BlackholeSink"]
+
+OPTIONS = (Option(key="connector", type=STRING, default="", doc="'blackhole'", required=True),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlackholeConnector:
+    """Tables that keep nothing (`Connector`). `project` is of no use to it."""
+
+    project: Path
+
+    @property
+    def name(self) -> str:
+        """The value of the option `connector`."""
+        return "blackhole"
+
+    def check(self, table: Table) -> None:
+        """Check that there are no options. Raises OptionError, DefinitionError."""
+        resolve(table.option_map, OPTIONS, owner=f"table {table.identifier}")
+        check_written_metadata(table, "blackhole")
+
+    def source(self, table: Table) -> SplitSource:
+        """Nothing is there to read. Raises UnsupportedError."""
+        raise UnsupportedError(
+            f"table {table.identifier}: a 'blackhole' keeps nothing that could be read",
+            hint="SELECT from the table that the rows come from",
+        )
+
+    def sink(self, table: Table) -> Sink:
+        """Describe the sink. Raises as `check`."""
+        self.check(table)
+        return BlackholeSink()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlackholeSink:
+    """Lets Spark compute every row (its `noop` writer) and drop it; no row leaves the JVM."""
+
+    @property
+    def accepts(self) -> ChangelogMode:
+        """All changes go the same way."""
+        return ChangelogMode.ALL
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Nothing is kept."""
+        return Guarantee.NONE
+
+    def prepare(self, spark: SparkSession, schema: StructType) -> None:
+        """Accept any columns."""
+
+    def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
+        """Start the query."""
+        from penstock.connector.spark.sink.micro_batch import micro_batch_query, with_settings
+
+        if settings.after_batch is not None:
+            return micro_batch_query(frame, settings, self.write_batch)
+        return with_settings(frame.writeStream.format("noop"), settings).start()
+
+    def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:  # noqa: ARG002  of the contract
+        """Compute the rows of a micro-batch."""
+        self.write(frame)
+
+    def write(self, frame: DataFrame) -> None:
+        """Compute the rows of a batch frame."""
+        frame.write.format("noop").mode("overwrite").save()

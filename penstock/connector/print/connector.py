@@ -1,0 +1,84 @@
+"""The connector `print`: checks a table's options and describes its sink."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.catalog.errors import OptionError, UnsupportedError
+from penstock.catalog.model.table import Table
+from penstock.catalog.options.option import (
+    BOOLEAN,
+    INT,
+    STRING,
+    Option,
+    Resolved,
+    optional,
+    resolve,
+)
+from penstock.connector.column_checks import check_written_metadata
+from penstock.connector.contract import Sink, SplitSource
+
+__all__ = ["PrintConnector"]
+
+IDENTIFIER = Option(
+    key="print-identifier",
+    type=STRING,
+    default="",
+    doc="stands before each line, as in 'orders> +I[1]'",
+)
+STANDARD_ERROR = Option(
+    key="standard-error", type=BOOLEAN, default=False, doc="whether lines go to stderr"
+)
+PARALLELISM = optional(INT, "sink.parallelism", "accepted for Flink's sake: one process prints")
+OPTIONS = (
+    Option(key="connector", type=STRING, default="", doc="'print'", required=True),
+    IDENTIFIER,
+    STANDARD_ERROR,
+    PARALLELISM,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintConnector:
+    """Tables that are printed (`Connector`). `project` is of no use to it."""
+
+    project: Path
+
+    @property
+    def name(self) -> str:
+        """The value of the option `connector`."""
+        return "print"
+
+    def check(self, table: Table) -> None:
+        """Check options and columns. Raises OptionError, DefinitionError."""
+        _resolved(table)
+
+    def source(self, table: Table) -> SplitSource:
+        """Nothing is there to read. Raises UnsupportedError."""
+        raise UnsupportedError(
+            f"table {table.identifier}: what 'print' has printed cannot be read",
+            hint="SELECT from the table that the rows come from",
+        )
+
+    def sink(self, table: Table) -> Sink:
+        """Describe printing."""
+        from penstock.connector.print.sink import PrintSink
+
+        options = _resolved(table)
+        identifier = options.get(IDENTIFIER)
+        return PrintSink(
+            table=table,
+            prefix=f"{identifier}> " if identifier else "",
+            to_stderr=options.get(STANDARD_ERROR),
+        )
+
+
+def _resolved(table: Table) -> Resolved:
+    owner = f"table {table.identifier}"
+    options = resolve(table.option_map, OPTIONS, owner=owner)
+    parallelism = options.get(PARALLELISM)
+    if parallelism is not None and parallelism < 1:
+        raise OptionError(f"{owner}: option '{PARALLELISM.key}' must be at least 1")
+    check_written_metadata(table, "print")
+    return options

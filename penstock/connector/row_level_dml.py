@@ -1,0 +1,57 @@
+"""Protocols of row-level changes: overwrite, truncate, update and delete the rows of a table.
+
+For bounded statements (INSERT OVERWRITE, TRUNCATE, UPDATE, DELETE), on the driver; calls may block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.catalog.model.table import Table
+
+__all__ = ["EditorConnector", "RowLevelEditor", "TableEditor"]
+
+
+@runtime_checkable
+class TableEditor(Protocol):
+    """Replaces the rows of a table, or of some of its partitions."""
+
+    def overwrite(
+        self, frame: DataFrame, partition: Mapping[str, str], *, whole: bool = False
+    ) -> None:
+        """Put the rows of `frame` in the place of those that are there, all or none.
+
+        Of a partitioned table the partitions that `frame` has rows for are replaced, others stay, unless `whole`; with
+        `partition` (values of partition columns as text) those that it names, even where `frame` is empty.
+        """
+
+    def truncate(self, spark: SparkSession) -> None:
+        """Remove every row; the table stays."""
+
+    def partitions(self, spark: SparkSession) -> Sequence[Mapping[str, str | None]]:
+        """List the partitions that there are: values of the partition columns as text, None for NULL."""
+
+
+@runtime_checkable
+class RowLevelEditor(TableEditor, Protocol):
+    """Changes rows in place. Conditions and values are Spark SQL over the columns, which `alias` may qualify."""
+
+    def update(
+        self, spark: SparkSession, alias: str, values: Mapping[str, str], condition: str | None
+    ) -> int:
+        """Set columns of the rows that fulfil `condition` (None: of all). Gives the number of rows."""
+
+    def delete(self, spark: SparkSession, alias: str, condition: str | None) -> int:
+        """Remove the rows that fulfil `condition` (None: all). Gives the number of rows."""
+
+
+@runtime_checkable
+class EditorConnector(Protocol):
+    """A connector whose tables can be edited."""
+
+    def editor(self, table: Table) -> TableEditor:
+        """Describe editing `table`. Raises UnsupportedError when this one cannot be."""

@@ -1,0 +1,221 @@
+"""The plan of one batch: how far each split is read, its quota, and the limit that watermark alignment sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.connector.source.microbatch.offset_search import OffsetSearch
+from penstock.connector.source.state import SplitState
+
+__all__ = ["BatchPlan", "Peeked", "SplitPlan", "split_quotas"]
+
+ENOUGH = 8
+"""A cut within this part of the drift below the limit is good enough, and saves peeks."""
+
+Peeked = Mapping[int, int]
+"""What earlier peeks found in a split that waits: watermark (epoch ms) of the record before a position."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SplitPlan:
+    """One split's part of the batch. `split` stands at its position (`start` and `end`), its idleness is settled.
+
+    `cap` is the furthest end that the read limit allows (exclusive); `reach_ms` the watermark that the split has
+    when it is read to there, its potential. `waiting`: it has records to read, though perhaps none in this batch.
+    `known` are earlier peeks.
+    """
+
+    split: SplitState
+    cap: int
+    waiting: bool
+    known: Peeked
+    reach_ms: int | None = None
+    search: OffsetSearch | None = None
+    held: bool = False
+
+    @property
+    def reads(self) -> bool:
+        """Whether the read limit lets it have anything."""
+        return self.cap > self.split.end
+
+    def hold(self, limit_ms: int, enough_ms: int) -> None:
+        """Stop it before it runs ahead of `limit_ms`; a search begins where that takes more than what is known."""
+        if not self.reads or self.reach_ms is None or self.reach_ms <= limit_ms:
+            return
+        self.held = True
+        low, low_ms = self.split.end, self.split.watermark_ms
+        if low_ms is not None and low_ms > limit_ms:
+            return
+        for position in sorted({*self.known, self.cap}):
+            if not low < position <= self.cap:
+                continue
+            found_ms = self.reach_ms if position == self.cap else self.known[position]
+            if found_ms > limit_ms:
+                self.search = OffsetSearch(
+                    low=low,
+                    low_ms=low_ms,
+                    high=position,
+                    high_ms=found_ms,
+                    limit_ms=limit_ms,
+                    enough_ms=enough_ms,
+                )
+                return
+            low, low_ms = position, found_ms if low_ms is None else max(low_ms, found_ms)
+
+    def decided(self, reason: str | None) -> SplitState:
+        """Give the split with its range, its watermark at the end of it, and why it waits.
+
+        A split whose next record is known to be above the limit has the limit for its watermark: in Flink it
+        would have that record's, read one too far. Else one that never had a record, or whose event time leaps,
+        would hold the table's watermark until the group has come there.
+        """
+        if not self.reads:
+            return self.split
+        if not self.held:
+            return replace(self.split, end=self.cap, watermark_ms=self.reach_ms, paused=None)
+        if self.search is None:
+            return replace(self.split, paused=reason)
+        end_ms = self.search.limit_ms if self.search.next_waits else self.search.low_ms
+        return replace(self.split, end=self.search.low, watermark_ms=end_ms, paused=reason)
+
+    @property
+    def remembered(self) -> Peeked:
+        """What is worth knowing at the next request, while the split waits: its cap, and where it has to stop."""
+        if self.waiting and not self.reads:
+            return self.known
+        if not self.held or self.reach_ms is None:
+            return {}
+        at_cap = {self.cap: self.reach_ms}
+        return at_cap if self.search is None else {self.search.high: self.search.high_ms, **at_cap}
+
+
+@dataclass(slots=True, kw_only=True)
+class BatchPlan:
+    """The legs of all splits, by split id. `run_ends`: the run is over when there is nothing left to read."""
+
+    legs: Mapping[str, SplitPlan]
+    run_ends: bool
+    limit_ms: int | None = None
+    reason: str | None = None
+
+    def caps_to_peek(self) -> dict[str, tuple[int, int]]:
+        """Give the ranges whose last record tells the potential of a split."""
+        ranges = {}
+        for split_id, leg in self.legs.items():
+            # one that waits may get nothing of a small read limit: its next record is its potential all the same
+            place = leg.cap if leg.reads else min(leg.known, default=leg.cap)
+            leg.reach_ms = _highest((leg.split.watermark_ms, leg.known.get(place)))
+            if leg.reads and place not in leg.known:
+                ranges[split_id] = (leg.split.end, leg.cap)
+        return ranges
+
+    def learn_caps(self, watermarks_ms: Mapping[str, int]) -> None:
+        """Take in what those peeks found; splits without a record are absent."""
+        for split_id, watermark_ms in watermarks_ms.items():
+            leg = self.legs[split_id]
+            leg.reach_ms = _highest((leg.reach_ms, watermark_ms))
+
+    def potential_ms(self) -> int | None:
+        """Give the lowest potential, None where no split holds its group.
+
+        Left out are splits that are finished, idle, or quiet without ever having had a record (Flink: a source
+        that never reported holds nobody), and in a run with an end those that have nothing left for it.
+        """
+        return min(
+            (leg.reach_ms for leg in self._active() if leg.reach_ms is not None), default=None
+        )
+
+    def reached_ms(self) -> int | None:
+        """Give the lowest watermark that the batch gets to, once it is known who is held; None as above."""
+        return min(
+            (ms for leg in self._active() if (ms := self._reached(leg)) is not None), default=None
+        )
+
+    def _active(self) -> list[SplitPlan]:
+        return [
+            leg
+            for leg in self.legs.values()
+            if not leg.split.finished and not leg.split.idle and (leg.waiting or not self.run_ends)
+        ]
+
+    def _reached(self, leg: SplitPlan) -> int | None:
+        if not leg.held:
+            return leg.reach_ms
+        if self.limit_ms is None:
+            return leg.reach_ms if leg.split.watermark_ms is None else leg.split.watermark_ms
+        # a cut that is near enough is still below the limit, and so may be the next record
+        cut_ms = leg.decided(self.reason).watermark_ms
+        return self.limit_ms if cut_ms is None else min(self.limit_ms, cut_ms)
+
+    def hold_all(self, reason: str) -> None:
+        """Let no split read anything."""
+        self.reason = reason
+        for leg in self.legs.values():
+            leg.held = leg.reads
+
+    def hold(self, limit_ms: int, max_drift_ms: int, reason: str) -> None:
+        """Stop the splits that would run ahead of `limit_ms`, the others go to their caps."""
+        self.limit_ms, self.reason = limit_ms, reason
+        for leg in self.legs.values():
+            leg.hold(limit_ms, limit_ms - max_drift_ms // ENOUGH)
+
+    def ranges_to_peek(self) -> dict[str, tuple[int, int]]:
+        """Give the next round of all searches that go on."""
+        return {split_id: search.next_range() for split_id, search in self._searches()}
+
+    def learn_ranges(self, watermarks_ms: Mapping[str, int]) -> None:
+        """Take in what that round found; splits without a record are absent."""
+        for split_id, search in self._searches():
+            search.learn(watermarks_ms.get(split_id))
+
+    def decided(self) -> tuple[SplitState, ...]:
+        """Give the splits of the batch, in order of their ids."""
+        return tuple(leg.decided(self.reason) for _, leg in sorted(self.legs.items()))
+
+    def remembered(self) -> dict[str, Peeked]:
+        """Give what peeks found in splits that wait, for the next request."""
+        return {split_id: leg.remembered for split_id, leg in self.legs.items() if leg.remembered}
+
+    def _searches(self) -> list[tuple[str, OffsetSearch]]:
+        return [
+            (split_id, leg.search)
+            for split_id, leg in self.legs.items()
+            if leg.search is not None and not leg.search.settled
+        ]
+
+
+def _highest(watermarks_ms: Iterable[int | None]) -> int | None:
+    return max((ms for ms in watermarks_ms if ms is not None), default=None)
+
+
+TRY_AGAIN = 8
+"""A split that was held takes at most twice what it got, or this part of a fair share, of the next read limit."""
+
+
+def split_quotas(
+    splits: Mapping[str, SplitState],
+    backlog: Mapping[str, int],
+    remembered: Mapping[str, Peeked],
+    *,
+    last: Sequence[SplitState],
+    limit: int | None,
+) -> dict[str, int]:
+    """Say how many positions of its `backlog` each split asks for, those that hold the watermark first.
+
+    A split that its group held in the batch `last` asks for little more than it got, so that the others get the
+    rest; where all were held nobody would have it. `remembered` are peeks into splits that wait.
+    """
+    wanted = dict(backlog)
+    held = {split.split_id: split.end - split.start for split in last if split.paused}
+    if limit is not None and any(backlog[split_id] for split_id in backlog.keys() - held):
+        least = max(1, limit // (TRY_AGAIN * len(splits)))
+        for split_id in held.keys() & backlog.keys():
+            wanted[split_id] = min(wanted[split_id], max(least, 2 * held[split_id]))
+
+    def rank(split_id: str) -> tuple[bool, int]:
+        split = splits[split_id]
+        next_ms = remembered.get(split_id, {}).get(split.end + 1, split.watermark_ms)
+        return (next_ms is not None, next_ms or 0)
+
+    return {split_id: wanted[split_id] for split_id in sorted(wanted, key=rank)}

@@ -1,0 +1,150 @@
+"""What happens to a batch planner (events) and what it asks for (effects): plain values, matched exhaustively.
+
+The executor performs an effect and hands the outcome back as an event, until a batch is planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.connector.source.split import SplitOffsets
+from penstock.connector.source.state import SourceState
+
+__all__ = [
+    "AlignmentGroupFetched",
+    "AlignmentGroupPublished",
+    "BatchPlanned",
+    "Effect",
+    "Event",
+    "EventTimesPeeked",
+    "FetchAlignmentGroup",
+    "FetchSplitOffsets",
+    "NoNewRecords",
+    "PeekEventTimes",
+    "PlanRequested",
+    "PublishToAlignmentGroup",
+    "ReportDataLoss",
+    "SplitOffsetsFetched",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequested:
+    """The engine wants the next batch. `limit` is in records, None for no limit.
+
+    `now_ms` is a clock that never steps, for durations; `wall_ms` the epoch time, for what outlives the process.
+    `run_ends`: the engine reads what is there and stops at the first answer that is no batch. `reported_ms` are the
+    highest watermarks (epoch ms) of the rows that the tasks of the last batch have read, by split, as far as tasks
+    told; `late` counts rows of that batch that were late, in splits that were found later than their first record. Both
+    are told for a batch until another one is completed.
+    """
+
+    now_ms: int
+    wall_ms: int
+    limit: int | None
+    run_ends: bool = False
+    reported_ms: Mapping[str, int] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitOffsetsFetched:
+    """What the splits hold now."""
+
+    extents: Mapping[str, SplitOffsets]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventTimesPeeked:
+    """The watermark (epoch ms) that the last record of each range gives; splits without one are absent."""
+
+    watermarks_ms: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlignmentGroupFetched:
+    """What the other tables of the alignment group get to in this round of planning.
+
+    `lowest_ms` is their lowest watermark (epoch ms): decided where a table had its turn, its potential where it
+    comes later; None where none of them holds the group. `silent` names those that have published nothing yet.
+    """
+
+    lowest_ms: int | None
+    silent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlignmentGroupPublished:
+    """What `PublishToAlignmentGroup` said is published."""
+
+
+Event = (
+    PlanRequested
+    | SplitOffsetsFetched
+    | EventTimesPeeked
+    | AlignmentGroupFetched
+    | AlignmentGroupPublished
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSplitOffsets:
+    """Look up what the splits hold."""
+
+    split_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeekEventTimes:
+    """Find the watermark of the last record in each [from, to)."""
+
+    ranges: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchAlignmentGroup:
+    """Look at what the other tables of the group have published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishToAlignmentGroup:
+    """Publish where the table gets with this batch, and where it could get with the next one.
+
+    Both are the lowest watermark of its active splits, epoch ms; None: it holds nobody.
+    """
+
+    reached_ms: int | None
+    next_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlanned:
+    """The next batch is decided; a batch without new records only moves the watermark."""
+
+    state: SourceState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoNewRecords:
+    """There is no reason for a batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportDataLoss:
+    """Records were deleted before they were read, and the table does not tolerate that: fail the query."""
+
+    split_id: str
+    position: int
+    extent: SplitOffsets
+
+
+Effect = (
+    FetchSplitOffsets
+    | PeekEventTimes
+    | FetchAlignmentGroup
+    | PublishToAlignmentGroup
+    | BatchPlanned
+    | NoNewRecords
+    | ReportDataLoss
+)

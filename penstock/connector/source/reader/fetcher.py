@@ -1,0 +1,229 @@
+"""Split fetchers: what drives a split reader, one step at a time, and hands its batches over.
+
+Flink's SplitFetcher. A step never waits for anything but the split reader itself, so a thread is only a loop
+around `run_once`, and a simulation needs none.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from enum import StrEnum
+
+from penstock.connector.contract import SplitReader
+from penstock.connector.source.reader.elements_queue import ElementsQueue
+from penstock.connector.source.records import RecordsWithSplitIds
+from penstock.connector.source.split import Split
+
+__all__ = ["FetcherState", "FetcherTask", "SplitFetcher"]
+
+logger = logging.getLogger(__name__)
+
+FetcherTask = Callable[[SplitReader], None]
+"""Work on the fetcher's thread, between two fetches: the only way to touch its split reader."""
+
+
+class FetcherState(StrEnum):
+    """What a fetcher is at.
+
+    RUNNING: it has something to do. PAUSED: all its splits are paused. IDLE: it has neither splits nor tasks.
+    CLOSED: for good, its split reader is closed.
+    """
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    IDLE = "idle"
+    CLOSED = "closed"
+
+
+class SplitFetcher:
+    """Runs one split reader. `run_once` and `wait_for_work` belong to one thread, all else to any other.
+
+    It has its first splits before it starts, so it is never idle by accident. `one_by_one` gives its reader the
+    next split only when no split before it can be read: each is finished, or paused.
+    """
+
+    def __init__(
+        self,
+        reader: SplitReader,
+        elements: ElementsQueue,
+        splits: Sequence[Split] = (),
+        *,
+        one_by_one: bool = False,
+    ) -> None:
+        self._reader = reader
+        self._elements = elements
+        self._one_by_one = one_by_one
+        self._waiting: deque[Split] = deque()
+        self._reading: set[str] = set()
+        self._paused: set[str] = set()
+        self._pending: RecordsWithSplitIds | None = None
+        # below: shared between threads, under the lock
+        self._lock = threading.Lock()
+        self._tasks: deque[FetcherTask] = deque()
+        self._state = FetcherState.IDLE
+        self._fetching = False
+        self._closing = False
+        self._signal = threading.Event()
+        if splits:
+            self.add_splits(splits)
+
+    @property
+    def state(self) -> FetcherState:
+        """What the fetcher is at; only an idle one stays so until it is given something."""
+        with self._lock:
+            return self._state
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        """Take on splits before the next fetch."""
+        added = tuple(splits)
+        self.enqueue(lambda reader: self._take_on(reader, added))
+
+    def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
+        """Stop or go on fetching splits before the next fetch; ids that are not here (any more) are ignored."""
+        paused, resumed = frozenset(pause), frozenset(resume)
+        self.enqueue(lambda reader: self._pause_or_resume(reader, paused, resumed))
+
+    def enqueue(self, task: FetcherTask) -> None:
+        """Have `task` run on the fetcher's thread before the next fetch; tasks run in the order they came."""
+        with self._lock:
+            self._tasks.append(task)
+            if self._state is not FetcherState.CLOSED:
+                self._state = FetcherState.RUNNING
+        self.wake_up()
+
+    def wake_up(self) -> None:
+        """End a wait, be it for records or for room. Nothing that was fetched is lost."""
+        with self._lock:
+            fetching = self._fetching
+        self._signal.set()
+        if fetching:
+            self._reader.wake_up()
+
+    def shutdown(self) -> None:
+        """Have the next step close the split reader; what waits for room is dropped. Does not wait."""
+        with self._lock:
+            self._closing = True
+        self.wake_up()
+
+    def wait_for_work(self) -> None:
+        """Wait until another step may do something."""
+        self._signal.wait()
+        self._signal.clear()
+
+    def run_once(self) -> bool:
+        """Do the next thing: end, run a task, hand over, fetch. False when there is nothing to do until woken.
+
+        What fails goes to the reader's next poll, and the fetcher is closed.
+        """
+        with self._lock:
+            if self._state is FetcherState.CLOSED:
+                return False
+            closing = self._closing
+            task = self._tasks.popleft() if self._tasks and not closing else None
+            self._fetching = (
+                task is None
+                and self._pending is None
+                and self._state is FetcherState.RUNNING
+                and not closing
+            )
+        if closing:
+            self._close()
+            return True
+        try:
+            return self._step(task)
+        except BaseException as error:  # noqa: BLE001  the reader raises it
+            # closed first: whoever sees the failure may count on the split reader being given back
+            self._close()
+            self._elements.fail(error)
+            return True
+
+    def _step(self, task: FetcherTask | None) -> bool:
+        if task is not None:
+            task(self._reader)
+        elif self._pending is not None:
+            if not self._hand_over():
+                return False
+        elif self._fetching:
+            self._fetch()
+        else:
+            return False
+        if self._one_by_one:
+            self._begin_next()
+        self._settle()
+        return True
+
+    def _fetch(self) -> None:
+        records = self._reader.fetch()
+        with self._lock:
+            self._fetching = False
+        self._reading -= records.finished
+        self._paused -= records.finished
+        if records.batches or records.finished or records.positions or records.skipped:
+            self._pending = records
+            self._hand_over()
+
+    def _hand_over(self) -> bool:
+        assert self._pending is not None, "only a fetch that waits is handed over"
+        if not self._elements.offer(self._pending, self._signal.set):
+            return False
+        self._pending = None
+        return True
+
+    def _take_on(self, reader: SplitReader, splits: Sequence[Split]) -> None:
+        if self._one_by_one:
+            self._waiting.extend(splits)
+            return
+        self._reading.update(split.split_id for split in splits)
+        reader.add_splits(splits)
+
+    def _begin_next(self) -> None:
+        """Begin the next split when nothing is left to read; a paused one must not hold up those behind it."""
+        if self._reading - self._paused:
+            return
+        for split in self._waiting:
+            if split.split_id not in self._paused:
+                self._waiting.remove(split)
+                self._reading.add(split.split_id)
+                self._reader.add_splits([split])
+                return
+
+    def _pause_or_resume(
+        self, reader: SplitReader, pause: frozenset[str], resume: frozenset[str]
+    ) -> None:
+        """Resume first, then pause (Flink); tell the split reader of what it has and what changes (FLINK-39728)."""
+        mine = self._reading | {split.split_id for split in self._waiting}
+        before, self._paused = self._paused, ((self._paused - resume) | pause) & mine
+        stopped = (self._paused - before) & self._reading
+        goes_on = (before - self._paused) & self._reading
+        if stopped or goes_on:
+            reader.pause_or_resume(stopped, goes_on)
+
+    def _settle(self) -> None:
+        """Find the state after a step, and tell the reader when this one made the fetcher idle."""
+        waits = self._pending is not None
+        held = bool(self._reading) or bool(self._waiting)
+        can_read = bool(self._reading - self._paused)
+        with self._lock:
+            before = self._state
+            if self._tasks or waits or can_read:
+                self._state = FetcherState.RUNNING
+            else:
+                self._state = FetcherState.PAUSED if held else FetcherState.IDLE
+            idle = self._state is FetcherState.IDLE and before is not FetcherState.IDLE
+        if idle:
+            self._elements.notify_available()
+
+    def _close(self) -> None:
+        try:
+            self._reader.close()
+        except Exception:
+            logger.warning("a split reader failed to close", exc_info=True)
+        self._pending = None
+        with self._lock:
+            self._fetching = False
+            self._tasks.clear()
+            self._state = FetcherState.CLOSED
+        self._elements.notify_available()

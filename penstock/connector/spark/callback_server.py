@@ -1,0 +1,67 @@
+"""Start py4j's callback server, by which Java calls Python, so that only Spark's own Java process may call it.
+
+Calls from Python to Java carry a token; PySpark requires none in the other direction, so that every account of
+the machine could call what Python has passed to Java (a function of `foreachBatch`, a rule of `penstock serve`)
+by any of its methods.
+"""
+
+from __future__ import annotations
+
+import secrets
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import JavaObject
+from pyspark.java_gateway import ensure_callback_server_started
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["start_callback_server"]
+
+SERVER, CLIENT = "py4j.JavaServer", "py4j.PythonClient"
+"""The classes that PySpark uses unless PYSPARK_PIN_THREAD is false: then there is no client that takes a token."""
+
+_CONNECTION_AGE_S = 30
+"""How long py4j's client keeps a connection that it does not use; its own value."""
+
+_starting = Lock()
+
+
+def start_callback_server(spark: SparkSession) -> None:
+    """Open the port, with a token that Java's side knows. One that somebody opened before is left as it is."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  PySpark has no public way to it
+    with _starting:
+        # as in PySpark: the gateway answers every name that it does not have
+        if vars(gateway).get("_callback_server") is not None:
+            return
+        server: Any = JavaObject("GATEWAY_SERVER", gateway._gateway_client)  # noqa: SLF001
+        client = server.getCallbackClient()
+        known = (server.getClass().getName(), client.getClass().getName()) == (SERVER, CLIENT)
+        token = secrets.token_hex(32) if known else None
+        gateway.callback_server_parameters.auth_token = token
+        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+        if token is not None:
+            _give(token, gateway, server)
+
+
+def _give(token: str, gateway: Any, server: Any) -> None:
+    """Give Java's side the token: py4j's client forgets its own when it is told the port (`copyWith`)."""
+    java, jvm = server.getGateway(), gateway.jvm
+    without = java.getCallbackClient()
+    client = jvm.py4j.PythonClient(
+        java,
+        None,
+        without.getPort(),
+        without.getAddress(),
+        _CONNECTION_AGE_S,
+        jvm.java.util.concurrent.TimeUnit.SECONDS,
+        jvm.javax.net.SocketFactory.getDefault(),
+        server,
+        without.isMemoryManagementEnabled(),
+        without.getReadTimeout(),
+        token,
+    )
+    field = jvm.java.lang.Class.forName("py4j.Gateway").getDeclaredField("cbClient")
+    field.setAccessible(True)
+    field.set(java, client)

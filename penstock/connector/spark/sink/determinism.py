@@ -1,0 +1,97 @@
+"""Find the expressions of a Spark plan by which a replayed batch may return other rows.
+
+Slots are chosen by the bytes of a record, so a row that differs may be sent in another slot: lost or
+duplicated. An expression that is not known to be deterministic counts as nondeterministic. The current time is
+deterministic: Spark stores it with the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["nondeterminism", "nondeterministic_functions"]
+
+_ROW_BY_ROW = frozenset({
+    "CollectMetrics", "EventTimeWatermark", "Expand", "Filter", "Generate", "LocalRelation", "LogicalRDD",
+    "OneRowRelation", "Project", "Range", "ResolvedHint", "StreamingRelation", "StreamingRelationV2", "SubqueryAlias",
+    "Union", "View",
+})  # fmt: skip
+_GROUPING = frozenset({"Aggregate", "Join"})
+_SOUND_AGGREGATES = frozenset({
+    "Average", "BitAndAgg", "BitOrAgg", "BitXorAgg", "Count", "CountIf", "Max", "Min", "Sum",
+})  # fmt: skip
+_OF_USERS = frozenset({"HiveGenericUDF", "HiveSimpleUDF", "PythonUDF", "PythonUDTF", "ScalaUDF"})
+_ROUNDED = ("float", "double")
+_SUBQUERIES = ("ScalarSubquery", "ListQuery", "Exists", "InSubquery")
+
+
+def nondeterminism(frame: DataFrame) -> tuple[str, ...]:
+    """Say what may make a replay of a batch differ; nothing where each row follows from the batch."""
+    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001  PySpark has no public door to the plan
+    return tuple(dict.fromkeys(_of_plan(plan)))
+
+
+def nondeterministic_functions(frame: DataFrame) -> tuple[str, ...]:
+    """Name the users' functions of a frame that are declared not deterministic."""
+    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001  as above
+    return tuple(dict.fromkeys(_nondeterministic_in_plan(plan)))
+
+
+def _nondeterministic_in_plan(plan: Any) -> Iterator[str]:
+    for expression in _all(plan.expressions()):
+        yield from _nondeterministic_in(expression)
+    for child in _all(plan.children()):
+        yield from _nondeterministic_in_plan(child)
+
+
+def _nondeterministic_in(expression: Any) -> Iterator[str]:
+    if expression.deterministic():
+        return  # what is inside of it is, too
+    if expression.getClass().getSimpleName() in _OF_USERS:
+        yield expression.sql()
+    for child in _all(expression.children()):
+        yield from _nondeterministic_in(child)
+
+
+def _of_plan(plan: Any) -> Iterator[str]:
+    name = plan.getClass().getSimpleName()
+    if name not in _ROW_BY_ROW | _GROUPING:
+        yield f"the operator {name}"
+    elif name == "Join" and not all(child.isStreaming() for child in _all(plan.children())):
+        yield "a join with a table that may change meanwhile"
+    for expression in _all(plan.expressions()):
+        if not expression.deterministic():
+            yield f"the expression {expression.sql()}"
+        yield from _of_expression(expression)
+    for child in _all(plan.children()):
+        yield from _of_plan(child)
+
+
+def _of_expression(expression: Any) -> Iterator[str]:
+    name = expression.getClass().getSimpleName()
+    if name == "AggregateExpression":
+        yield from _of_aggregate(expression.aggregateFunction())
+    elif name in _SUBQUERIES:
+        yield "a query in an expression, which reads its table anew"
+        return
+    for child in _all(expression.children()):
+        yield from _of_expression(child)
+
+
+def _of_aggregate(function: Any) -> Iterator[str]:
+    name = function.getClass().getSimpleName()
+    if name not in _SOUND_AGGREGATES:
+        yield f"the aggregate {name}, which may depend on the order of rows"
+    elif name in ("Average", "Sum"):
+        types = [child.dataType().simpleString() for child in _all(function.children())]
+        if any(kind in _ROUNDED for kind in types):
+            yield f"the aggregate {name} of {types[0]}, whose last digits depend on the order of rows"
+
+
+def _all(seq: Any) -> Iterator[Any]:
+    for index in range(seq.size()):
+        yield seq.apply(index)

@@ -1,0 +1,205 @@
+"""A streaming query whose micro-batches a function writes (Spark's foreachBatch), and how a stop interrupts a
+batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, assert_never
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from penstock.connector.contract import AvailableNow, Continuous, LostLease, SinkSettings, Trigger
+from penstock.connector.failpoints import reach
+from penstock.connector.spark.callback_server import start_callback_server
+from penstock.connector.spark.errors import readable_by_spark
+from penstock.connector.spark.hadoop_files import read_text
+from penstock.connector.spark.sink.determinism import nondeterminism
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+__all__ = [
+    "BatchInterruptedError",
+    "MicroBatch",
+    "WriteBatch",
+    "discard_batch",
+    "micro_batch_query",
+    "saved_query_id",
+    "translate_interruptions",
+    "with_settings",
+]
+
+_INTERRUPTIONS = (
+    "java.lang.InterruptedException",
+    "java.io.InterruptedIOException",
+    "java.nio.channels.ClosedByInterruptException",
+    "SPARK_JOB_CANCELLED",
+)
+"""What Spark throws in a batch whose query is stopped (StreamExecution.isInterruptionException)."""
+
+DEEPEST_CAUSE = 20
+"""A chain of causes longer than this goes round in circles."""
+
+
+class BatchInterruptedError(RuntimeError):
+    """A batch was interrupted, as `kind` says; in the words that Spark looks for."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(
+            f"the batch was interrupted by {kind} (py4j.protocol.Py4JJavaError: An error occurred while calling: "
+            f"{_INTERRUPTIONS[0]})"
+        )
+
+
+@contextmanager
+def translate_interruptions() -> Iterator[None]:
+    """Raise BatchInterruptedError in the place of an interruption, without what led to it; other errors pass."""
+    try:
+        yield
+    except Exception as error:
+        kind = _interruption(error)
+        if kind is None:
+            raise
+        raise BatchInterruptedError(kind) from None
+
+
+def _interruption(error: Exception) -> str | None:
+    """Give the word by which an error, or one that led to it, says that its batch was interrupted."""
+    layer: BaseException | None = error
+    for _ in range(DEEPEST_CAUSE):
+        if isinstance(layer, Py4JJavaError):
+            text = str(layer)
+            return next((name for name in _INTERRUPTIONS if name in text), None)
+        if layer is None:
+            break
+        layer = layer.__cause__ or layer.__context__
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    """One batch of a streaming query, the same values each time that it is run.
+
+    `spark` is the query's own session: settings made there do not reach other queries. `query_id` is the UUID that
+    the checkpoint carries; it outlives restarts and differs between checkpoints. `sink` tells the sinks of a query
+    that has several apart, empty where it has one. `nondeterminism` says why a replay of the query may give other rows,
+    which cannot be seen of the frame of one batch.
+    """
+
+    spark: SparkSession = field(repr=False, compare=False)
+    checkpoint: str
+    query_id: str
+    batch_id: int
+    plan: str = field(default="", repr=False)
+    sink: str = ""
+    differences: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
+    lost_lease: LostLease | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def application_id(self) -> str:
+        """Name the writer for sinks that remember writer and batch (Delta's txn), as Spark's own Delta sink does."""
+        return f"{self.query_id}/{self.sink}" if self.sink else self.query_id
+
+    def digest(self) -> str:
+        """Tell this batch's content from any other's, in 16 hex digits: where every source ends, and the plan.
+
+        Spark writes the offsets before the batch and never changes them, so that a replay gives the same. Reads a
+        small file of the checkpoint.
+        """
+        offsets = read_text(self.spark, f"{self.checkpoint}/offsets/{self.batch_id}") or ""
+        return hashlib.sha256(f"{offsets}\n{self.plan}".encode()).hexdigest()[:16]
+
+    def check_lease(self) -> None:
+        """Raise the error of a process that is no longer the pipeline's runner."""
+        lost = None if self.lost_lease is None else self.lost_lease()
+        if lost is not None:
+            raise lost
+
+
+WriteBatch = Callable[["DataFrame", MicroBatch], None]
+
+
+def micro_batch_query(
+    frame: DataFrame, settings: SinkSettings, write: WriteBatch
+) -> StreamingQuery:
+    """Start a streaming query that calls `write` for each micro-batch, and `settings.after_batch` after it.
+
+    `write` runs on the driver, one batch at a time, again for a batch that was not completed. The frame that it gets
+    reads the sources each time it is evaluated: who does so twice persists it.
+    """
+
+    @cache
+    def differing() -> tuple[str, ...]:
+        return nondeterminism(frame)
+
+    def call(rows: DataFrame, batch_id: int) -> None:
+        batch = MicroBatch(
+            spark=rows.sparkSession,
+            checkpoint=settings.checkpoint,
+            query_id=_query_id(rows.sparkSession),
+            batch_id=batch_id,
+            plan=settings.plan,
+            differences=differing,
+            lost_lease=settings.lost_lease,
+        )
+        with readable_by_spark(), translate_interruptions():
+            write(rows, batch)
+            reach("written")
+            if settings.after_batch is not None:
+                settings.after_batch(batch)
+            reach("committed")
+
+    start_callback_server(frame.sparkSession)
+    writer = with_settings(frame.writeStream.foreachBatch(call), settings)
+    return writer.start()
+
+
+def saved_query_id(spark: SparkSession, checkpoint: str) -> str | None:
+    """Read the id of the query that a checkpoint is of (`MicroBatch.query_id`); None before it ever ran."""
+    text = read_text(spark, f"{checkpoint}/metadata")
+    return None if text is None else str(json.loads(text)["id"])
+
+
+def discard_batch(frame: DataFrame) -> None:
+    """Compute the rows of a batch that the sink has already, and drop them.
+
+    The operators of the query that keep state write their next version while rows are computed; a batch in which
+    they did not is refused by Spark (STATE_STORE_COMMIT_VALIDATION_FAILED).
+    """
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def with_settings(writer: DataStreamWriter, settings: SinkSettings) -> DataStreamWriter:
+    """Give a writer its name, checkpoint, output mode and trigger."""
+    named = (
+        writer.queryName(settings.query_name)
+        .outputMode(settings.output.value)
+        .option("checkpointLocation", settings.checkpoint)
+    )
+    return _triggered(named, settings.trigger)
+
+
+def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
+    match trigger:
+        case AvailableNow():
+            return writer.trigger(availableNow=True)
+        case Continuous():
+            return writer.trigger(processingTime=f"{trigger.interval_ms} milliseconds")
+        case _:
+            assert_never(trigger)
+
+
+def _query_id(spark: SparkSession) -> str:
+    # set by Spark on the thread that runs the batch, which is the one that calls us
+    query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    assert query_id is not None, "a batch runs in a streaming query"
+    return query_id

@@ -1,0 +1,122 @@
+"""Spark's view of the source state: offsets of a query, partitions of a batch, and lag for the progress event.
+
+Spark compares offsets as JSON text, asks `initialOffset` several times, and never tells a source its checkpoint
+path: so the empty state is every scan's initial offset, and the resolved start travels in the first end offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+
+from penstock.connector.contract import SplitMetadataClient
+from penstock.connector.event_time.reports import ReportFolder
+from penstock.connector.source.microbatch.read_limit import SplitRange, pack
+from penstock.connector.source.split import Split
+from penstock.connector.source.state import SourceState, encode_state
+
+__all__ = ["INITIAL_OFFSET", "TaskPartition", "Watermarks", "plan_partitions"]
+
+INITIAL_OFFSET: dict[str, Any] = encode_state(SourceState())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermarks:
+    """The batch's watermark and the one before it, in epoch ms. Spark's own begins at 0, so none is lower."""
+
+    now_ms: int
+    before_ms: int
+
+    @classmethod
+    def of(cls, state: SourceState) -> Watermarks:
+        """Take the watermarks of a planned batch."""
+        return cls(
+            now_ms=max(0, state.watermark_ms or 0), before_ms=max(0, state.watermark_before_ms or 0)
+        )
+
+
+@dataclass
+class TaskPartition(InputPartition):
+    """What one task reads: ranges of splits, and whether it sends the batch's heartbeat row.
+
+    Records whose watermark is above `not_after_ms` (epoch ms) are bad records; None is no bound. `batch_positions`
+    are the positions of all ranges of the batch, which its records cannot exceed; None where a range has no end.
+    `reports` says where the task tells of event times above `known_ms`, the watermark that planning gave each split,
+    and of late rows in the splits `counts_late`. `numbers` are the places of the splits in the batch's offset.
+    """
+
+    splits: tuple[Split, ...]
+    watermarks: Watermarks | None
+    heartbeat: bool
+    not_after_ms: int | None = None
+    batch_positions: int | None = None
+    reports: ReportFolder | None = None
+    known_ms: tuple[tuple[str, int], ...] = ()
+    counts_late: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
+
+
+def plan_partitions(
+    state: SourceState,
+    planner: SplitMetadataClient,
+    *,
+    tasks: int | None,
+    tracks_event_time: bool,
+    max_future_ms: int | None = None,
+    reports: ReportFolder | None = None,
+) -> Sequence[TaskPartition]:
+    """Plan a batch's tasks from its end offset alone, so that a replay reads the same.
+
+    How far in the future a record may be is counted from the clock that the offset has, by the option as it is
+    now: a batch that failed for such a record goes on when the option is changed. A batch that moves the watermark
+    sends one heartbeat row, as its ranges may hold nothing but gaps. `reports` is where its tasks tell of event times.
+    """
+    ranges = [
+        SplitRange(split_id=s.split_id, start=s.start, stop=s.end)
+        for s in state.splits
+        if s.end > s.start
+    ]
+    watermarks = Watermarks.of(state) if tracks_event_time else None
+    heartbeat = tracks_event_time and state.watermark_ms != state.watermark_before_ms
+    packed = pack(ranges, tasks)
+    if heartbeat and not packed:
+        packed = [()]
+    known_ms = {s.split_id: s.watermark_ms for s in state.splits if s.watermark_ms is not None}
+    # nothing is late before there is a watermark
+    behind = set() if state.watermark_before_ms is None else set(_behind_its_discovery(state))
+    numbers = {split.split_id: number for number, split in enumerate(state.splits)}
+    task_splits = [tuple(planner.split(r.split_id, r.start, r.stop) for r in t) for t in packed]
+    return [
+        TaskPartition(
+            splits=splits,
+            watermarks=watermarks,
+            heartbeat=heartbeat and index == 0,
+            not_after_ms=state.not_after_ms(max_future_ms) if tracks_event_time else None,
+            batch_positions=_positions([split for task in task_splits for split in task]),
+            reports=reports if tracks_event_time else None,
+            known_ms=tuple((i, known_ms[i]) for s in splits if (i := s.split_id) in known_ms),
+            counts_late=tuple(s.split_id for s in splits if s.split_id in behind),
+            numbers=tuple(numbers[s.split_id] for s in splits),
+        )
+        for index, splits in enumerate(task_splits)
+    ]
+
+
+def _behind_its_discovery(state: SourceState) -> Iterator[str]:
+    """Name the splits that were found later than their first record, while they are read up to where they were then."""
+    for split in state.splits:
+        if split.found is not None and split.start < split.found.until:
+            yield split.split_id
+
+
+def _positions(splits: Sequence[Split]) -> int | None:
+    """Add up ranges as readers see them: to a planner a compressed file is one position wide."""
+    positions = 0
+    for split in splits:
+        if split.stop is None:
+            return None
+        positions += split.stop - split.start
+    return positions

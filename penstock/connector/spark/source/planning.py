@@ -1,0 +1,245 @@
+"""Perform the effects of the batch planner until a batch is decided: offsets by the metadata client, event times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from penstock.connector.contract import ReadRequest, SplitMetadataClient, SplitSource
+from penstock.connector.event_time.future_timestamps import check_dead_letter_path
+from penstock.connector.event_time.peek import WatermarkPeeks
+from penstock.connector.event_time.reports import EventTimes, EventTimesReader, ReportFolder
+from penstock.connector.scan import Scan
+from penstock.connector.source.microbatch.events import (
+    AlignmentGroupPublished,
+    BatchPlanned,
+    Event,
+    EventTimesPeeked,
+    FetchAlignmentGroup,
+    FetchSplitOffsets,
+    NoNewRecords,
+    PeekEventTimes,
+    PlanRequested,
+    PublishToAlignmentGroup,
+    ReportDataLoss,
+    SplitOffsetsFetched,
+)
+from penstock.connector.source.microbatch.planner import BatchPlanner, BatchPlannerSettings
+from penstock.connector.source.microbatch.planning_clock import PlanningClock
+from penstock.connector.source.segments import SegmentFiles
+from penstock.connector.source.split import SplitOffsets
+from penstock.connector.source.state import SourceState, highest_allowed_ms
+from penstock.connector.spark.source.alignment_exchange import AlignmentExchange
+from penstock.connector.spark.source.coordinator_driver import CoordinatorDriver, enumerator_state
+from penstock.connector.spark.source.segment_folder import open_segment_folder
+
+__all__ = ["PlanningExecutor"]
+
+
+class PlanningExecutor:
+    """Drives coordinator and batch planner against one split planner. Driver side of a query, one thread; may block.
+
+    What it holds belongs to the batch planned last; a start from another offset begins anew with that offset alone.
+    """
+
+    def __init__(self, scan: Scan, source: SplitSource) -> None:
+        """Open nothing yet. Raises ConfigError or SinkError for a place that can take no dead letters."""
+        check_dead_letter_path(scan, source.watermark)
+        self._scan = scan
+        self._source = source
+        self._planner: SplitMetadataClient | None = None
+        self._coordination: CoordinatorDriver | None = None
+        self._batches = BatchPlanner(BatchPlannerSettings(tracks_event_time=False))
+        self._last = SourceState()
+        self._board = AlignmentExchange(scan.member) if scan.member is not None else None
+        self._ceiling: Mapping[str, int] | None = None
+        self._run_ends = False
+        self._round = 0
+        self._clock_ms: int | None = None
+        self._clock = PlanningClock()
+        self._reported_of: SourceState | None = None
+        self._reports: Mapping[str, EventTimes] = {}
+        reported = scan.rowtime is not None and not scan.rowtime.of_clock
+        self._event_times = EventTimesReader(scan.event_times if reported else None)
+        self.extents: Mapping[str, SplitOffsets] = {}
+
+    @property
+    def planner(self) -> SplitMetadataClient:
+        """The planner, opened at first use: a task's copy of the reader never needs one."""
+        if self._planner is None:
+            peeked = ReadRequest(columns=self._peeked, time_zone=self._scan.time_zone)
+            self._planner = self._source.open_planner(peeked)
+        return self._planner
+
+    @property
+    def _peeked(self) -> tuple[str, ...]:
+        """The columns that peeks decode: what the watermark is made of.
+
+        Where bad records are left out it is all that the tasks decode: a record that they leave out must not move
+        the watermark, however good its time is.
+        """
+        if self._scan.rowtime is None:
+            return ()
+        inputs = self._scan.rowtime.inputs
+        if not self._source.skips_bad_records:
+            return inputs
+        return (*self._scan.columns, *(i for i in inputs if i not in self._scan.columns))
+
+    def close(self) -> None:
+        """Close the planner, its last commit sent; another is opened when it is needed again."""
+        self._leave()
+        planner, self._planner = self._planner, None
+        if planner is not None:
+            planner.close()
+
+    def freeze_ends(self) -> None:
+        """Plan nothing beyond what is there now (Trigger.AvailableNow). A bounded scan has its stops already."""
+        self._run_ends = True
+        if self._source.bounded:
+            return
+        split_ids = sorted(self.planner.list_splits().owners)
+        self._ceiling = {split_id: e.end for split_id, e in self.planner.extents(split_ids).items()}
+
+    def plan(self, after: SourceState, limit: int | None) -> SourceState | None:
+        """Plan the batch that follows `after`, which is completed; None when there is no reason for one.
+
+        Raises DataLossError, TopicChangedError, BrokerUnavailableError; after the last it may be called again.
+        """
+        now_ms = time.monotonic_ns() // 1_000_000
+        coordination = self._coordination_after(after, now_ms)
+        coordination.complete(self._batches, now_ms)
+        coordination.run_due(self._batches, now_ms)
+        coordination.pull(self._batches, limit, now_ms)
+        wall_ms = time.time_ns() // 1_000_000
+        self._clock_ms = self._clock_after(after, wall_ms)
+        reported = self._reported(after)
+        request = PlanRequested(
+            now_ms=now_ms,
+            wall_ms=wall_ms,
+            limit=limit,
+            run_ends=self._run_ends,
+            reported_ms={i: t.highest_ms for i, t in reported.items() if t.highest_ms is not None},
+            late={i: t.late for i, t in reported.items() if t.late},
+        )
+        try:
+            planned = self._decide(request)
+        except Exception:
+            # half a plan must not be gone on with: another attempt begins with what `after` says
+            self._leave()
+            raise
+        # not for an attempt that failed: the others count one round for it
+        self._round += 1
+        if planned is not None:
+            self._last = replace(
+                planned, coordinator=coordination.checkpoint(now_ms), clock_ms=self._clock_ms
+            )
+            return self._last
+        return None
+
+    def complete(self, end: SourceState) -> None:
+        """Know that the batch up to `end` is completed; an earlier one than the last says nothing new."""
+        if self._coordination is not None and end == self._last:
+            self._coordination.complete(self._batches, time.monotonic_ns() // 1_000_000)
+
+    def report_place(self, state: SourceState) -> ReportFolder | None:
+        """Tell where the tasks of a planned batch report event times. Raises SinkError."""
+        return self._event_times.place(state, replayed=state != self._last)
+
+    def _reported(self, after: SourceState) -> Mapping[str, EventTimes]:
+        """Give what the tasks of the last completed batch told of event times, by split."""
+        if after != self._reported_of:
+            self._reports = self._event_times.after(after)
+            self._reported_of = after
+        return self._reports
+
+    def _decide(self, request: PlanRequested) -> SourceState | None:
+        event: Event = request
+        while True:
+            effect = self._batches.handle(event)
+            match effect:
+                case FetchSplitOffsets():
+                    self.extents = self.planner.extents(effect.split_ids)
+                    event = SplitOffsetsFetched(extents=self.extents)
+                case PeekEventTimes():
+                    event = EventTimesPeeked(watermarks_ms=self._peek(effect.ranges))
+                case FetchAlignmentGroup():
+                    event = self._group.look(self._round)
+                case PublishToAlignmentGroup():
+                    self._group.publish(self._round, effect.reached_ms, effect.next_ms)
+                    event = AlignmentGroupPublished()
+                case BatchPlanned():
+                    return effect.state
+                case NoNewRecords():
+                    return None
+                case ReportDataLoss():
+                    raise self.planner.lost(effect.split_id, effect.position, effect.extent)
+                case _:
+                    assert_never(effect)
+
+    def _clock_after(self, after: SourceState, wall_ms: int) -> int | None:
+        """Give the clock that records of the future are told by; a batch that is replayed has it in its offset."""
+        if self._scan.rowtime is None or self._source.watermark.max_future_ms is None:
+            return None
+        return self._clock.read(wall_ms=wall_ms, steady_ms=_boot_ms(), logged_ms=after.clock_ms)
+
+    def _coordination_after(self, after: SourceState, now_ms: int) -> CoordinatorDriver:
+        if self._coordination is not None and after == self._last:
+            return self._coordination
+        self._leave()
+        coordination = CoordinatorDriver(
+            self._source, self.planner, after.coordinator, self._open_segment_files
+        )
+        coordination.start(now_ms)
+        settings = BatchPlannerSettings(
+            tracks_event_time=self._scan.rowtime is not None,
+            idle_timeout_ms=self._source.watermark.idle_timeout_ms,
+            tolerates_loss=self._source.tolerates_loss,
+            keeps_finished=not coordination.gives_on_request,
+            alignment=self._source.watermark.alignment,
+            shares_group=self._board is not None,
+        )
+        self._batches = BatchPlanner(settings, self._without_lifted_stops(after))
+        if self._ceiling is not None:
+            self._batches.limit_to(self._ceiling)
+        coordination.register(self._batches, now_ms)
+        self._coordination, self._last = coordination, after
+        return coordination
+
+    def _open_segment_files(self) -> SegmentFiles | None:
+        """Open the folder beside the checkpoint, where a source that is pulled keeps what it has seen."""
+        if self._scan.seen_files is None:
+            return None
+        return open_segment_folder(self._scan.seen_files)
+
+    def _without_lifted_stops(self, after: SourceState) -> SourceState:
+        """Let a table that is no longer bounded go on where it stopped."""
+        if self._source.bounded or not enumerator_state(after.coordinator).get("bounded"):
+            return after
+        return replace(after, splits=tuple(replace(split, stop=None) for split in after.splits))
+
+    def _leave(self) -> None:
+        coordination, self._coordination = self._coordination, None
+        if coordination is not None:
+            coordination.close()
+
+    @property
+    def _group(self) -> AlignmentExchange:
+        assert self._board is not None, "only a member of a group looks at it"
+        return self._board
+
+    def _peek(self, ranges: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+        assert self._scan.rowtime is not None, "a scan without rowtime peeks at nothing"
+        peeks = WatermarkPeeks(
+            planner=self.planner, rowtime=self._scan.rowtime, time_zone=self._scan.time_zone
+        )
+        max_future_ms = self._source.watermark.max_future_ms
+        return peeks.look(ranges, highest_allowed_ms(self._clock_ms, max_future_ms))
+
+
+def _boot_ms() -> int:
+    """Give the time since the machine's start, where it is told with that of its sleep: a wake-up is no step."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    ns = time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
+    return ns // 1_000_000

@@ -1,0 +1,147 @@
+"""Retry while a broker is unavailable during planning, and report what the source waits for to the query's
+process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from penstock.catalog.errors import BrokerUnavailableError
+
+__all__ = [
+    "Outage",
+    "OutageFile",
+    "RetryPolicy",
+    "current_outage",
+    "outage_file",
+    "retry_while_unavailable",
+]
+
+_CLIENTS_REASON = re.compile(r"failed: (?P<reason>[^(]+?)\s*(?:\(|$)")
+"""The reason in librdkafka's words: `host:9092/1: Connect to .. failed: Connection refused (after ..)`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """A system that does not answer: its name, since when (epoch ms), and the reason in a few words."""
+
+    what: str
+    since_ms: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.reason})" if self.reason else self.what
+
+
+class OutageFile:
+    """Where one source of a running query says what it waits for. Driver side."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def note(self, error: BrokerUnavailableError) -> None:
+        """Say what does not answer; since when stays what it is while it goes on, over restarts too."""
+        before = _read(self._path)
+        what, reason = _describe(error)
+        value = {
+            "what": what,
+            "reason": reason,
+            "since_ms": time.time_ns() // 1_000_000 if before is None else before.since_ms,
+        }
+        draft = self._path.with_suffix(".new")
+        draft.touch(mode=0o600)
+        draft.write_text(json.dumps(value), encoding="utf-8")
+        draft.replace(self._path)
+
+    def clear(self) -> None:
+        """Say that everything answers."""
+        self._path.unlink(missing_ok=True)
+
+
+def outage_file(workdir: Path, checkpoint: str, index: int) -> Path:
+    """Name the file of the source `index` of the query with a checkpoint; `workdir` is the session's own folder."""
+    return workdir / f"{_prefix(checkpoint)}{index}.json"
+
+
+def current_outage(workdir: Path, checkpoint: str) -> Outage | None:
+    """Give what the sources of a query wait for, the longest wait of several; None where all of them go on."""
+    found = (_read(path) for path in workdir.glob(f"{_prefix(checkpoint)}*.json"))
+    outages = [outage for outage in found if outage is not None]
+    return min(outages, key=lambda outage: outage.since_ms, default=None)
+
+
+def _prefix(checkpoint: str) -> str:
+    return f"outage_{hashlib.sha256(checkpoint.encode()).hexdigest()[:16]}_"
+
+
+def _read(path: Path) -> Outage | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return Outage(what=value["what"], since_ms=value["since_ms"], reason=value["reason"])
+
+
+def _describe(error: BrokerUnavailableError) -> tuple[str, str]:
+    """Say what does not answer, and why in a few words."""
+    what, found, rest = error.message.partition(" did not answer")
+    if not found:
+        return "the broker", error.message
+    reason = rest.partition("last client error: ")[2] or rest.strip()
+    short = _CLIENTS_REASON.search(reason)
+    return what, short["reason"] if short else reason
+
+
+T = TypeVar("T")
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How long to try, and the pauses between attempts, which double up to the longest. In seconds."""
+
+    total_s: float = 120.0
+    first_pause_s: float = 0.5
+    longest_pause_s: float = 5.0
+
+
+def retry_while_unavailable(
+    action: Callable[[], T], *, what: str, patience: RetryPolicy, told: OutageFile | None = None
+) -> T:
+    """Do `action`, again while the broker does not answer; `what` names it in the log. Blocks.
+
+    `told` is where the process that runs the query sees it meanwhile, and still when this has given up. Raises the last
+    BrokerUnavailableError once the outage lasts longer than the patience.
+    """
+    began_s: float | None = None
+    pause_s = patience.first_pause_s
+    while True:
+        try:
+            done = action()
+        except BrokerUnavailableError as error:
+            if told is not None:
+                told.note(error)
+            now_s = time.monotonic()
+            if now_s - (began_s or now_s) + pause_s > patience.total_s:
+                raise
+            if began_s is None:
+                began_s = now_s
+                LOG.warning("%s: %s; trying for %.0f s", what, error.message, patience.total_s)
+            threading.Event().wait(pause_s)
+            pause_s = min(2 * pause_s, patience.longest_pause_s)
+            continue
+        if began_s is not None:
+            LOG.warning("%s goes on after %.0f s", what, time.monotonic() - began_s)
+        if told is not None:
+            told.clear()
+        return done

@@ -1,0 +1,142 @@
+"""The work of one Spark task: reads its ranges through the split runtime and frames the rows for Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.types import StructType
+
+from penstock.catalog.errors import SinkError
+from penstock.connector.bad_records.collector import BadRecordCollector
+from penstock.connector.contract import ReadRequest, SplitSource
+from penstock.connector.event_time.future_timestamps import FutureTimestampFilter
+from penstock.connector.event_time.reports import RangeReporter
+from penstock.connector.failpoints import reach
+from penstock.connector.options.bad_records import bad_record_settings
+from penstock.connector.scan import Scan
+from penstock.connector.source.reader.reader import SourceReader
+from penstock.connector.spark.errors import readable_by_spark
+from penstock.connector.spark.source.columns import Came, RowFramer
+from penstock.connector.spark.source.offsets import TaskPartition
+
+__all__ = ["read_partition"]
+
+_BATCH_ID = "streaming.sql.batchId"
+_LETTERS = "where its bad records belong"
+_ORDER = "which rows came first"
+
+
+def read_partition(
+    partition: TaskPartition, scan: Scan, source: SplitSource, schema: StructType
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task's ranges as record batches of `schema`; in split order within each range."""
+    framer = RowFramer(schema, partition.watermarks)
+    arrivals = None if scan.input is None else _Arrivals(partition, scan, scan.input)
+    if partition.heartbeat:
+        yield framer.heartbeat()
+    with readable_by_spark():
+        bad = _bad_record_guard(partition, scan)
+        guard = FutureTimestampFilter(
+            scan,
+            source.watermark,
+            partition.splits,
+            partition.not_after_ms,
+            bad,
+            _reporter(partition),
+            late=_late(partition),
+        )
+        request = ReadRequest(
+            columns=guard.columns(scan.columns),
+            origins=guard.needs_origins,
+            time_zone=scan.time_zone,
+        )
+        with (
+            closing(bad),
+            closing(guard),
+            SourceReader(lambda: source.open_reader(request), model=source.fetching) as reader,
+        ):
+            reader.add_splits(partition.splits)
+            reader.notify_no_more_splits()
+            for records in reader.read_to_end():
+                bad.take(records)
+                delivered = guard.batches(records)
+                bad.finish(records.finished)
+                for split_id, batch in delivered:
+                    reach("read")
+                    came = None if arrivals is None else arrivals.next(split_id, batch.num_rows)
+                    yield framer.rows(batch, came)
+            reach("read-to-end")
+            skipped = reader.skipped if source.skips_bad_records else 0
+    if skipped + guard.left_out:
+        yield framer.skipped(skipped + guard.left_out)
+
+
+class _Arrivals:
+    """Counts the rows of a task's ranges; a range begins at its first position, which no row before it reaches."""
+
+    def __init__(self, partition: TaskPartition, scan: Scan, number: int) -> None:
+        self._input = number
+        # what is read once has no batches
+        self._batch = 0 if scan.event_times is None else _told_batch_id(scan, _ORDER)
+        self._splits = {
+            split.split_id: place
+            for split, place in zip(partition.splits, partition.numbers, strict=True)
+        }
+        self._next = {split.split_id: split.start for split in partition.splits}
+
+    def next(self, split_id: str, rows: int) -> Came:
+        """Say when the next `rows` rows of a split came."""
+        position = self._next[split_id]
+        self._next[split_id] = position + rows
+        return Came(
+            batch=self._batch, input=self._input, split=self._splits[split_id], position=position
+        )
+
+
+def _late(partition: TaskPartition) -> Mapping[str, int]:
+    """Give the watermark (epoch ms) by which rows of a split are counted as late, where they are."""
+    if partition.watermarks is None:
+        return {}
+    return dict.fromkeys(partition.counts_late, partition.watermarks.before_ms)
+
+
+def _reporter(partition: TaskPartition) -> RangeReporter | None:
+    """Make what tells planning of event times; None where nobody asked, so that they are not even looked at."""
+    if partition.reports is None:
+        return None
+    return RangeReporter(partition.reports, partition.splits, dict(partition.known_ms))
+
+
+def _bad_record_guard(partition: TaskPartition, scan: Scan) -> BadRecordCollector:
+    batch_id = None if scan.staging is None else _told_batch_id(scan, _LETTERS)
+    return BadRecordCollector(
+        bad_record_settings(scan.table),
+        str(scan.table.identifier),
+        partition.splits,
+        batch_positions=partition.batch_positions,
+        staging=scan.staging,
+        batch_id=batch_id,
+    )
+
+
+def _told_batch_id(scan: Scan, unknown: str) -> int:
+    """Tell the micro-batch of a stream. Raises SinkError, naming what is `unknown` without it."""
+    batch_id = _batch_id()
+    if batch_id is None:
+        raise SinkError(
+            f"table {scan.table.identifier}: a task cannot tell which batch it reads for, so it cannot say {unknown}",
+            hint="a sink has to read the batch on the thread that Spark calls it on, or a thread started from there "
+            "with pyspark.InheritableThread",
+        )
+    return batch_id
+
+
+def _batch_id() -> int | None:
+    """Tell the micro-batch that the task belongs to; None outside of a streaming query."""
+    context = TaskContext.get()
+    # set by Spark for the jobs of a micro-batch (StreamExecution); its foreach writer reads it so too
+    text = context.getLocalProperty(_BATCH_ID) if context is not None else None
+    return None if text is None else int(text)

@@ -1,0 +1,324 @@
+"""Check whole files before anything of them runs, without a JVM: all errors in one pass.
+
+Refuses tables that two targets define differently. Works on an overlay of the namespace: neither the catalog
+nor any table is touched. `sql/runner/plan.py` has Spark's part of the check, `sql/runner/run.py` runs what was
+checked.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.errors import (
+    DefinitionError,
+    InputError,
+    InputErrors,
+    PenstockError,
+    SqlSyntaxError,
+    UnsupportedError,
+)
+from penstock.catalog.model.identifier import Identifier
+from penstock.sql.check.explain import explain_lines
+from penstock.sql.check.overlay import CheckOverlay, ErrorCollector
+from penstock.sql.convert.statement import parse_statement
+from penstock.sql.ddl.apply_ddl import filling_insert
+from penstock.sql.ddl.definition_checks import check_connector, check_written_secrets
+from penstock.sql.ddl.definition_diff import diff_definitions
+from penstock.sql.ddl.redefinition import refilled_error
+from penstock.sql.errors.locate import position_of_message
+from penstock.sql.execution.commands import check_command
+from penstock.sql.jobs.startable_query import StartableQuery
+from penstock.sql.plan.analysed import AnalysedInsert
+from penstock.sql.plan.analyzer import Analyzer, analyse_unbounded
+from penstock.sql.plan.query_location import LocatedStatement
+from penstock.sql.script.files import ScriptFile
+from penstock.sql.script.splitter import Source, StatementText, split_all
+from penstock.sql.script.templates import TemplateFolders, render_template
+from penstock.sql.settings.session import check_settings
+from penstock.sql.statements.changes import starts_refresh
+from penstock.sql.statements.statement import (
+    CreateTable,
+    CreateTableAs,
+    Explain,
+    InsertInto,
+    Select,
+    Statement,
+    StatementSet,
+)
+
+if TYPE_CHECKING:
+    from penstock.sql.plan.physical.insert import PlannedInsert  # noqa: TC004 - a check without a JVM loads this module
+    from penstock.sql.plan.physical.planner import Planner  # noqa: TC004 - a check without a JVM loads this module
+    from penstock.sql.runner.statement_set import PlannedSet  # noqa: TC004 - a check without a JVM loads this module
+
+__all__ = ["CheckedScript", "CheckedStatement", "check_scripts", "refuse_conflicting_targets"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedStatement:
+    """A statement without a fault; an INSERT, and a statement set, come with what is known of them.
+
+    `with_location` are the names and checkpoints of its queries, once they are chosen (`query_names.py`).
+    """
+
+    statement: Statement
+    analysed: AnalysedInsert | None = None
+    planned: PlannedInsert | None = None
+    members: tuple[AnalysedInsert, ...] = ()
+    placed: LocatedStatement | None = None
+    planned_set: PlannedSet | None = None
+
+    @property
+    def inserts(self) -> tuple[AnalysedInsert, ...]:
+        """The INSERTs in it."""
+        return self.members if self.analysed is None else (self.analysed,)
+
+    @property
+    def pipelines(self) -> tuple[str, ...]:
+        """What its queries will hold, known before they are planned; none before places are chosen."""
+        if self.placed is None:
+            return ()
+        if self.placed.set_place is not None:
+            return self.placed.set_place.leases
+        held = [
+            place.leases
+            for place, one in zip(self.placed.places, self.inserts, strict=True)
+            if one.is_stream or starts_refresh(self.statement)
+        ]
+        return tuple(lease for leases in held for lease in leases)
+
+    @property
+    def queries(self) -> tuple[StartableQuery, ...]:
+        """What it runs: none, one, or those of a statement set."""
+        if self.planned_set is not None:
+            return self.planned_set.queries
+        return () if self.planned is None else (self.planned,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedScript:
+    """A file whose statements may run, in order. `unchecked` is how many more it has that could not be looked at.
+
+    `warnings` stop nothing: they say what a person would not expect, such as a definition that is not used.
+    `planner` is there once Spark has checked it: files that data sources read live as long as it does.
+    """
+
+    file: ScriptFile
+    statements: tuple[CheckedStatement, ...]
+    planner: Planner | None = None
+    unchecked: int = 0
+    warnings: tuple[PenstockError, ...] = ()
+
+
+def check_scripts(
+    files: Sequence[ScriptFile],
+    *,
+    namespace: Namespace,
+    project: Path,
+    settings: Mapping[str, str],
+    variables: Mapping[str, Any],
+    env: Mapping[str, str],
+    folders: TemplateFolders | None = None,
+    follows: bool = True,
+    strict: bool | None = False,
+) -> tuple[CheckedScript, ...]:
+    """Check files as one: templates, syntax, names, options, types of queries. Starts no JVM, does no I/O on tables.
+
+    `folders` are those that templates read beside their own, by default those of the project's folder. A SELECT that
+    never ends is an error where the caller does not follow it. `strict` makes errors of warnings; None gives none.
+
+    Raises InputErrors with everything that is wrong.
+    """
+    check_settings(settings)
+    folders = folders or TemplateFolders(root=project)
+    draft, faults = CheckOverlay(namespace, project, settings, strict=strict), ErrorCollector()
+    scripts: list[CheckedScript] = []
+    with _nothing_collected():
+        for file in files:
+            texts, error = _statements(file, variables, env, folders, faults)
+            scripts.append(_check_file(file, texts, draft, faults, follows=follows))
+            if error is not None:
+                faults.add(error)  # it is behind all that could be read
+    faults.raise_all()
+    return tuple(scripts)
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Keep the garbage collector from looking through syntax trees, again and again: they are all still in use.
+
+    It takes them for old ones then, which it looks through seldom; as new ones it would all of them at once.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.unfreeze()  # into the oldest generation, as its documentation says
+        if was_enabled:
+            gc.enable()
+
+
+def _check_file(
+    file: ScriptFile,
+    texts: Sequence[StatementText],
+    draft: CheckOverlay,
+    faults: ErrorCollector,
+    *,
+    follows: bool,
+) -> CheckedScript:
+    """Check the statements of a file, each against what those before it define."""
+    analyzer = draft.analyzer(file)
+    checked: list[CheckedStatement] = []
+    before = faults.unreached
+    draft.warnings.clear()
+    for text in texts:
+        step = partial(_check, text, draft, analyzer, follows=follows)
+        one = faults.gather(step, default=None, text=text.text)
+        if one is not None:
+            checked.append(one)
+    unchecked = faults.unreached - before
+    warnings = tuple(draft.warnings)
+    return CheckedScript(
+        file=file, statements=tuple(checked), unchecked=unchecked, warnings=warnings
+    )
+
+
+def _statements(
+    file: ScriptFile,
+    variables: Mapping[str, Any],
+    env: Mapping[str, str],
+    folders: TemplateFolders,
+    faults: ErrorCollector,
+) -> tuple[tuple[StatementText, ...], InputError | None]:
+    """Render and split a file; give what stands in front of a fault, to be checked too, and the fault."""
+    rendered = faults.gather(
+        partial(render_template, file.text, file.name, variables, env, folders), default=None
+    )
+    if rendered is None:
+        return (), None
+    return split_all(Source(file=file.name, text=rendered.text, line_map=rendered.line_map))
+
+
+def _check(
+    text: StatementText, draft: CheckOverlay, analyzer: Analyzer, *, follows: bool
+) -> CheckedStatement:
+    try:
+        statement = parse_statement(text, draft.namespace)
+        check_connector(statement, draft.project)
+        if draft.strict is not None:
+            check_written_secrets(statement, strict=draft.strict)
+        check_command(statement, draft.namespace, draft.project)
+        refilled = refilled_error(statement, draft.namespace)
+        draft.apply(statement)
+        if (insert := filling_insert(statement)) is not None:
+            checked = _check_insert(statement, insert, analyzer)
+            if refilled and checked.analysed is not None and not checked.analysed.is_stream:
+                raise refilled
+            return checked
+        match statement:
+            case InsertInto():
+                return _check_insert(statement, statement, analyzer)
+            case StatementSet():
+                members = _check_members(statement, analyzer)
+                return CheckedStatement(statement=statement, members=members)
+            case Explain():
+                explain_lines(statement, analyzer)
+            case Select():
+                query = analyse_unbounded(statement.query, analyzer)
+                if query is not None and not follows:
+                    raise _endless(statement)
+    except InputError as error:
+        _locate(error, text)
+        draft.explain(error)
+        raise
+    except RecursionError:
+        raise SqlSyntaxError(
+            "the statement is nested too deeply",
+            hint="split it by WITH or views; write long lists as IN (...) or as a table",
+            span=text.span,
+        ) from None
+    return CheckedStatement(statement=statement)
+
+
+def _check_insert(statement: Statement, insert: InsertInto, analyzer: Analyzer) -> CheckedStatement:
+    """Analyse an INSERT, which may be a part of `statement`."""
+    return CheckedStatement(statement=statement, analysed=analyzer.analyse_insert(insert))
+
+
+def _check_members(statement: StatementSet, analyzer: Analyzer) -> tuple[AnalysedInsert, ...]:
+    """Analyse the INSERTs of a set. Raises InputErrors with what is wrong in all of them."""
+    faults = ErrorCollector()
+    members: list[AnalysedInsert] = []
+    for insert in statement.inserts:
+        try:
+            members.append(analyzer.analyse_insert(insert))
+        except InputError as error:
+            _locate(error, insert.source)
+            faults.add(error)
+    faults.raise_all()
+    return tuple(members)
+
+
+def _locate(error: InputError, text: StatementText) -> None:
+    """Give an error without a place that of what it quotes, else of the statement's first line."""
+    if error.span is not None or isinstance(error, InputErrors):
+        return
+    error.span = position_of_message(error.message, text)
+
+
+def _endless(statement: Select) -> UnsupportedError:
+    return UnsupportedError(
+        "this query never ends, and nobody would see its rows here",
+        hint="`penstock run` shows them as they come, session.sql('SELECT ...') gives them as a DataFrame; or write "
+        "them somewhere with INSERT INTO",
+        span=statement.span,
+    )
+
+
+def refuse_conflicting_targets(
+    ours: Sequence[CheckedScript], theirs: Sequence[CheckedScript], *, target: str
+) -> None:
+    """Compare the tables of files with those of the same files for `target`. Raises InputErrors."""
+    others = {create.table.identifier: create.table for create in _tables(theirs)}
+    errors: list[DefinitionError] = []
+    for create in _tables(ours):
+        other = others.get(create.table.identifier)
+        drift = None if other is None else diff_definitions(other, create.table)
+        if drift is not None and drift.parts:
+            errors.append(_shared(create, str(drift), target))
+    if errors:
+        raise InputErrors(errors)
+
+
+def _tables(scripts: Sequence[CheckedScript]) -> Iterator[CreateTable]:
+    """Give the tables that stay, each as it is first made."""
+    seen: set[Identifier] = set()
+    for script in scripts:
+        for one in script.statements:
+            made = (
+                one.statement.create if isinstance(one.statement, CreateTableAs) else one.statement
+            )
+            if not isinstance(made, CreateTable) or made.table.temporary:
+                continue
+            if made.table.identifier not in seen:
+                seen.add(made.table.identifier)
+                yield made
+
+
+def _shared(create: CreateTable, drift: str, target: str) -> DefinitionError:
+    name = create.table.identifier.name
+    return DefinitionError(
+        f"{name} is another table for the target {target!r}, which has the same catalog; here it has: {drift}",
+        hint=f"give the targets catalogs of their own: [targets.{target}] catalog.url = '...' (without any url "
+        "each target has one), or make the table TEMPORARY",
+        span=create.span,
+    )

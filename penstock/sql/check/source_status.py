@@ -1,0 +1,195 @@
+"""Ask the sources of a query for splits and bounds; decide with its checkpoint whether it starts new or resumes.
+
+The answers are for a person who decides whether to start; nothing else depends on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.catalog.definitions.external import NotReachedError
+from penstock.catalog.errors import InputError, PenstockError, StateMismatchError
+from penstock.connector.contract import ReadRequest, SplitMetadataClient, SplitSource
+from penstock.connector.registry import connector_of
+from penstock.connector.source.split import Discovery, SplitOffsets
+from penstock.connector.source.state import SourceState
+from penstock.sql.checkpoint.fingerprint import ANEW
+from penstock.sql.checkpoint.identity import check_identity
+from penstock.sql.checkpoint.reader import read_checkpoint
+from penstock.sql.checkpoint.start_decision import (
+    Resume,
+    SourceStatus,
+    StartDecision,
+    decide_start,
+    refuse_start,
+)
+from penstock.sql.plan.analysed import TableScan
+
+if TYPE_CHECKING:
+    from penstock.sql.check.offline_plan import OfflineStatement
+    from penstock.sql.checkpoint.reader import SavedCheckpoint
+    from penstock.sql.checkpoint.search import OpenFiles
+    from penstock.sql.jobs.startable_query import CheckpointedQuery
+
+__all__ = [
+    "CheckpointPosition",
+    "ask",
+    "check_resumable",
+    "check_rivals",
+    "start_decision_of",
+    "start_decisions_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPosition:
+    """Where a checkpoint stands in a table: the state with its last batch, and whether that batch is run again."""
+
+    state: SourceState
+    replays: bool
+
+
+def ask(leaf: TableScan, project: Path, standing: CheckpointPosition | None = None) -> SourceStatus:
+    """Look at a table. May block on I/O for as long as its connector's timeouts; a failure is part of the answer.
+
+    With `standing` it is to be gone on with from there.
+    """
+    name = str(leaf.table.identifier)
+    if not leaf.by_splits:
+        return SourceStatus(table=name)
+    source: SplitSource = connector_of(leaf.table, project=project).source(leaf.table)  # type: ignore[assignment]
+    try:
+        planner = source.open_planner(ReadRequest(columns=()))
+        try:
+            return _look(name, planner, standing, tolerates_loss=source.tolerates_loss)
+        finally:
+            planner.close()
+    except PenstockError as error:
+        gone = standing is not None and isinstance(error, InputError)
+        return SourceStatus(
+            table=name,
+            unknown=f"its ends are not known: {error.message}",
+            refusal=error if gone else None,
+        )
+
+
+def check_resumable(
+    planner: SplitMetadataClient,
+    standing: CheckpointPosition,
+    found: Discovery,
+    extents: Mapping[str, SplitOffsets],
+    *,
+    tolerates_loss: bool,
+) -> None:
+    """Raise what a start would: for a topic made again, or records that were deleted before they were read."""
+    for owner, known in sorted(standing.state.incarnations.items()):
+        now = found.incarnations.get(owner)
+        if now != known:
+            raise planner.changed(owner, known, now)
+    for split in standing.state.splits:
+        start = split.start if standing.replays else split.end
+        extent = extents.get(split.split_id)
+        unread = extent is not None and not split.finished and start < extent.first
+        if extent is not None and unread and not tolerates_loss:
+            raise planner.lost(split.split_id, start, extent)
+
+
+def _look(
+    name: str,
+    planner: SplitMetadataClient,
+    standing: CheckpointPosition | None,
+    *,
+    tolerates_loss: bool,
+) -> SourceStatus:
+    found = planner.list_splits()
+    split_ids = tuple(found.owners)
+    extents = planner.extents(split_ids)
+    refusal = None
+    if standing is not None:
+        try:
+            check_resumable(planner, standing, found, extents, tolerates_loss=tolerates_loss)
+        except PenstockError as error:
+            refusal = error
+    return SourceStatus(
+        table=name,
+        starts=dict(planner.start_positions(split_ids, first_listing=True)),
+        ends={split: extent.end for split, extent in extents.items()},
+        refusal=refusal,
+    )
+
+
+def start_decision_of(
+    query: CheckpointedQuery, open_files: OpenFiles, *, from_scratch: bool = False
+) -> StartDecision:
+    """Tell what a start of the query would do; `from_scratch`: with its checkpoint set aside. May ask brokers."""
+    saved = None
+    try:
+        if not from_scratch:
+            files = open_files(query.checkpoint)
+            check_identity(files, query.place.identity)
+            saved = read_checkpoint(files)
+        standings = [] if saved is None else [_standing(saved, offset) for offset in saved.offsets]
+        sources = [
+            ask(leaf, query.project, standing)
+            for leaf, standing in zip_longest(query.leaves, standings[: len(query.leaves)])
+        ]
+        verdict = decide_start(saved, query.shape, sources, query.checkpoint)
+        # a batch is done: the target is there, and is the one that has it
+        if isinstance(verdict, Resume) and saved is not None and saved.committed is not None:
+            return _with_target(verdict, query)
+    except InputError as error:
+        return refuse_start(error)
+    return verdict
+
+
+def _with_target(verdict: Resume, query: CheckpointedQuery) -> Resume:
+    try:
+        query.check_target()
+    except NotReachedError as error:
+        return replace(verdict, unasked=error.message)
+    return verdict
+
+
+def _standing(
+    saved: SavedCheckpoint, offset: SourceState | str | None
+) -> CheckpointPosition | None:
+    return (
+        CheckpointPosition(state=offset, replays=saved.replays)
+        if isinstance(offset, SourceState)
+        else None
+    )
+
+
+def start_decisions_of(
+    statement: OfflineStatement, open_files: OpenFiles, *, from_scratch: bool = False
+) -> tuple[StartDecision, ...]:
+    """Tell what a start of each query of a statement that has a checkpoint would do."""
+    streams = [query for query in statement.queries if query.is_stream]
+    if not from_scratch:
+        try:
+            check_rivals(statement.rivals, statement.reason, open_files)
+        except InputError as error:
+            return (refuse_start(error),) * len(streams)
+    return tuple(
+        start_decision_of(query, open_files, from_scratch=from_scratch) for query in streams
+    )
+
+
+def check_rivals(rivals: Sequence[str], reason: str | None, open_files: OpenFiles) -> None:
+    """Check that a statement set did not run the other way before. Raises StateMismatchError.
+
+    `rivals` are the checkpoints that it would have then, `reason` says why it now is several queries.
+    """
+    for rival in rivals:
+        if read_checkpoint(open_files(rival)) is not None:
+            way = "as one query" if reason else "as a query per INSERT"
+            now = f"a query per INSERT ({reason})" if reason else "one query"
+            raise StateMismatchError(
+                f"what this statement set does ran {way} before, with the checkpoint {rival}; "
+                f"now it is {now}",
+                hint="undo the change; or " + "; or ".join(ANEW),
+            )

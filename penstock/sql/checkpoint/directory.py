@@ -1,0 +1,157 @@
+"""A query's checkpoint directory on any Hadoop file system, and the query shape kept there beside Spark's files."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from penstock.catalog.errors import ConfigError
+from penstock.connector.source.state import SourceState
+from penstock.connector.spark.hadoop_files import list_names, read_text, rename, write_text
+from penstock.sql.checkpoint.fingerprint import QueryFingerprint, check_fits
+from penstock.sql.checkpoint.identity import (
+    QueryLocation,
+    check_identity,
+    check_untaken,
+    identity_path,
+    next_entry,
+    read_identity,
+)
+from penstock.sql.checkpoint.reader import (
+    CHANGED,
+    SHAPE_FILE,
+    SavedCheckpoint,
+    damaged_error,
+    read_checkpoint,
+    read_offsets,
+    read_shape,
+)
+from penstock.sql.checkpoint.search import OpenFiles
+from penstock.sql.checkpoint.watermarks import Watermarks
+
+__all__ = [
+    "batch_watermarks",
+    "check_checkpoint",
+    "checkpoint_files",
+    "record_query",
+    "saved_checkpoint",
+    "saved_shape",
+    "set_aside",
+]
+
+log = logging.getLogger(__name__)
+
+_CHECKSUM = "ChecksumException"  # Hadoop's, where a file is not what its .crc says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HadoopFiles:
+    """The files of a checkpoint, by Spark's Hadoop (`CheckpointFiles`)."""
+
+    spark: SparkSession
+    location: str
+
+    def names(self, folder: str) -> Sequence[str]:
+        return list_names(self.spark, f"{self.location}/{folder}" if folder else self.location)
+
+    def text(self, path: str) -> str | None:
+        try:
+            return read_text(self.spark, f"{self.location}/{path}")
+        except UnicodeDecodeError as error:
+            raise damaged_error(self.location, path, "is not text") from error
+        except Py4JJavaError as error:
+            why = str(error.java_exception.toString())
+            if _CHECKSUM in why:
+                why = CHANGED
+            else:
+                why = f"cannot be read: {why}"
+            raise damaged_error(self.location, path, why) from error
+
+
+def saved_checkpoint(spark: SparkSession, location: str) -> SavedCheckpoint | None:
+    """Read a checkpoint without starting anything; None where there is none. Raises StateMismatchError."""
+    return read_checkpoint(_HadoopFiles(spark=spark, location=location))
+
+
+def saved_shape(spark: SparkSession, location: str) -> QueryFingerprint | None:
+    """Read what a checkpoint was made for, as `read_shape`."""
+    return read_shape(_HadoopFiles(spark=spark, location=location))
+
+
+def batch_watermarks(spark: SparkSession, location: str, batch_id: int, sources: int) -> Watermarks:
+    """Give the watermarks of a batch that is planned, by its offsets and those of the batch before.
+
+    `sources` is their number; one without splits has no watermark. Raises StateMismatchError for a damaged file.
+    """
+    files = _HadoopFiles(spark=spark, location=location)
+    now = _watermarks(read_offsets(files, batch_id, sources))
+    if batch_id == 0:
+        return Watermarks(before_ms=[None] * sources, now_ms=now)
+    before = _watermarks(read_offsets(files, batch_id - 1, sources))
+    return Watermarks(before_ms=before, now_ms=now)
+
+
+def _watermarks(offsets: Sequence[SourceState | str | None]) -> Sequence[int | None]:
+    return [o.watermark_ms if isinstance(o, SourceState) else None for o in offsets]
+
+
+def checkpoint_files(spark: SparkSession) -> OpenFiles:
+    """Give what opens folders of checkpoints by Spark's Hadoop."""
+    return lambda location: _HadoopFiles(spark=spark, location=location)
+
+
+def check_checkpoint(spark: SparkSession, place: QueryLocation, shape: QueryFingerprint) -> None:
+    """Check that an existing checkpoint is whole, of the query of this name and shape. Raises StateMismatchError."""
+    check_identity(_HadoopFiles(spark=spark, location=place.location), place.identity)
+    saved = saved_checkpoint(spark, place.location)
+    if saved is not None:
+        check_fits(saved.shape, shape, place.location)
+
+
+def record_query(spark: SparkSession, place: QueryLocation, shape: QueryFingerprint) -> None:
+    """Keep in the checkpoint whose it is, and the shape; a shape that is there stays.
+
+    The caller holds the query's leases. Raises StateMismatchError for a checkpoint that has become another's.
+    """
+    location, files = place.location, _HadoopFiles(spark=spark, location=place.location)
+    check_identity(files, place.identity)
+    found = read_identity(files)
+    check_untaken(found, place.identity, place.before, location)
+    if found is not None and found.text == place.before:
+        log.warning(
+            "%s: the INSERT was changed and goes on from its checkpoint %s; before it was: %s",
+            place.job,
+            location,
+            place.before,
+        )
+    if found != place.identity:
+        entry = identity_path(next_entry(files))
+        if not write_text(spark, f"{location}/{entry}", place.identity.to_text()):
+            check_identity(
+                files, place.identity
+            )  # leases of another catalog do not keep another target off
+    if read_text(spark, f"{location}/{SHAPE_FILE}") is None:
+        write_text(spark, f"{location}/{SHAPE_FILE}", shape.to_text())
+
+
+def set_aside(spark: SparkSession, location: str, now_ms: int) -> str | None:
+    """Rename a checkpoint, so that the next start finds none; nothing of it is removed.
+
+    `now_ms` (epoch ms) becomes part of the new name, which is given; None where there is no checkpoint. The caller
+    holds the pipeline's lease. Raises ConfigError when the file system refuses.
+    """
+    if not list_names(spark, location):
+        return None
+    stamp = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
+    target = f"{location}.set-aside-{stamp}"
+    if not rename(spark, location, target):
+        raise ConfigError(
+            f"the checkpoint {location} cannot be set aside as {target}: the file system does not rename it",
+            hint="rename the directory by hand, then run without --from-scratch",
+        )
+    return target

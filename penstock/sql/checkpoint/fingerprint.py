@@ -1,0 +1,124 @@
+"""The shape of a query's state: what a checkpoint was made for, and whether a changed query still fits it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from penstock.catalog.errors import StateMismatchError
+from penstock.sql.dialect import to_text
+from penstock.sql.dialect.rewrites.unfold_grouping_sets import described_sets, key_text
+from penstock.sql.plan.rules.aggregate import own_aggregates
+from penstock.sql.plan.rules.lookup_join import is_lookup
+from penstock.sql.plan.rules.query_kind import is_stateful
+
+__all__ = ["ANEW", "KEEP", "QueryFingerprint", "check_fits", "fingerprint_of"]
+
+VERSION = 1
+
+KEEP = (
+    "undo the change: filters, projections and options may change over a checkpoint, the tables read, the target and "
+    "the operators that keep state may not"
+)
+_FROM_SCRATCH = (
+    "start anew from the startup mode of the sources with --from-scratch, which sets the checkpoint aside "
+    "(rows that were already written are written again)"
+)
+ANEW = (
+    _FROM_SCRATCH,
+    "start anew beside it, under another SET 'pipeline.name' = '...'",
+)
+"""The ways on that every checkpoint leaves open, however it is damaged or does not fit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryFingerprint:
+    """What may not change between two starts from one checkpoint.
+
+    `sources` in order, as Spark knows them by position; `state` is the text of every operator that keeps state
+    (grouping keys and aggregates, windows, joins), empty where the query keeps none; `sink` is the target.
+    """
+
+    sources: tuple[str, ...]
+    sink: str
+    state: tuple[str, ...]
+
+    def to_text(self) -> str:
+        """Write the shape as JSON for the checkpoint."""
+        return json.dumps({"version": VERSION} | asdict(self), indent=2)
+
+    @classmethod
+    def from_value(cls, value: Mapping[str, Any]) -> QueryFingerprint:
+        """Read the JSON that `to_text` wrote. Raises StateMismatchError for a version that is not known here.
+
+        Raises KeyError or TypeError for what is no shape at all.
+        """
+        if value.get("version") != VERSION:
+            raise StateMismatchError(
+                f"the checkpoint was written by another version of Penstock (shape {value.get('version')!r})",
+                hint="run that version, or start anew with another pipeline.name",
+            )
+        return cls(sources=tuple(value["sources"]), sink=value["sink"], state=tuple(value["state"]))
+
+
+def fingerprint_of(
+    query: exp.Expr, sources: Sequence[str], sink: str, stages: Sequence[str] = ()
+) -> QueryFingerprint:
+    """Describe the state of a query without views. Filters and plain projections may change, state may not.
+
+    `stages` are the texts of what it keeps beside Spark's state (a maintained query's).
+    """
+    bare = query.copy()
+    for table in bare.find_all(exp.Table):
+        table.set("hints", None)  # options change how a table is read, not what is kept of it
+    operators = tuple(_operators(bare)) if is_stateful(bare) else ()
+    return QueryFingerprint(sources=tuple(sources), sink=sink, state=(*operators, *stages))
+
+
+def _operators(query: exp.Expr) -> list[str]:
+    found = []
+    for select in query.find_all(exp.Select, bfs=False):
+        group, distinct = select.args.get("group"), select.args.get("distinct")
+        if group is not None or own_aggregates(select):
+            keys = ", ".join(map(key_text, group.expressions)) if group is not None else "()"
+            values = sorted({to_text(node) for node in select.find_all(exp.AggFunc)})
+            found.append(
+                f"GROUP BY {keys} COMPUTE {', '.join(values)} {to_text(select.args['from_'])}"
+            )
+        if distinct is not None:
+            found.append(f"DISTINCT {', '.join(to_text(p) for p in select.expressions)}")
+        joins = select.args.get("joins") or ()
+        found.extend(_join(join) for join in joins if not is_lookup(join))
+    return found
+
+
+def _join(join: exp.Expr) -> str:
+    sets = described_sets(join)
+    return f"GROUPING SETS {sets[0]}" if sets else to_text(join)
+
+
+def check_fits(known: QueryFingerprint, wanted: QueryFingerprint, checkpoint: str) -> None:
+    """Raise StateMismatchError, saying what differs, when a checkpoint is of another query."""
+    differing = [
+        f"{name}: the checkpoint has {_show(was)}, the query has {_show(now)}"
+        for name, was, now in (
+            ("sources", known.sources, wanted.sources),
+            ("sink", (known.sink,), (wanted.sink,)),
+            ("state", known.state, wanted.state),
+        )
+        if was != now
+    ]
+    if differing:
+        raise StateMismatchError(
+            f"the query changed, and its checkpoint {checkpoint} no longer fits; "
+            + "; ".join(differing),
+            hint=f"{KEEP}; or " + "; or ".join(ANEW),
+        )
+
+
+def _show(parts: tuple[str, ...]) -> str:
+    return "[" + " | ".join(parts) + "]" if parts else "none"

@@ -1,0 +1,49 @@
+"""The watermarks of a batch: how far the event time of every source was before it, and is with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from penstock.connector.source.state import MAX_WATERMARK_MS
+
+__all__ = ["ALL_READ", "EventTimeSpan", "Watermarks"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventTimeSpan:
+    """The event time that a batch passes, in epoch ms: what is up to `before_ms` is late, up to `now_ms` complete.
+
+    Both ends count to what they say (Flink: no row at or below the watermark will come). None: there is no watermark.
+    """
+
+    before_ms: int | None
+    now_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermarks:
+    """The watermarks of a query's sources in their order, epoch ms, before a batch and with it; None: there is none.
+
+    They come from the offsets that Spark wrote before the batch, so that they are the same when it is run again.
+    """
+
+    before_ms: Sequence[int | None]
+    now_ms: Sequence[int | None]
+
+    def span(self, sources: Iterable[int]) -> EventTimeSpan:
+        """Give what the lowest of some sources' watermarks passes."""
+        places = tuple(sources)
+        return EventTimeSpan(
+            before_ms=_lowest([self.before_ms[place] for place in places]),
+            now_ms=_lowest([self.now_ms[place] for place in places]),
+        )
+
+
+ALL_READ = EventTimeSpan(before_ms=None, now_ms=MAX_WATERMARK_MS)
+"""That of tables with an end, all of whose rows are in one batch."""
+
+
+def _lowest(watermarks: Sequence[int | None]) -> int | None:
+    known = [watermark for watermark in watermarks if watermark is not None]
+    return min(known) if len(known) == len(watermarks) else None

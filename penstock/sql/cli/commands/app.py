@@ -1,0 +1,117 @@
+"""The root command and the list of its subcommands; the entry point of the `penstock` script."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.sql.cli.commands import (
+    catalog,
+    catalog_apply,
+    catalog_history,
+    checkpoint,
+    dlq,
+    doctor,
+    error_codes,
+    explain,
+    formatting,
+    infer,
+    init,
+    kafka,
+    lineage,
+    peek,
+    plan,
+    render,
+    run,
+    secret,
+    serve,
+    shell,
+    tail,
+    test,
+    validate,
+    version,
+)
+from penstock.sql.cli.output.report import Context, reporting, say
+from penstock.sql.script.project import load_dotenv
+
+__all__ = ["app", "main"]
+
+COLLECTED_AFTER = (100_000, 20, 50)
+"""Thresholds of the garbage collector (`gc.set_threshold`), of which Python's own are 700, 10 and 10."""
+
+EXIT_CODES = """Exit status: 0 success; 1 a statement failed while running; 2 the input was wrong and nothing was
+started; 130 interrupted."""
+
+app = typer.Typer(
+    name="penstock",
+    help="Flink-style SQL tables on Spark: tables with exact watermarks, SQL files as streaming pipelines.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            envvar="PENSTOCK_VERBOSE",
+            help="Show stack traces, Spark's log and debug messages. Example: `penstock --verbose run jobs.sql`",
+        ),
+    ] = False,
+) -> None:
+    """Take the options that hold for every command, and the project's `.env`, which may hold those of the others."""
+    context.obj = Context(verbose=verbose)
+    with reporting(context):
+        for name in load_dotenv(Path.cwd()):
+            say(f"note: {name} of .env is ignored: it is set where the command is typed")
+
+
+app.command("init")(init.init)
+app.command("run")(run.run)
+app.command("plan")(plan.plan)
+app.command("validate")(validate.validate)
+app.command("test")(test.run_tests)
+app.command("explain")(explain.explain)
+app.command("render")(render.render)
+app.command("format")(formatting.format_files)
+app.command("shell")(shell.shell)
+app.command("peek")(peek.peek)
+app.command("tail")(tail.tail)
+catalog.app.command("apply")(catalog_apply.apply)
+catalog.app.command("log")(catalog_history.log)
+catalog.app.command("purge-history")(catalog_history.purge_history)
+catalog.app.command("upgrade")(catalog_history.upgrade)
+catalog.app.command("infer")(infer.infer)
+catalog.app.command("lineage")(lineage.lineage)
+app.add_typer(kafka.app, name="kafka")
+app.add_typer(catalog.app, name="catalog")
+app.add_typer(checkpoint.app, name="checkpoint")
+app.add_typer(dlq.app, name="dlq")
+app.add_typer(serve.app, name="serve")
+app.add_typer(secret.app, name="secret")
+app.command("doctor")(doctor.doctor)
+app.command("errors")(error_codes.errors)
+app.command("version")(version.version)
+
+
+def main() -> None:
+    """Run the command line; leaves by SystemExit with the status that EXIT_CODES describes."""
+    # syntax trees and modules stay: looking through all of them again and again was a fifth of a check's time
+    gc.set_threshold(*COLLECTED_AFTER)
+    try:
+        app()
+    finally:
+        if "duckdb" not in sys.modules:  # which takes what stays for leaks, and says so
+            gc.freeze()  # nor once more at the end, when all of it goes with the process

@@ -1,0 +1,371 @@
+"""`penstock doctor`: check whether this machine can run Penstock, one finding for each check, with the fix.
+
+Starts no JVM, changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.catalog.errors import PenstockError
+from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption
+from penstock.sql.cli.output.report import OutputFormat, print_json, reporting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.catalog.store.sql_catalog import SqlCatalog
+    from penstock.connector.jvm.jars import JarSet
+
+__all__ = ["Finding", "Level", "doctor", "examine"]
+
+MINIMUM_PYTHON = (3, 11)
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+PROBE_TIMEOUT_S = 2.0
+
+IMPORT_TIMEOUT_S = 30
+
+
+class Level(StrEnum):
+    """How bad a finding is; only a failure keeps Penstock from working."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one check found. `default_hint` is what to do about it, None when all is well."""
+
+    subject: str
+    level: Level
+    text: str
+    mend: str | None = None
+
+
+def examine(*, catalog_url: str | None, bootstrap: str | None) -> Iterator[Finding]:
+    """Run all checks in order; a check that breaks is itself a failure."""
+    checks: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
+        ("python", _python),
+        ("java", _java),
+        ("spark", _spark),
+        ("worker python", _worker_python),
+        ("jars", _jars),
+        ("sqlglot", _sqlglot),
+        ("data folder", _data_folder),
+        ("catalog", lambda: _catalog(catalog_url)),
+        ("broker", lambda: _brokers(catalog_url, bootstrap)),
+    )
+    for subject, check in checks:
+        try:
+            yield from check()
+        except PenstockError as error:
+            hint = error.hint.replace("\n", " ") if error.hint else None
+            yield Finding(subject=subject, level=Level.FAILURE, text=error.message, mend=hint)
+        except Exception as error:  # noqa: BLE001 - the doctor reports what it meets and goes on
+            yield Finding(
+                subject=subject, level=Level.FAILURE, text=f"{type(error).__name__}: {error}"
+            )
+
+
+def _python() -> Iterator[Finding]:
+    found = platform.python_version()
+    if sys.version_info >= MINIMUM_PYTHON:
+        yield _ok("python", f"{found} in {sys.executable}")
+    else:
+        yield _failure("python", f"{found} is too old", "install Python 3.11 or newer")
+
+
+def _java() -> Iterator[Finding]:
+    from penstock.connector.jvm.java import find_java, unfit_java_home
+
+    home = find_java()
+    yield _ok("java", f"{home.version} in {home.path}")
+    if (unfit := unfit_java_home()) is not None:
+        yield _warning("java", unfit, f"unset JAVA_HOME, or set it to {home.path}")
+
+
+def _spark() -> Iterator[Finding]:
+    """Spark and Delta must be the releases that this version of Penstock was tested with."""
+    wanted = dict(
+        re.findall(
+            r"^(pyspark|delta-spark)\s*==\s*([\w.]+)", "\n".join(_requirements()), re.MULTILINE
+        )
+    )
+    for name in ("pyspark", "delta-spark"):
+        found, needed = _installed(name), wanted.get(name)
+        if found is None:
+            yield _failure(
+                name, "is not installed", f"pip install {name}{'==' + needed if needed else ''}"
+            )
+        elif needed and found != needed:
+            yield _failure(
+                name, f"{found} does not match {needed}", f"pip install {name}=={needed}"
+            )
+        else:
+            yield _ok(name, found)
+
+
+def _requirements() -> list[str]:
+    try:
+        return requires("penstock") or []
+    except PackageNotFoundError:
+        return []
+
+
+def _worker_python() -> Iterator[Finding]:
+    """Spark starts its Python workers with PYSPARK_PYTHON; without pyarrow they die with no reason given."""
+    interpreter = os.environ.get("PYSPARK_PYTHON")
+    if interpreter is None:
+        yield _ok("worker python", "this one")
+        return
+    code = "import pyarrow, confluent_kafka, penstock; print(pyarrow.__version__)"
+    run = subprocess.run(
+        [interpreter, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=IMPORT_TIMEOUT_S,
+    )
+    if run.returncode == 0:
+        yield _ok("worker python", f"{interpreter}, pyarrow {run.stdout.strip()}")
+    else:
+        reason = (run.stderr.strip().splitlines() or ["it does not start"])[-1]
+        yield _failure(
+            "worker python",
+            f"PYSPARK_PYTHON={interpreter}: {reason}",
+            "unset it, or install penstock there too",
+        )
+
+
+def _jars() -> Iterator[Finding]:
+    from penstock.connector.delta.jars import delta_jar_set
+    from penstock.connector.kafka.broker.broker import broker_jar_set
+
+    yield _jar_set(delta_jar_set())
+    yield _jar_set(broker_jar_set())
+
+
+def _jar_set(jar_set: JarSet) -> Finding:
+    from penstock.connector.jvm.jars import is_complete
+
+    folder = jar_set.folder()
+    if is_complete(jar_set, folder):
+        return _ok("jars", f"{jar_set.title} in {folder}")
+    return _warning(
+        "jars",
+        f"{jar_set.title} is not fetched yet",
+        "it is at first use, from Maven Central",
+    )
+
+
+def _sqlglot() -> Iterator[Finding]:
+    found, compiled = _installed("sqlglot"), _installed("sqlglotc")
+    if compiled is not None:
+        yield _failure(
+            "sqlglot",
+            f"its compiled build (sqlglotc {compiled}) refuses other dialects",
+            "pip uninstall sqlglotc",
+        )
+    elif found is None:
+        yield _failure("sqlglot", "is not installed", "pip install sqlglot")
+    else:
+        yield _ok("sqlglot", f"{found}, pure Python")
+
+
+def _catalog(url: str | None) -> Iterator[Finding]:
+    from penstock.sql.cli.commands.catalog import open_catalog
+
+    store = open_catalog(url)
+    names = len(store.tables()) + len(store.views())
+    file = _sqlite_file(url)
+    if file is None:
+        yield _server(store, names)
+        return
+    place = next(path for path in (file, *file.parents) if path.exists())
+    if os.access(place, os.W_OK):
+        yield _ok(
+            "catalog",
+            f"{names} objects in {file}" if file.exists() else f"{file} will be made at first use",
+        )
+    else:
+        yield _failure(
+            "catalog",
+            f"{place} is not writable",
+            "change its owner, or name another with --catalog",
+        )
+
+
+def _server(store: SqlCatalog, names: int) -> Finding:
+    """A server's store is used as it is until somebody upgrades it: what is new is missing meanwhile."""
+    from penstock.catalog.migrations import HEAD
+
+    version = store.version()
+    if not 0 < version < HEAD:
+        return _ok("catalog", f"{names} objects")
+    return _warning(
+        "catalog",
+        f"{names} objects in a store of version {version}, this Penstock makes version {HEAD}",
+        "`penstock catalog upgrade` says what that means for what runs, and does it with --yes",
+    )
+
+
+def _data_folder() -> Iterator[Finding]:
+    """Checkpoints, state, dead letters and logs hold whole records; the folder above them keeps others out."""
+    from penstock.sql.script.project import find_project
+
+    folder = find_project(Path.cwd()).data_directory
+    if not folder.exists():
+        yield _ok("data folder", f"{folder} will be made at first use, for you alone")
+        return
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if os.name == "posix" and mode & 0o077:
+        yield _warning(
+            "data folder",
+            f"other accounts may look into {folder} (mode {mode:04o}), which holds records and logs",
+            f"chmod 700 {folder}",
+        )
+    else:
+        yield _ok("data folder", f"{folder} is for you alone")
+
+
+def _sqlite_file(url: str | None) -> Path | None:
+    from sqlalchemy.engine import make_url
+
+    from penstock.sql.script.project import find_project
+
+    parsed = make_url(url or find_project(Path.cwd()).default_catalog_url)
+    if (
+        parsed.get_backend_name() != "sqlite"
+        or not parsed.database
+        or parsed.database == ":memory:"
+    ):
+        return None
+    return Path(parsed.database).absolute()
+
+
+def _brokers(catalog_url: str | None, bootstrap: str | None) -> Iterator[Finding]:
+    named = bootstrap or _bootstrap_of_tables(catalog_url)
+    for address in dict.fromkeys(part.strip() for part in (named or DEFAULT_BOOTSTRAP).split(",")):
+        yield _broker(address, expected=named is not None)
+
+
+def _bootstrap_of_tables(catalog_url: str | None) -> str | None:
+    from penstock.catalog.model.table import Table
+    from penstock.sql.cli.commands.catalog import open_catalog
+
+    store = open_catalog(catalog_url)
+    tables = [item for item in map(store.get, store.tables()) if isinstance(item, Table)]
+    found = [table.option_map.get("properties.bootstrap.servers") for table in tables]
+    return ",".join(servers for servers in found if servers) or None
+
+
+def _broker(address: str, *, expected: bool) -> Finding:
+    import socket
+
+    from penstock.connector.kafka.broker.record import serves
+
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        return _failure("broker", f"{address!r} is no address", "write host:port")
+    host = host.strip("[]")
+    if serves(host, int(port), timeout_s=PROBE_TIMEOUT_S):
+        return _ok("broker", f"{address} answers")
+    try:
+        socket.create_connection((host, int(port)), timeout=PROBE_TIMEOUT_S).close()
+    except OSError as error:
+        if not expected:
+            return _warning("broker", f"none on {address}", "start one: penstock kafka start")
+        return _failure(
+            "broker", f"{address} cannot be reached: {error}", "start it, or check the address"
+        )
+    return _warning(
+        "broker",
+        f"{address} listens, but not in plaintext",
+        "with TLS or SASL this is as it should be",
+    )
+
+
+def _installed(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _ok(subject: str, text: str) -> Finding:
+    return Finding(subject=subject, level=Level.OK, text=text)
+
+
+def _warning(subject: str, text: str, mend: str) -> Finding:
+    return Finding(subject=subject, level=Level.WARNING, text=text, mend=mend)
+
+
+def _failure(subject: str, text: str, mend: str) -> Finding:
+    return Finding(subject=subject, level=Level.FAILURE, text=text, mend=mend)
+
+
+_COLOURS = {
+    Level.OK: typer.colors.GREEN,
+    Level.WARNING: typer.colors.YELLOW,
+    Level.FAILURE: typer.colors.RED,
+}
+
+
+def doctor(
+    context: typer.Context,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap",
+            envvar="PENSTOCK_BOOTSTRAP",
+            help="Brokers to ask; default those of the catalog's Kafka tables. Example: `--bootstrap localhost:9092`",
+            show_default=False,
+        ),
+    ] = None,
+    catalog: CatalogOption = None,
+    output: FormatOption = OutputFormat.TABLE,
+    verbose: VerboseOption = False,
+) -> None:
+    """Check this machine: Python, Java, Spark, jars, catalog, broker. Example: `penstock doctor`"""
+    with reporting(context, verbose=verbose, output=output):
+        findings: list[Finding] = []
+        for finding in examine(catalog_url=catalog, bootstrap=bootstrap):
+            findings.append(finding)
+            if output is OutputFormat.TABLE:
+                _print(finding)
+        if output is OutputFormat.JSON:
+            print_json({"checks": [_as_json(finding) for finding in findings]})
+        if any(finding.level is Level.FAILURE for finding in findings):
+            raise typer.Exit(1)
+
+
+def _print(finding: Finding) -> None:
+    level = typer.style(f"{finding.level:<8}", fg=_COLOURS[finding.level])
+    mend = f"; {finding.mend}" if finding.mend else ""
+    typer.echo(f"{level} {finding.subject}: {finding.text}{mend}")
+
+
+def _as_json(finding: Finding) -> dict[str, str | None]:
+    return {
+        "check": finding.subject,
+        "level": finding.level,
+        "text": finding.text,
+        "mend": finding.mend,
+    }

@@ -1,0 +1,90 @@
+"""`penstock explain`: how the queries of files would run, as EXPLAIN says it. Starts and asks nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from penstock.sql.cli.commands.script_input import read_input
+from penstock.sql.cli.options import (
+    CatalogOption,
+    ErrorFormatOption,
+    FilesArgument,
+    FormatOption,
+    SetOption,
+    TargetOption,
+    VarOption,
+    VarsFileOption,
+    VerboseOption,
+)
+from penstock.sql.cli.output.report import (
+    OutputFormat,
+    print_json,
+    print_lines,
+    reporting,
+    say,
+    say_warnings,
+)
+from penstock.sql.errors.formats import ErrorFormat
+
+if TYPE_CHECKING:
+    from penstock.sql.runner.replay import Replayed
+
+__all__ = ["explain"]
+
+
+def explain(  # noqa: PLR0917  typer passes options by name
+    context: typer.Context,
+    files: FilesArgument,
+    var: VarOption = None,
+    vars_file: VarsFileOption = None,
+    settings: SetOption = None,
+    catalog: CatalogOption = None,
+    target: TargetOption = None,
+    output: FormatOption = OutputFormat.TABLE,
+    errors: ErrorFormatOption = ErrorFormat.FULL,
+    verbose: VerboseOption = False,
+) -> None:
+    """Show how each INSERT, query and statement set of SQL files would run. Starts no Spark, asks the catalog alone.
+
+    What a checkpoint holds, and where a run would go on, is told by `penstock plan`.
+
+    Example: `penstock explain examples/quickstart.sql`
+    """
+    with reporting(context, verbose=verbose, output=output, errors=errors):
+        script = read_input(
+            files, var=var, vars_file=vars_file, settings=settings, catalog=catalog, target=target
+        )
+        namespace = script.open_namespace()
+        checked = script.check(namespace)
+        say_warnings([one for file in checked for one in file.warnings], errors)
+        statements = script.replay(checked, namespace)
+        plans = [(one, lines) for one in statements if (lines := _explained(one))]
+        if output is OutputFormat.JSON:
+            print_json({"plans": [_document(one, lines) for one, lines in plans]})
+            return
+        if not plans:
+            say("nothing to explain: the files have no INSERT and no query")
+        for number, (_, lines) in enumerate(plans):
+            print_lines(["", *lines] if number else lines)
+
+
+def _explained(one: Replayed) -> list[str]:
+    from penstock.sql.check.explain import explain_lines
+    from penstock.sql.statements.statement import Explain, InsertInto, Select, StatementSet
+
+    statement = one.checked.statement
+    if one.checked.analysed is not None:
+        statement = one.checked.analysed.statement  # of a CREATE TABLE AS, what fills it
+    match statement:
+        case Explain():
+            return explain_lines(statement, one.planner)
+        case InsertInto() | Select() | StatementSet():
+            return explain_lines(Explain(statement=statement, span=statement.span), one.planner)
+    return []
+
+
+def _document(one: Replayed, lines: list[str]) -> dict[str, object]:
+    span = one.checked.statement.span
+    return {"file": span.file, "line": span.line, "plan": lines}

@@ -1,0 +1,116 @@
+"""`penstock run`: what its options mean. The run itself is `run_scripts.py`'s part."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock.sql.cli.commands.script_input import read_input
+from penstock.sql.cli.options import (
+    AvailableNowOption,
+    CatalogOption,
+    ConfOption,
+    ErrorFormatOption,
+    FilesArgument,
+    FormatOption,
+    FromScratchOption,
+    MasterOption,
+    SetOption,
+    StrictOption,
+    TargetOption,
+    VarOption,
+    VarsFileOption,
+    VerboseOption,
+)
+from penstock.sql.cli.output.progress import LOG_INTERVAL_MS, ProgressMode
+from penstock.sql.cli.output.report import OutputFormat, reporting
+from penstock.sql.errors.formats import ErrorFormat
+
+__all__ = ["run"]
+
+
+def run(  # noqa: PLR0917  typer passes options by name
+    context: typer.Context,
+    files: FilesArgument,
+    var: VarOption = None,
+    vars_file: VarsFileOption = None,
+    available_now: AvailableNowOption = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            envvar="PENSTOCK_DRY_RUN",
+            help="Show what would run, without starting it, as `penstock plan` does, and let Spark plan the queries. "
+            "Example: `--dry-run`",
+        ),
+    ] = False,
+    from_scratch: FromScratchOption = False,
+    settings: SetOption = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    catalog: CatalogOption = None,
+    target: TargetOption = None,
+    output: FormatOption = OutputFormat.TABLE,
+    errors: ErrorFormatOption = ErrorFormat.FULL,
+    progress: Annotated[
+        ProgressMode | None,
+        typer.Option(
+            "--progress",
+            envvar="PENSTOCK_PROGRESS",
+            help="How progress is shown on stderr; default live on a terminal, else log. Example: `--progress log`",
+            show_default=False,
+        ),
+    ] = None,
+    progress_interval: Annotated[
+        float,
+        typer.Option(
+            "--progress-interval",
+            metavar="SECONDS",
+            min=0.1,
+            envvar="PENSTOCK_PROGRESS_INTERVAL",
+            help="Time between two log lines of a query; one of which nothing changed has a line a minute. "
+            "Example: `--progress-interval 60`",
+        ),
+    ] = LOG_INTERVAL_MS / 1000,
+    strict: StrictOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Run SQL files: all of them are checked first, then their statements run in order.
+
+    Every INSERT is a streaming query with a checkpoint of its own, and goes on from there when the file runs again;
+    `penstock plan` tells from where. Ctrl-C once lets the batch in flight finish and stops; twice stops at once.
+
+    Example: `penstock run examples/quickstart.sql --var bootstrap=127.0.0.1:9092`
+    """
+    with reporting(
+        context, verbose=verbose, output=output, errors=errors, timed=True
+    ) as is_verbose:
+        script = read_input(
+            files,
+            var=var,
+            vars_file=vars_file,
+            settings=settings,
+            master=master,
+            conf=conf,
+            catalog=catalog,
+            target=target,
+            strict=strict,
+        )
+        # loads pyspark: only once the options are right
+        from penstock.sql.cli.commands.run_scripts import RunOptions, run_scripts
+
+        status = run_scripts(
+            RunOptions(
+                script=script,
+                available_now=available_now,
+                dry_run=dry_run,
+                from_scratch=from_scratch,
+                output=output,
+                progress=progress,
+                progress_interval_ms=int(progress_interval * 1000),
+                verbose=is_verbose,
+                errors=errors,
+            )
+        )
+    raise typer.Exit(status)

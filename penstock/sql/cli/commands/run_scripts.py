@@ -1,0 +1,186 @@
+"""A run of files from the command line: check, start Spark, plan, run, sum up. Gives the exit status."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.sql.check.connectivity import check_target_folders
+from penstock.sql.check.offline_plan import offline_statement_of
+from penstock.sql.check.query_names import name_scripts_here
+from penstock.sql.check.script_check import CheckedScript
+from penstock.sql.checkpoint.directory import checkpoint_files
+from penstock.sql.cli.commands.script_input import ScriptInput
+from penstock.sql.cli.output.plan_text import plans_of, show_plans
+from penstock.sql.cli.output.progress import LOG_INTERVAL_MS, JobBoard, ProgressMode, showing
+from penstock.sql.cli.output.report import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    OutputFormat,
+    print_json,
+    print_rows,
+    say,
+    say_warnings,
+)
+from penstock.sql.cli.output.row_text import RowLines
+from penstock.sql.cli.output.summary import summary_lines
+from penstock.sql.cli.signals import StopSignals
+from penstock.sql.cli.spark import open_spark, spark_logs
+from penstock.sql.clock import SystemClock
+from penstock.sql.errors.formats import ErrorFormat, show_failures
+from penstock.sql.jobs.lease import PipelineLease, hold_leases
+from penstock.sql.runner.environment import RunContext, StopRequest, run_mode
+from penstock.sql.runner.plan import plan_scripts
+from penstock.sql.runner.run import ScriptRun
+from penstock.sql.runner.summary import StatementResult, StatementStatus, document
+from penstock.sql.spark_process.jvm import end_jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.sql.jobs.job import Job
+
+__all__ = ["RunOptions", "run_scripts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What `penstock run` or `penstock plan` was asked for; `available_now` None leaves it to the tables.
+
+    `dry_run` shows what would run; `from_scratch` sets checkpoints aside before it runs. `errors` is the shape of
+    what fails while it runs.
+    """
+
+    script: ScriptInput
+    available_now: bool | None
+    dry_run: bool
+    from_scratch: bool
+    output: OutputFormat
+    progress: ProgressMode | None
+    verbose: bool
+    errors: ErrorFormat
+    progress_interval_ms: int = LOG_INTERVAL_MS
+
+
+def run_scripts(options: RunOptions) -> int:
+    """Run files and give the exit status. Raises InputErrors before anything is started."""
+    script, project = options.script, options.script.project
+    files = spark_logs(project, verbose=options.verbose)
+    told = options.progress is not ProgressMode.NONE
+
+    def spark_session() -> SparkSession:
+        return open_spark(script.master, script.spark_conf, files, told=told)
+
+    namespace = script.open_namespace(spark=spark_session)
+    catalog = namespace.catalog
+    request = StopRequest()
+    with StopSignals(request) as signals:
+        checked = script.check(namespace)
+        say_warnings([one for file in checked for one in file.warnings], options.errors)
+        if not any(script.statements for script in checked):
+            say("nothing to run: there is no statement in what was given")
+            return 0
+        check_target_folders(checked, project.root)
+        # before Spark is started, so that a second runner is refused within seconds
+        checked = name_scripts_here(checked, project.root, from_scratch=options.from_scratch)
+        pipelines = [p for script in checked for one in script.statements for p in one.pipelines]
+        leases = {} if options.dry_run else hold_leases(catalog, pipelines, SystemClock())
+        try:
+            spark = spark_session()
+            planned = plan_scripts(
+                checked,
+                spark,
+                namespace=namespace,
+                project=project.root,
+                settings=script.settings,
+                judges=options.dry_run or options.from_scratch,
+                from_scratch=options.from_scratch,
+            )
+            if options.dry_run:
+                return _show_plan(planned, options, spark)
+            signals.listen()
+            environment = RunContext(
+                spark=spark,
+                catalog=catalog,
+                namespace=namespace,
+                project=project.root,
+                settings=dict(script.settings),
+            )
+            status = _run(planned, environment, options, request, leases)
+            if status == EXIT_FAILED and files is not None:
+                say(f"Spark's log of this run is {files.log}")
+            return status
+        finally:
+            for lease in leases.values():
+                lease.release()
+            end_jvm()
+
+
+def _show_plan(scripts: Sequence[CheckedScript], options: RunOptions, spark: SparkSession) -> int:
+    judged = [[offline_statement_of(one) for one in each.statements] for each in scripts]
+    plans = plans_of(
+        scripts,
+        judged,
+        run_mode(available_now=options.available_now),
+        checkpoint_files(spark),
+        from_scratch=options.from_scratch,
+    )
+    return show_plans(plans, options.output)
+
+
+def _run(
+    planned: Sequence[CheckedScript],
+    environment: RunContext,
+    options: RunOptions,
+    request: StopRequest,
+    leases: Mapping[str, PipelineLease],
+) -> int:
+    board = JobBoard()
+    listener = _Announcer(board, options)
+    run = ScriptRun(
+        environment,
+        mode=run_mode(available_now=options.available_now),
+        stop=request,
+        listener=listener,
+        from_scratch=options.from_scratch,
+        leases=leases,
+    )
+    as_json = options.output is OutputFormat.JSON
+    # what a `print` table prints belongs on stdout, unless that is one JSON document
+    shown = showing(board, options.progress, interval_ms=options.progress_interval_ms)
+    with shown, redirect_stdout(sys.stderr if as_json else sys.stdout):
+        results = run.run(planned)
+    if options.output is OutputFormat.JSON:
+        print_json(document(results))
+    say(*summary_lines(results))
+    failures = [result.failure for result in results if result.failure is not None]
+    if (told := show_failures(failures, options.errors)) is not None:
+        say(told)
+    if request.count > 1:
+        return EXIT_INTERRUPTED
+    if any(result.status is StatementStatus.FAILED for result in results):
+        return EXIT_FAILED
+    # a stopped endless query has done what was asked of it; one that was to reach an end has not
+    return EXIT_INTERRUPTED if run.interrupted else 0
+
+
+class _Announcer:
+    """Puts started jobs on the board and a query's rows on stdout (`Listener`)."""
+
+    def __init__(self, board: JobBoard, options: RunOptions) -> None:
+        self._board = board
+        self._options = options
+        self._lines = RowLines()
+
+    def job_started(self, job: Job) -> None:
+        self._board.add(job)
+
+    def rows_came(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        self._lines.write(columns, rows)
+
+    def statement_ended(self, result: StatementResult) -> None:
+        if result.rows is not None and self._options.output is OutputFormat.TABLE:
+            print_rows(result.rows)

@@ -1,0 +1,82 @@
+"""Runs `penstock serve`: check, start Spark, serve, say where, and stop cleanly. Gives the exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.connector.delta.jars import delta_jars
+from penstock.sql.cli.commands.script_input import ScriptInput
+from penstock.sql.cli.output.report import EXIT_FAILED, OutputFormat, print_json, print_lines, say
+from penstock.sql.cli.signals import StopSignals
+from penstock.sql.cli.spark import open_spark, spark_logs
+from penstock.sql.runner.environment import StopRequest
+from penstock.sql.serve.guard import GUARD_CONF, allow_only_reading, check_guard, check_guard_conf
+from penstock.sql.serve.server import Served, prepared, serving, stop_jobs, until_stopped
+from penstock.sql.serve.settings import Anyone, ServeSettings, jdbc_url, sqlalchemy_url
+from penstock.sql.serve.thrift_server import class_path_conf
+from penstock.sql.session.session import connect
+from penstock.sql.spark_process.jvm import end_jvm
+
+__all__ = ["serve_catalog"]
+
+
+def serve_catalog(
+    settings: ServeSettings,
+    script: ScriptInput,
+    files: Sequence[Path],
+    *,
+    operations: bool,
+    output: OutputFormat,
+    verbose: bool,
+) -> int:
+    """Serve until told to stop; with `operations` pipelines, checkpoints, options and functions too.
+
+    Raises InputError before Spark is started where that can be known, RunError.
+    """
+    request = StopRequest()
+    with StopSignals(request) as signals, prepared(settings) as ready:
+        check_guard_conf(script.spark_conf)
+        script.check(script.open_namespace())
+        logs = spark_logs(script.project, verbose=verbose)
+        settled = {**class_path_conf(delta_jars()), **script.spark_conf, **GUARD_CONF}
+        try:
+            spark = open_spark(script.master, settled, logs)
+            allow_only_reading(spark)  # before any session of Penstock's: it marks what is ours
+            check_guard(spark)
+            with connect(
+                spark, script.catalog_url, publish="session" if operations else "tables"
+            ) as session:
+                signals.listen()
+                jobs = [job for file in files for job in session.run_file(file, script.variables)]
+                with serving(session, ready, jobs) as served:
+                    _announce(served, output)
+                    well = until_stopped(served, request)
+                stop_jobs(jobs, request)
+            say("stopped")
+        finally:
+            end_jvm()
+    return 0 if well else EXIT_FAILED
+
+
+def _announce(served: Served, output: OutputFormat) -> None:
+    """Say where to connect: URLs on stdout, the rest on stderr."""
+    settings, names = served.settings, served.published.names
+    url, alchemy = jdbc_url(settings), sqlalchemy_url(settings)
+    if output is OutputFormat.JSON:
+        print_json(
+            {
+                "host": settings.host,
+                "port": settings.port,
+                "jdbc": url,
+                "sqlalchemy": alchemy,
+                "tls": settings.tls is not None,
+                "login": type(settings.login).__name__,
+                "tables": sorted(str(identifier) for identifier in names),
+                "jobs": [job.name for job in served.jobs],
+            }
+        )
+    else:
+        print_lines([f"JDBC        {url}", f"SQLAlchemy  {alchemy or 'see docs/bi.md for TLS'}"])
+    who = " to everybody on this machine" if isinstance(settings.login, Anyone) else ""
+    say(f"serving {len(names)} tables and views{who}, for reading; Ctrl-C stops")

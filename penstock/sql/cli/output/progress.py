@@ -1,0 +1,284 @@
+"""Shows running jobs on stderr: one live line a query on a terminal, a log line every few seconds elsewhere.
+
+Owns only the drawing; everything it shows comes from `Job.progress`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import StrEnum
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING
+
+from penstock.sql.cli.output.report import say
+from penstock.sql.cli.output.text import (
+    count_text,
+    duration_text,
+    instant_text,
+    lag_text,
+    late_text,
+    timeless_text,
+    watermark_text,
+)
+from penstock.sql.clock import Clock, SystemClock
+from penstock.sql.jobs.progress import JobProgress, JobStatus
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from penstock.connector.spark.source.retry import Outage
+    from penstock.sql.jobs.job import Job
+
+__all__ = [
+    "LOG_INTERVAL_MS",
+    "JobBoard",
+    "ProgressLog",
+    "ProgressMode",
+    "log_line",
+    "progress_table",
+    "showing",
+]
+
+LOG_INTERVAL_MS = 5_000
+UNCHANGED_INTERVAL_MS = 60_000
+"""A query of which nothing changed is logged again after so long: a silent log could be a dead process."""
+
+REFRESH_PER_SECOND = 4
+STALE_MS = 3_000  # without a commit for longer than this, the line says for how long
+
+
+class ProgressMode(StrEnum):
+    """How progress is shown: redrawn in place, a line now and then, or not at all."""
+
+    LIVE = "live"
+    LOG = "log"
+    NONE = "none"
+
+
+class JobBoard:
+    """The jobs on display; written by the script runner, read by the drawing thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._jobs: list[Job] = []
+
+    def add(self, job: Job) -> None:
+        """Show a job from now on."""
+        with self._lock:
+            self._jobs.append(job)
+
+    def running(self) -> list[JobProgress]:
+        """Where every job is that has not ended."""
+        with self._lock:
+            jobs = list(self._jobs)
+        return [
+            progress for progress in (job.progress for job in jobs) if not progress.status.final
+        ]
+
+
+@contextmanager
+def showing(
+    board: JobBoard,
+    mode: ProgressMode | None,
+    clock: Clock | None = None,
+    *,
+    interval_ms: int = LOG_INTERVAL_MS,
+) -> Iterator[None]:
+    """Show the board while the block runs. No mode given: live on a terminal, log lines elsewhere.
+
+    `interval_ms` is the time between two log lines of a query.
+    """
+    clock = clock or SystemClock()
+    match mode or (ProgressMode.LIVE if sys.stderr.isatty() else ProgressMode.LOG):
+        case ProgressMode.LIVE:
+            with _live(board, clock):
+                yield
+        case ProgressMode.LOG:
+            with _logging(board, clock, interval_ms):
+                yield
+        case ProgressMode.NONE:
+            yield
+
+
+def progress_table(jobs: list[JobProgress], now_ms: int) -> Table:
+    """Draw one line a query."""
+    from rich.table import Table
+    from rich.text import Text  # names and messages may hold brackets, which are not markup
+
+    table = Table(box=None, pad_edge=False, header_style="dim", expand=False)
+    table.add_column("query", no_wrap=True, overflow="ellipsis", min_width=8)
+    for header in (
+        "batch",
+        "rows/s in",
+        "rows out",
+        "watermark",
+        "lag",
+        "behind",
+        "dropped",
+        "last commit",
+    ):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("", style="dim", no_wrap=True, overflow="ellipsis")
+    for job in jobs:
+        dropped = count_text(job.rows_dropped)
+        table.add_row(
+            Text(job.sink),
+            count_text(job.batch_id),
+            count_text(job.rows_per_second),
+            count_text(None if job.refreshes else job.rows_out),
+            watermark_text(job.watermark_ms),
+            lag_text(job.watermark_ms, now_ms),
+            count_text(job.lag_records),
+            Text(dropped, style="red" if job.rows_dropped else ""),
+            _commit_text(job, now_ms),
+            Text(_activity_text(job, now_ms)),
+        )
+    return table
+
+
+def log_line(job: JobProgress, now_ms: int) -> str:
+    """Say the same in one line for a log."""
+    if _is_silent(job) or job.refreshes or not job.batches:
+        return f"{job.sink}: {_activity_text(job, now_ms) or 'starting'}"
+    parts = [
+        f"batch {job.batch_id}",
+        f"{count_text(job.rows_per_second)} rows/s in",
+        f"{count_text(job.rows_in)} in",
+        f"{count_text(job.rows_out)} out",
+        f"watermark {_watermark_text(job, now_ms)}",
+    ]
+    if (lag := lag_text(job.watermark_ms, now_ms)) != "-":
+        parts.append(f"lag {lag}")
+    parts += [
+        f"{count_text(job.lag_records)} behind",
+        f"{count_text(job.rows_dropped)} dropped",
+        f"last commit {_commit_text(job, now_ms)}",
+    ]
+    parts += [late_text(split.split_id, split.rows, split.found_ms) for split in job.late_splits]
+    if job.bad_records:
+        parts.append(f"{count_text(job.bad_records)} bad records")
+    return f"{job.sink}: {', '.join(parts)}"
+
+
+def _watermark_text(job: JobProgress, now_ms: int) -> str:
+    """Give the watermark, and which splits keep it from moving."""
+    held = _held_text(job, now_ms)
+    return (
+        f"{watermark_text(job.watermark_ms)} ({held})" if held else watermark_text(job.watermark_ms)
+    )
+
+
+def _held_text(job: JobProgress, now_ms: int) -> str:
+    silent = [s.silent_since_ms for s in job.timeless if s.silent_since_ms is not None]
+    all_silent = len(silent) == len(job.timeless)
+    silent_ms = max(0, now_ms - max(silent)) if silent and all_silent else None
+    return timeless_text([s.split_id for s in job.timeless], silent_ms, silent=all_silent)
+
+
+def _commit_text(job: JobProgress, now_ms: int) -> str:
+    if job.last_commit_ms is None:
+        return "-"
+    return f"{duration_text(max(now_ms - job.last_commit_ms, 0) // 1000 * 1000)} ago".replace(
+        "0 ms ago", "now"
+    )
+
+
+def _is_silent(job: JobProgress) -> bool:
+    """Tell whether the figures are those of a time that is over."""
+    return job.status is JobStatus.RESTARTING or job.outage is not None
+
+
+def _outage_text(outage: Outage, now_ms: int) -> str:
+    since = duration_text(max(now_ms - outage.since_ms, 0) // 1000 * 1000)
+    reason = f" ({outage.reason})" if outage.reason else ""
+    return f"waiting for {outage.what} since {since}{reason}"
+
+
+def _activity_text(job: JobProgress, now_ms: int) -> str:
+    """Say what is out of the ordinary: a start, a restart, a batch that takes long; of refreshes, the next."""
+    if job.status is JobStatus.RESTARTING or job.refreshes or "stopping" in job.activity:
+        return job.activity
+    if job.outage is not None:
+        return _outage_text(job.outage, now_ms)
+    held = _held_text(job, now_ms)
+    since_ms = now_ms - (job.last_commit_ms or job.started_ms)
+    if job.activity == "Processing new data" and since_ms > STALE_MS:
+        # a run that goes on from a checkpoint has not told its first batch's number yet
+        batch = "first batch" if job.batch_id is None else f"batch {job.batch_id + 1}"
+        return f"{batch} running for {duration_text(since_ms // 1000 * 1000)}"
+    if job.activity.startswith("Waiting for"):
+        return held or "waiting for data"
+    return held if job.batches else "starting"
+
+
+@contextmanager
+def _live(board: JobBoard, clock: Clock) -> Iterator[None]:
+    from rich.live import Live
+
+    with Live(
+        console=_console(),
+        get_renderable=lambda: _drawing(board, clock),
+        refresh_per_second=REFRESH_PER_SECOND,
+        transient=True,
+        redirect_stdout=False,
+    ):
+        yield
+
+
+def _drawing(board: JobBoard, clock: Clock) -> Table | str:
+    jobs = board.running()
+    return progress_table(jobs, clock.now_ms()) if jobs else ""
+
+
+@contextmanager
+def _logging(board: JobBoard, clock: Clock, interval_ms: int) -> Iterator[None]:
+    end, log = Event(), ProgressLog(say)
+    thread = Thread(
+        target=_log_until,
+        args=(board, clock, end, log, interval_ms),
+        name="penstock progress",
+        daemon=True,
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
+def _log_until(
+    board: JobBoard, clock: Clock, end: Event, log: ProgressLog, interval_ms: int
+) -> None:
+    while not clock.wait(end, interval_ms):
+        log.write(board.running(), clock.now_ms())
+
+
+class ProgressLog:
+    """Writes a line with the time of day for each query that changed, and for the others once a minute."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._last: dict[str, tuple[str, int]] = {}
+        """By query: what its last line said, but for what passing time changes, and when it was written."""
+
+    def write(self, jobs: list[JobProgress], now_ms: int) -> None:
+        """Log the jobs at this time."""
+        for job in jobs:
+            # relative to a fixed time a line changes only when the query does
+            fixed_ms = job.last_commit_ms or job.started_ms
+            state = log_line(replace(job, rows_per_second=0.0), fixed_ms)
+            before, written_ms = self._last.get(job.name, ("", 0))
+            if state != before or now_ms - written_ms >= UNCHANGED_INTERVAL_MS:
+                self._last[job.name] = (state, now_ms)
+                self._write(f"{instant_text(now_ms)} {log_line(job, now_ms)}")
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True)

@@ -1,0 +1,4 @@
+"""Own the conversion of a statement's text to its value: parse, resolve names, check rules.
+
+One module per family; called by `check`, `session` and `shell`.
+"""

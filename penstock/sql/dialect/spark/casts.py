@@ -1,0 +1,411 @@
+"""Write CAST and TRY_CAST for Spark with Flink's meaning, and values as Flink's text: TRUE, [1, NULL], {a=1}.
+
+Flink's casting rules (org.apache.flink.table.planner.functions.casting), held by CastFunctionITCase: whole
+numbers are cut to their bits, fractions stop at the limits (Java's casts), a DECIMAL that does not fit is NULL,
+a text may have a fraction that a whole number drops. Texts follow the rules to STRING (ArrayToStringCastRule,
+RowToStringCastRule, ...), held by CastRulesTest: nested texts have no quotes, nested NULLs are NULL in
+capitals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from penstock.sql.dialect.flink.trees import FLINK
+from penstock.sql.dialect.functions.result_types import field_name, interval_type, row_type
+from penstock.sql.dialect.spark.types import (
+    FRACTIONS,
+    INTEGERS,
+    TEXTS,
+    TYPES,
+    SparkTypeWriter,
+    kind_of,
+    number_kind,
+    precision_of,
+    type_of,
+)
+from penstock.sql.syntax.parse_errors import NodeError
+
+__all__ = ["CONSTRUCTED", "MICROS", "CastWriter", "ValueTextWriter"]
+
+CONSTRUCTED = (exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT)
+
+OTHER_TEXTS = (
+    *CONSTRUCTED,
+    exp.DType.BOOLEAN,
+    exp.DType.INTERVAL,
+    exp.DType.TIME,
+    exp.DType.TIMESTAMPNTZ,
+    exp.DType.TIMESTAMPLTZ,
+)
+"""Types whose values Spark writes otherwise than Flink."""
+
+CONSTRUCTORS = ("ROW", "MAP")
+
+MICROS = 6
+"""Digits of a second that Spark keeps."""
+
+SECONDS, DAY_SECONDS = 8, 19
+"""Characters of 12:34:56, and of those with a date before them."""
+
+MONTHS = (
+    "concat(if({0} < INTERVAL '0' MONTH, '-', '+'), abs(extract(YEAR FROM {0})), '-', "
+    "lpad(abs(extract(MONTH FROM {0})), 2, '0'))"
+)
+
+# Flink's intervals have milliseconds
+DAYS = (
+    "concat(if({0} < INTERVAL '0' SECOND, '-', '+'), abs(extract(DAY FROM {0})), ' ', "
+    "lpad(abs(extract(HOUR FROM {0})), 2, '0'), ':', lpad(abs(extract(MINUTE FROM {0})), 2, '0'), ':', "
+    "left(lpad(CAST(abs(extract(SECOND FROM {0})) AS STRING), 9, '0'), 6))"
+)
+
+
+class ValueTextWriter(SparkTypeWriter):
+    """Writes the texts of values."""
+
+    def _text(self, value: exp.Expr, cast: str) -> str:
+        """Flink's text of a node. Raises NodeError where it hangs on a type that is not known."""
+        kind, items = type_of(value), _row_items(value)
+        if isinstance(value, exp.Tuple):
+            kind = row_type(value.expressions)
+        if isinstance(value, exp.Interval):
+            kind = interval_type(value)
+        if items and kind is not None and kind.this == exp.DType.STRUCT:
+            parts = zip(items, kind.expressions, strict=True)
+            return _in_row(
+                [self._item_text(self.sql(item), field.args["kind"]) for item, field in parts]
+            )
+        if _hangs(value, kind):
+            raise NodeError(
+                "the text of this value hangs on the types of its parts, which are not known",
+                value,
+                "give them to it: CAST(CAST(... AS ARRAY<INT>) AS STRING)",
+            )
+        return self._text_of(self.sql(value), kind) or f"{cast}({self.sql(value)} AS STRING)"
+
+    def dpipe_sql(self, expression: exp.DPipe) -> str:
+        """Texts put together; what is none is taken by its text."""
+        return f"{self._taken(expression.this, '||')} || {self._taken(expression.expression, '||')}"
+
+    def _concat(self, call: exp.Anonymous) -> str:
+        return f"concat({', '.join(self._taken(item, 'CONCAT') for item in call.expressions)})"
+
+    def _concat_ws(self, call: exp.Anonymous) -> str:
+        return (
+            f"concat_ws({', '.join(self._taken(item, 'CONCAT_WS') for item in call.expressions)})"
+        )
+
+    def _taken(self, node: exp.Expr, function: str) -> str:
+        """What is put into a text. Flink takes texts alone; numbers and dates have the same text in Spark."""
+        kind = type_of(node)
+        if kind is not None and kind.this in OTHER_TEXTS:
+            raise NodeError(
+                f"{function} takes texts, and this is of the type {kind.sql(FLINK)}",
+                node,
+                "write CAST(... AS STRING)",
+            )
+        return self.sql(node)
+
+    def _text_of(self, sql: str, kind: exp.DataType | None) -> str | None:
+        """Flink's text of a value where Spark's differs; None where they agree or nothing is known."""
+        match kind and kind.this:
+            case exp.DType.BOOLEAN:
+                return f"upper(CAST({sql} AS STRING))"
+            case exp.DType.TIMESTAMPNTZ | exp.DType.TIMESTAMPLTZ if kind:
+                digits = precision_of(kind, MICROS)
+                return self._let([f"CAST({sql} AS STRING)"], lambda v: _timestamp(v[0], digits))
+            case exp.DType.TIME if kind:
+                digits = precision_of(kind, 0)
+                return self._let([f"CAST({sql} AS STRING)"], lambda v: _time(v[0], digits))
+            case exp.DType.INTERVAL if kind and kind.expressions:
+                form = MONTHS if kind.expressions[0].name.startswith("YEAR") else DAYS
+                whole = f"CAST({sql} AS {self.sql(kind)})"  # of INTERVAL '1' MONTH Spark extracts no YEAR
+                return self._let([whole], lambda v: form.format(*v))
+            case exp.DType.ARRAY if kind:
+                item = self._item_text("__x", kind.expressions[0])
+                return _listed("[", f"transform({sql}, __x -> {item})", "]")
+            case exp.DType.MAP if kind:
+                key, item = (
+                    self._item_text(f"__e.{name}", inner)
+                    for name, inner in zip(("key", "value"), kind.expressions, strict=True)
+                )
+                entries = f"transform(map_entries({sql}), __e -> concat({key}, '=', {item}))"
+                return _listed("{", entries, "}")
+            case exp.DType.STRUCT if kind:
+                return self._let([sql], lambda v: self._row_text(v[0], kind))
+        return None
+
+    def _item_text(self, sql: str, kind: exp.DataType) -> str:
+        text = self._text_of(sql, kind) or f"CAST({sql} AS STRING)"
+        return f"coalesce({text}, 'NULL')"
+
+    def _row_text(self, sql: str, kind: exp.DataType) -> str:
+        items = [
+            self._item_text(f"{sql}.{self.sql(field, 'this')}", field.args["kind"])
+            for field in kind.expressions
+        ]
+        return f"if({sql} IS NULL, NULL, {_in_row(items)})"
+
+
+def _row_items(value: exp.Expr) -> list[exp.Expr] | None:
+    """What stands in ROW(a, b) or (a, b); None for any other node."""
+    made = isinstance(value, exp.Anonymous) and value.name.upper() == "ROW"
+    return value.expressions if made or isinstance(value, exp.Tuple) else None
+
+
+def _hangs(value: exp.Expr, kind: exp.DataType | None) -> bool:
+    """Whether a value is an array, a map, a row or an interval of which not everything is known."""
+    if kind is None or kind.this == exp.DType.UNKNOWN:
+        made = isinstance(value, exp.Anonymous) and value.name.upper() in CONSTRUCTORS
+        return made or isinstance(value, exp.Array | exp.Tuple)
+    parts = list(kind.find_all(exp.DataType))
+    open_ended = (*CONSTRUCTED, exp.DType.INTERVAL)
+    return any(
+        part.this == exp.DType.UNKNOWN or (part.this in open_ended and not part.expressions)
+        for part in parts
+    )
+
+
+def _listed(first: str, items: str, last: str) -> str:
+    return f"concat('{first}', array_join({items}, ', '), '{last}')"
+
+
+def _in_row(items: Sequence[str]) -> str:
+    between = ", ', ', "
+    return f"concat('(', {between.join(items)}, ')')"
+
+
+def _timestamp(text: str, digits: int) -> str:
+    """All digits of the fraction. Not by date_format, which goes through the session's time zone."""
+    if not digits:
+        return f"left({text}, {DAY_SECONDS})"
+    whole = f"if(contains({text}, '.'), {text}, concat({text}, '.'))"
+    size = DAY_SECONDS + 1 + digits
+    return f"left(rpad({whole}, {max(size, DAY_SECONDS + 1 + MICROS)}, '0'), {size})"
+
+
+def _time(text: str, digits: int) -> str:
+    """One digit of the fraction at least, and no zeros behind it (DateTimeUtils.unixTimeToString)."""
+    if not digits:
+        return f"left({text}, {SECONDS})"
+    return f"if(contains({text}, '.'), left({text}, {SECONDS + 1 + digits}), concat({text}, '.0'))"
+
+
+BITS = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
+
+NUMBERS = (*INTEGERS, *FRACTIONS, exp.DType.DECIMAL)
+
+TIMES = (exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ)
+
+NAMES = {
+    exp.DType.TIMESTAMPNTZ: "a TIMESTAMP",
+    exp.DType.TIMESTAMPLTZ: "a TIMESTAMP_LTZ",
+    exp.DType.TIME: "a TIME",
+}
+
+DIGITS = {**dict.fromkeys(TIMES, MICROS), exp.DType.TIME: 0}
+"""Of a second, where a type names none."""
+
+TIME_OF = "make_time(extract(HOUR FROM {0}), extract(MINUTE FROM {0}), extract(SECOND FROM {0}))"
+
+
+def _check(value: exp.Expr, to: exp.DataType) -> None:
+    """Refuse what Flink has no cast for, and Spark has (LogicalTypeCasts). Raises NodeError."""
+    kind = kind_of(value)
+    if kind == exp.DType.INTERVAL and to.this in NUMBERS and not _is_months(value):
+        raise NodeError(
+            "CAST of an interval to a number is supported for INTERVAL '...' MONTH only",
+            value,
+            "take its parts: EXTRACT(DAY FROM i), EXTRACT(HOUR FROM i), ...",
+        )
+    for one, other, hint in (
+        (kind, to.this, "write UNIX_TIMESTAMP(...), EXTRACT(...) or TIMESTAMPDIFF(...)"),
+        (to.this, kind, "write TO_TIMESTAMP_LTZ(number, 0) for seconds, 3 for milliseconds"),
+    ):
+        if one in (*TIMES, exp.DType.TIME) and other in NUMBERS:
+            raise NodeError(
+                f"Flink has no CAST of {NAMES.get(kind, 'a number')} to {NAMES.get(to.this, 'a number')}",
+                value,
+                hint,
+            )
+
+
+def _is_months(value: exp.Expr) -> bool:
+    return isinstance(value, exp.Interval) and value.args["unit"].name.upper() == "MONTH"
+
+
+class CastWriter(ValueTextWriter):
+    """Writes casts."""
+
+    def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+        """CAST and TRY_CAST (`safe_prefix`)."""
+        to: exp.DataType = expression.args["to"]
+        value, cast = expression.this, f"{safe_prefix or ''}CAST"
+        _check(value, to)
+        if to.this in CONSTRUCTED and (text := self._to_constructed(value, to, expression)):
+            return text
+        if to.this in TEXTS:
+            return self._to_text(value, to, cast)
+        if to.this in (exp.DType.BINARY, exp.DType.VARBINARY) and to.expressions:
+            return self._to_bytes(value, to, cast)
+        if to.this in INTEGERS:
+            return self._to_whole(value, to.this, cast)
+        if to.this in TIMES:
+            return self._to_time(value, to, cast)
+        if to.this == exp.DType.TIME:
+            return self._to_time_of_day(value, to, cast)
+        if to.this == exp.DType.DECIMAL and number_kind(value) in NUMBERS:
+            cast = "TRY_CAST"
+        return f"{cast}({self.sql(value)} AS {self.sql(to)})"
+
+    # --- numbers ---
+
+    def _to_whole(self, value: exp.Expr, to: exp.DType, cast: str) -> str:
+        kind = kind_of(value)
+        if kind in TEXTS:
+            return f"{cast}({self._without_fraction(value)} AS {TYPES[to]})"
+        kind = number_kind(value)
+        plain = f"{cast}({self.sql(value)} AS {TYPES[to]})"
+        if (
+            isinstance(value, exp.Literal)
+            and value.is_int
+            and int(value.name) < 2 ** (BITS[to] - 1)
+        ):
+            return plain
+        if kind in INTEGERS:
+            return plain if BITS[kind] <= BITS[to] else self._wrapped(self._operand(value), to)
+        if kind in FRACTIONS:
+            wide = exp.DType.BIGINT if to == exp.DType.BIGINT else exp.DType.INT
+            stopped = self._let([self._operand(value)], lambda v: self._stopped(v[0], wide))
+            return stopped if to == wide else self._wrapped(f"({stopped})", to)
+        if kind == exp.DType.DECIMAL and to != exp.DType.BIGINT:
+            return self._wrapped(f"{cast}({self.sql(value)} AS BIGINT)", to)
+        return plain
+
+    @staticmethod
+    def _wrapped(text: str, to: exp.DType) -> str:
+        """The low bits of a whole number, the highest one taken for the sign."""
+        top = 1 << (BITS[to] - 1)
+        return f"CAST((({text} & {2 * top - 1}L) ^ {top}L) - {top}L AS {TYPES[to]})"
+
+    @staticmethod
+    def _stopped(text: str, to: exp.DType) -> str:
+        top = 1 << (BITS[to] - 1)
+        last = "L" if to == exp.DType.BIGINT else ""
+        low = f"-{top - 1}{last} - 1{last}"
+        return (
+            f"CASE WHEN isnan({text}) THEN 0{last} WHEN {text} >= {float(top)!r}D THEN {top - 1}{last} "
+            f"WHEN {text} <= {float(-top)!r}D THEN {low} ELSE CAST({text} AS {TYPES[to]}) END"
+        )
+
+    def _without_fraction(self, value: exp.Expr) -> str:
+        if isinstance(value, exp.Literal) and "." not in value.name:
+            return self.sql(value)
+        cut = r"regexp_replace({0}, '^(\\s*[+-]?[0-9]+)[.][0-9]*(\\s*)$', '$1')"
+        form = f"if(contains({{0}}, '.'), {cut}, {{0}})"
+        return self._let([self._operand(value)], lambda v: form.replace("{0}", v[0]))
+
+    # --- times ---
+
+    def _to_time(self, value: exp.Expr, to: exp.DataType, cast: str) -> str:
+        """To TIMESTAMP(p) or TIMESTAMP_LTZ(p): what is finer than p digits is dropped."""
+        digits = precision_of(to, MICROS)
+        kind, known, text = kind_of(value), type_of(value), self.sql(value)
+        if (
+            kind == exp.DType.TIME
+        ):  # of the first day (TimeToTimestampCastRule), which Spark does not cast
+            text = f"concat('1970-01-01 ', CAST({text} AS STRING))"
+        plain = f"{cast}({text} AS {self.sql(to)})"
+        had = precision_of(known, DIGITS[kind]) if kind in DIGITS and known else MICROS
+        if digits >= min(had, MICROS) or kind == exp.DType.DATE:
+            return plain
+        step = f"{10**-digits:.{digits}f}" if digits else "1"
+        rest = "make_dt_interval(0, 0, 0, extract(SECOND FROM {0}) % {1}BD)"
+        return self._let([plain], lambda v: f"({v[0]} - {rest.format(v[0], step)})")
+
+    def _to_time_of_day(self, value: exp.Expr, to: exp.DataType, cast: str) -> str:
+        """To TIME(p): what is finer than p digits is dropped, which Spark does from a TIME only."""
+        kind, text, wanted = kind_of(value), self.sql(value), self.sql(to)
+        if kind in TIMES:
+            return self._let([text], lambda v: f"CAST({TIME_OF.format(*v)} AS {wanted})")
+        whole = isinstance(value, exp.Literal) and "." not in value.name
+        if kind in TEXTS and not whole and precision_of(to, 0) < MICROS:
+            return f"CAST({cast}({text} AS TIME({MICROS})) AS {wanted})"
+        return f"{cast}({text} AS {wanted})"
+
+    # --- bytes and texts ---
+
+    def _to_bytes(self, value: exp.Expr, to: exp.DataType, cast: str) -> str:
+        size, text = precision_of(to, 1), f"{cast}({self.sql(value)} AS BINARY)"
+        if to.this == exp.DType.BINARY:
+            return f"rpad({text}, {size}, X'00')"
+        return f"substring({text}, 1, {size})"
+
+    def _to_text(self, value: exp.Expr, to: exp.DataType, cast: str) -> str:
+        text = self._text(value, cast)
+        if to.this == exp.DType.CHAR:
+            return f"rpad({text}, {precision_of(to, 1)}, ' ')"
+        return f"left({text}, {precision_of(to, 1)})" if to.expressions else text
+
+    # --- arrays, maps and rows ---
+
+    def _to_constructed(self, value: exp.Expr, to: exp.DataType, node: exp.Cast) -> str | None:
+        """Part by part, where Spark casts a part otherwise than Flink; None where it does not, or nothing is known.
+
+        (ArrayToArrayCastRule, MapToMapAndMultisetToMultisetCastRule, RowToRowCastRule.)
+        """
+        known = type_of(value)
+        if known is None or known.this != to.this or len(known.expressions) < len(to.expressions):
+            return None
+        if to.this == exp.DType.STRUCT:
+            if self._fields("r", known, to, node) is None:
+                return None
+            return self._let([self.sql(value)], lambda v: str(self._fields(v[0], known, to, node)))
+        names = ("__x",) if to.this == exp.DType.ARRAY else ("__k", "__v")
+        parts = [
+            self._cast_part(exp.column(name), kind, wanted, node)
+            for name, kind, wanted in zip(names, known.expressions, to.expressions, strict=True)
+        ]
+        if not any(own for _, own in parts):
+            return None
+        texts, sql = [text for text, _ in parts], self.sql(value)
+        if to.this == exp.DType.ARRAY:
+            return f"transform({sql}, __x -> {texts[0]})"
+        values = f"transform_values({sql}, (__k, __v) -> {texts[1]})"
+        return (
+            f"transform_keys({values}, (__k, __v) -> {texts[0]})"
+            if known.expressions[0] != to.expressions[0]
+            else values
+        )
+
+    def _fields(
+        self, sql: str, known: exp.DataType, to: exp.DataType, node: exp.Cast
+    ) -> str | None:
+        own = len(known.expressions) > len(to.expressions)  # those behind are left out
+        items = []
+        for field, wanted in zip(known.expressions, to.expressions, strict=False):
+            item = exp.Dot(this=exp.var(sql), expression=field.this.copy())
+            text, differs = self._cast_part(item, field.args["kind"], wanted.args["kind"], node)
+            items += [self.sql(exp.Literal.string(wanted.name)), text]
+            own |= differs
+        return f"if({sql} IS NULL, NULL, named_struct({', '.join(items)}))" if own else None
+
+    def _cast_part(
+        self, item: exp.Expr, kind: exp.DataType, wanted: exp.DataType, node: exp.Cast
+    ) -> tuple[str, bool]:
+        """The cast of a part, and whether it is another than Spark's own."""
+        item.type = kind
+        text = self.sql(type(node)(this=item, to=wanted.copy()))
+        word = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
+        return text, text != f"{word}({self.sql(item)} AS {self.sql(wanted)})"
+
+    def _row(self, call: exp.Anonymous) -> str:
+        """ROW(a, b), whose fields have Flink's names: Spark would name them by columns, or not."""
+        items = [
+            f"{self.sql(exp.Literal.string(field_name(index)))}, {self.sql(item)}"
+            for index, item in enumerate(call.expressions)
+        ]
+        return f"named_struct({', '.join(items)})"

@@ -1,0 +1,4 @@
+"""Own the statements that finish at once: DDL, DML in place, SHOW, jars and users' functions.
+
+Called by `check`, `runner`, `session` and `lineage`.
+"""

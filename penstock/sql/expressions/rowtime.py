@@ -1,0 +1,118 @@
+"""How the watermark of a raw record is found at planning: the table's expression as DuckDB SQL."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.model.schema import ComputedColumn, Schema
+from penstock.catalog.model.table import Table
+from penstock.catalog.model.types import (
+    BigIntType,
+    IntType,
+    LogicalType,
+    TimestampLtzType,
+    TimestampType,
+)
+from penstock.connector.scan import Delayed, Rowtime
+from penstock.sql.expressions.expression import (
+    columns_of,
+    parse_expression,
+    substitute,
+    timestamp_kind,
+    to_duckdb,
+)
+from penstock.sql.expressions.nondeterministic import find_nondeterministic
+from penstock.sql.syntax.intervals import interval_value
+
+__all__ = ["inline_computed", "rowtime_of"]
+
+_UNITS_US = {"0": 1_000_000, "3": 1000}
+"""Microseconds of an epoch number, by the precision that TO_TIMESTAMP_LTZ is given."""
+
+
+@lru_cache(maxsize=1024)  # a file reads a table in many statements
+def rowtime_of(table: Table) -> Rowtime | None:
+    """Build the rowtime of a table; None when it declares no watermark.
+
+    Raises UnsupportedError, naming the function, when the expression cannot be evaluated before Spark runs.
+    """
+    watermark = table.schema.watermark
+    if watermark is None:
+        return None
+    inlined = inline_computed(watermark.expression, table.schema)
+    instant = _is_instant(table, watermark.column)
+    bound = _bound(inlined)
+    return Rowtime(
+        column=watermark.column,
+        inputs=_inputs(inlined, table.schema),
+        expression=to_duckdb(inlined, table.schema),
+        instant=instant,
+        delayed=_delayed(inlined, table.schema, instant=instant),
+        bound_us=None if bound is None else bound[1],
+        of_clock=any(find_nondeterministic(parse_expression(inlined))),
+    )
+
+
+def _inputs(expression: str, schema: Schema) -> tuple[str, ...]:
+    """Name the columns that an expression reads; one in any case, as without any there are no rows to count."""
+    return tuple(sorted(columns_of(expression))) or tuple(c.name for c in schema.physical[:1])
+
+
+def inline_computed(expression: str, schema: Schema) -> str:
+    """Write the computed columns of an expression out, until only delivered columns are left."""
+    computed = {c.name: c.expression for c in schema.columns if isinstance(c, ComputedColumn)}
+    for _ in computed:
+        used = {name: computed[name] for name in columns_of(expression) if name in computed}
+        if not used:
+            break
+        expression = substitute(expression, used)
+    return expression
+
+
+def _delayed(expression: str, schema: Schema, *, instant: bool) -> Delayed | None:
+    """Recognise a delivered time, or epoch number, less a day-time interval: what most watermarks are; else None."""
+    bound = _bound(expression)
+    if bound is None:
+        return None
+    tree, delay_us = bound
+    unit_us: int | None = None
+    kinds: tuple[type[LogicalType], ...] = (TimestampLtzType if instant else TimestampType,)
+    if isinstance(tree, exp.Anonymous) and tree.name.upper() == "TO_TIMESTAMP_LTZ":
+        unit_us = _UNITS_US.get(tree.expressions[-1].name) if len(tree.expressions) > 1 else None
+        if unit_us is None:
+            return None
+        tree, kinds = tree.expressions[0].unnest(), (IntType, BigIntType)
+    if not isinstance(tree, exp.Column) or len(tree.parts) > 1:
+        return None
+    plain = isinstance(schema.column(tree.name).type, kinds)
+    return Delayed(column=tree.name, delay_us=delay_us, unit_us=unit_us) if plain else None
+
+
+def _bound(expression: str) -> tuple[exp.Expr, int] | None:
+    """Part an expression into the time and the bound that is taken from it, in microseconds; None for months."""
+    tree = parse_expression(expression).unnest()
+    if isinstance(tree, exp.Sub) and isinstance(tree.expression, exp.Interval):
+        delay = interval_value(tree.expression)
+        return None if delay.year_month else (tree.this.unnest(), delay.micros)
+    return tree, 0
+
+
+def _is_instant(table: Table, name: str) -> bool:
+    """Tell whether the rowtime is a TIMESTAMP_LTZ, an instant, or a TIMESTAMP, a local time."""
+    column = table.schema.column(name)
+    match column.type:
+        case TimestampLtzType():
+            return True
+        case TimestampType():
+            return False
+        case None if isinstance(column, ComputedColumn):
+            kind = timestamp_kind(inline_computed(column.expression, table.schema), table.schema)
+            if kind is not None:
+                return kind is TimestampLtzType
+    raise UnsupportedError(
+        f"the type of the watermark column {name!r} of table {table.identifier} cannot be told from its expression",
+        hint="wrap the expression in CAST(... AS TIMESTAMP(3)) or CAST(... AS TIMESTAMP_LTZ(3))",
+    )

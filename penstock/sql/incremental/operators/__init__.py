@@ -1,0 +1,4 @@
+"""Own the operators of incremental queries and the streaming query that runs them batch by batch.
+
+Called by `plan/physical`.
+"""

@@ -1,0 +1,287 @@
+"""Runs a Recompute: the result of the keys that a batch touches, before it and after it, and what differs.
+
+About four Spark jobs a batch: the touched rows of each input, what its arrangement writes, the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as s
+
+from penstock.sql.incremental.stages import InputState, RecomputeOperator, StageInput
+from penstock.sql.incremental.state.batch import (
+    BatchChanges,
+    BatchContext,
+    first_ingestion_number,
+    over_tables,
+    with_ingestion_order,
+)
+from penstock.sql.incremental.state.changed_keys import (
+    AFTER,
+    BEFORE,
+    as_of,
+    changed_rows,
+    count_of,
+    keys_of,
+    rows_of_keys,
+    stored_count,
+    to_write,
+)
+from penstock.sql.incremental.state.difference import SIGN, difference, signed
+from penstock.sql.incremental.state.schemas import empty, measures_of
+from penstock.sql.incremental.state.state_table import (
+    COUNT,
+    TIME,
+    StateLayout,
+    StateTable,
+    columns_of,
+)
+
+__all__ = ["recompute"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Touched:
+    """The touched rows of an input, computed, and how many of them there are at all, before and after the batch."""
+
+    given: StageInput
+    layout: StateLayout
+    frame: DataFrame = field(repr=False)
+    rows: int
+    before: int
+    after: int
+
+
+def recompute(
+    stage: RecomputeOperator,
+    changes: Mapping[str, BatchChanges],
+    arrangements: Mapping[str, StateTable],
+    moment: BatchContext,
+) -> BatchChanges:
+    """Give the changes of the stage's result, computed, and write what its arrangements are to hold.
+
+    `changes` and `arrangements` by the names of its inputs. Raises StateMismatchError.
+    """
+    coming = {given.name: changes[given.name] for given in stage.inputs}
+    if not any(change.rows for change in coming.values()):
+        for arrangement in arrangements.values():
+            arrangement.write_nothing(moment.batch_id)
+        return _nothing(stage, moment)
+    keys = _keys(stage, coming)
+    in_order = _has_fractions(moment.schemas[stage.name])
+    touched = [
+        _touch(given, coming[given.name], keys, arrangements[given.name], moment, in_order=in_order)
+        for given in stage.inputs
+    ]
+    rows = _results(stage, touched, moment)
+    for one in touched:
+        _write(one, rows, arrangements[one.given.name], moment)
+    if rows is None:
+        return _nothing(stage, moment)
+    result = difference(
+        rows,
+        moment.schemas[stage.name].names,
+        stage.key,
+        inserts_only=not any(one.before for one in touched),
+        unchanged=_tells_unchanged(stage, arrangements),
+    )
+    frame, figures = moment.holder.hold(result)
+    return BatchChanges(frame=frame, rows=figures["rows"])
+
+
+def _tells_unchanged(stage: RecomputeOperator, arrangements: Mapping[str, StateTable]) -> bool:
+    """With a time to live later stages hear of rows that are as before, so as not to forget them (GroupAggFunction)."""
+    live = any(arrangement.time_to_live_ms for arrangement in arrangements.values())
+    return live and not stage.joins
+
+
+def _nothing(stage: RecomputeOperator, moment: BatchContext) -> BatchChanges:
+    return BatchChanges(frame=empty(moment.spark, moment.schemas[stage.name], changes=True), rows=0)
+
+
+# --- the rows that the batch touches ---
+
+
+def _keys(
+    stage: RecomputeOperator, coming: Mapping[str, BatchChanges]
+) -> tuple[DataFrame, int] | None:
+    """Give the touched keys and how many there are at most; None where everything depends on everything."""
+    if not stage.inputs[0].key:
+        return None
+    there = [
+        (coming[given.name].frame, given.key) for given in stage.inputs if coming[given.name].rows
+    ]
+    return keys_of(there), sum(change.rows for change in coming.values())
+
+
+def _touch(
+    given: StageInput,
+    coming: BatchChanges,
+    keys: tuple[DataFrame, int] | None,
+    arrangement: StateTable,
+    moment: BatchContext,
+    *,
+    in_order: bool,
+) -> _Touched:
+    layout = arrangement.layout
+    stored = arrangement.read(moment.batch_id)
+    if stored is not None and keys is not None:
+        stored = rows_of_keys(stored, given.key, keys[0], at_most=keys[1])
+    delta = _delta(given, coming, stored, arrangement, moment) if coming.rows else None
+    if stored is None and delta is None:
+        names = [*layout.names, *layout.sums]
+        delta = empty(moment.spark, s.StructType([layout.schema[name] for name in names]))
+    rows = changed_rows(
+        stored,
+        delta,
+        layout,
+        now_ms=moment.now_ms,
+        time_to_live_ms=arrangement.time_to_live_ms,
+    )
+    frame, figures = moment.holder.hold(
+        _in_order(rows, layout) if in_order else rows,
+        *(F.count_if(count_of(layout, side) > 0).alias(side) for side in (BEFORE, AFTER)),
+    )
+    return _Touched(
+        given=given,
+        layout=layout,
+        frame=frame,
+        rows=figures["rows"],
+        before=figures[BEFORE],
+        after=figures[AFTER],
+    )
+
+
+def _delta(
+    given: StageInput,
+    coming: BatchChanges,
+    stored: DataFrame | None,
+    arrangement: StateTable,
+    moment: BatchContext,
+) -> DataFrame:
+    """Give a batch's changes in the columns of the arrangement."""
+    changes = coming.frame
+    if given.arrival is not None and given.by_batch:
+        number = F.lit(first_ingestion_number(moment.batch_id)).cast("bigint")
+        changes = changes.withColumn(given.arrival, number)
+    elif given.arrival is not None:
+        changes = with_ingestion_order(changes, given.arrival, moment.batch_id)
+    rows = signed(changes)
+    if not given.measures:
+        return rows.withColumnRenamed(SIGN, COUNT).withColumn(COUNT, F.col(COUNT).cast("bigint"))
+    if arrangement.time_to_live_ms:
+        rows = _of_living(rows, given, coming, stored, arrangement, moment)
+    return measures_of(rows, given.key, given.measures)
+
+
+def _of_living(
+    rows: DataFrame,
+    given: StageInput,
+    coming: BatchChanges,
+    stored: DataFrame | None,
+    arrangement: StateTable,
+    moment: BatchContext,
+) -> DataFrame:
+    """Leave out rows that go of keys that expired: what they would be taken from is gone."""
+    columns = [name for name in rows.columns if name != SIGN]
+    net = rows.groupBy(*columns_of(columns)).agg(F.sum(SIGN).alias(SIGN))
+    came, went = net.where(F.col(SIGN) > 0), net.where(F.col(SIGN) < 0)
+    if stored is None:
+        went = went.limit(0)
+    elif given.key:
+        there = changed_rows(
+            stored,
+            None,
+            arrangement.layout,
+            now_ms=moment.now_ms,
+            time_to_live_ms=arrangement.time_to_live_ms,
+        )
+        living = as_of(there, arrangement.layout, BEFORE)
+        went = rows_of_keys(went, given.key, keys_of([(living, given.key)]), at_most=coming.rows)
+    copies = F.explode(F.array_repeat(F.signum(SIGN).cast("int"), F.abs(SIGN).cast("int")))
+    return came.unionAll(went).select(*columns_of(columns), copies.alias(SIGN))
+
+
+def _in_order(rows: DataFrame, layout: StateLayout) -> DataFrame:
+    """Sort the rows of a key, which lie in one partition.
+
+    Sums of FLOAT and DOUBLE depend on the order of rows: the result before a batch has to be, to the last bit, what
+    was given as the result after the batch before.
+    """
+    clustered = rows if layout.key else rows.coalesce(1)
+    return clustered.sortWithinPartitions(*columns_of(layout.names))
+
+
+def _has_fractions(kind: s.DataType) -> bool:
+    match kind:
+        case s.StructType():
+            return any(_has_fractions(inner.dataType) for inner in kind.fields)
+        case s.ArrayType():
+            return _has_fractions(kind.elementType)
+        case _:
+            return isinstance(kind, s.FractionalType) and not isinstance(kind, s.DecimalType)
+
+
+# --- results ---
+
+
+def _results(
+    stage: RecomputeOperator, touched: Sequence[_Touched], moment: BatchContext
+) -> DataFrame | None:
+    """Give the rows of the result before (SIGN -1) and after the batch (1); None where no input has a row at all."""
+    sides = []
+    for side, sign in ((BEFORE, -1), (AFTER, 1)):
+        if any(one.before if side == BEFORE else one.after for one in touched):
+            tables = {one.given.name: _table(one, side) for one in touched}
+            result = over_tables(moment.spark, stage.query, tables)
+            sides.append(result.withColumn(SIGN, F.lit(sign)))
+    if not sides:
+        return None
+    rows = sides[0] if len(sides) == 1 else sides[0].unionAll(sides[1])
+    if any(one.given.keeps is InputState.RESULT for one in touched):
+        # the arrangement and the difference both read it
+        rows, _ = moment.holder.hold(rows)
+    return rows
+
+
+def _table(one: _Touched, side: str) -> DataFrame:
+    """Give an input as its SQL sees it."""
+    rows = as_of(one.frame, one.layout, side)
+    if one.given.measures:
+        return rows
+    copies = F.explode(F.array_repeat(F.lit(0), F.col(COUNT).cast("int"))).alias("__copy")
+    return rows.select(*columns_of(one.layout.names), copies).drop("__copy")
+
+
+# --- state ---
+
+
+def _write(
+    one: _Touched, rows: DataFrame | None, arrangement: StateTable, moment: BatchContext
+) -> None:
+    layout = one.layout
+    match one.given.keeps:
+        case InputState.ROWS:
+            refresh = arrangement.time_to_live_ms > 0
+            changes = to_write(one.frame, layout, now_ms=moment.now_ms, refresh=refresh)
+        case InputState.RESULT:
+            changes = _kept(one, rows, moment)
+        case _:
+            assert_never(one.given.keeps)
+    arrangement.write(moment.batch_id, changes, rows=one.rows)
+
+
+def _kept(one: _Touched, rows: DataFrame | None, moment: BatchContext) -> DataFrame:
+    """Give what leads from the rows that are stored to those of the result."""
+    names = columns_of(one.layout.names)
+    stored = one.frame.select(*names, (-stored_count(one.layout)).alias(COUNT))
+    if rows is not None:
+        after = rows.where(F.col(SIGN) > 0).select(*names, F.lit(1).cast("bigint").alias(COUNT))
+        stored = stored.unionAll(after)
+    net = stored.groupBy(*names).agg(F.sum(COUNT).alias(COUNT)).where(F.col(COUNT) != 0)
+    return net.withColumn(TIME, F.lit(moment.now_ms).cast("bigint"))

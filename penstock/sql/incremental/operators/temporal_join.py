@@ -1,0 +1,102 @@
+"""Runs a Temporal: rows that the watermark has passed get the version that their key had at their time.
+
+Kept are rows that still wait, and versions. Both are only added to: rows that the watermark has passed are left out
+when they are read and when folders are put together, and so are versions that no later row can need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.catalog.model.identifier import quoted
+from penstock.sql.incremental.stages import TemporalJoin
+from penstock.sql.incremental.state.batch import BatchChanges, BatchContext, over_tables
+from penstock.sql.incremental.state.changed_keys import keys_of, rows_of_keys
+from penstock.sql.incremental.state.event_time_buffer import (
+    find_ready_rows,
+    given,
+    instant,
+    nothing,
+    watermark_tests,
+)
+from penstock.sql.incremental.state.schemas import empty
+from penstock.sql.incremental.state.state_table import StateFilter, StateTable
+from penstock.sql.incremental.state.versions import arriving, needed_from, valid, with_validity
+
+__all__ = ["join_versions", "still_needed"]
+
+
+def join_versions(
+    stage: TemporalJoin,
+    changes: Mapping[str, BatchChanges],
+    arrangements: Mapping[str, StateTable],
+    moment: BatchContext,
+) -> BatchChanges:
+    """Give the joined rows that the batch's watermark lets go, computed, and write what is kept.
+
+    `changes` and `arrangements` by the names of the stage's inputs. Raises StateMismatchError.
+    """
+    _write_versions(stage, changes[stage.versions], arrangements[stage.versions], moment)
+    schema = moment.schemas[stage.rows]
+    kept = watermark_tests(stage.time, schema[stage.time].dataType, moment.span(stage.waits_for))
+    due = find_ready_rows(changes[stage.rows], kept, arrangements[stage.rows], schema, moment)
+    if not due.rows.rows:
+        return nothing(stage.name, moment, due.late)
+    joined = _joined(stage, due.rows, arrangements[stage.versions], moment)
+    return given(stage.name, joined, moment, due.late)
+
+
+def still_needed(
+    stage: TemporalJoin, name: str, arrangement: StateTable, moment: BatchContext
+) -> StateFilter:
+    """Give what leaves rows out of an arrangement of the input `name` that no batch from this one on can need."""
+    before_ms = moment.span(stage.waits_for).before_ms
+    schema, layout = moment.schemas[name], arrangement.layout
+    time = stage.time if name == stage.rows else stage.version_time
+
+    def keep(stored: DataFrame) -> DataFrame:
+        if before_ms is None:
+            return stored
+        bound = instant(before_ms, schema[time].dataType)
+        if name == stage.rows:
+            return stored.where(F.col(quoted(time)) > bound)
+        # keys that expired are gone already
+        versions = with_validity(stored, stage, layout, now_ms=moment.now_ms, time_to_live_ms=0)
+        return needed_from(versions, stage, layout, bound)
+
+    return keep
+
+
+def _write_versions(
+    stage: TemporalJoin, coming: BatchChanges, versions: StateTable, moment: BatchContext
+) -> None:
+    if not coming.rows:
+        versions.write_nothing(moment.batch_id)
+        return
+    kept = arriving(coming.frame, stage, moment.batch_id, moment.now_ms)
+    versions.write(moment.batch_id, kept, rows=coming.rows)
+
+
+def _joined(
+    stage: TemporalJoin, due: BatchChanges, versions: StateTable, moment: BatchContext
+) -> DataFrame:
+    """Join rows with the versions of their keys, those of this batch among them."""
+    # what is before the next batch is there with this one
+    stored = versions.read(moment.batch_id + 1)
+    layout = versions.layout
+    if stored is None:
+        stored = empty(moment.spark, layout.schema)
+    keys = keys_of([(due.frame, stage.row_key)])
+    stored = rows_of_keys(stored, stage.version_key, keys, at_most=due.rows)
+    found = with_validity(
+        stored,
+        stage,
+        layout,
+        now_ms=moment.now_ms,
+        time_to_live_ms=versions.time_to_live_ms,
+    )
+    tables = {stage.rows: due.frame, stage.versions: valid(found)}
+    return over_tables(moment.spark, stage.query, tables)

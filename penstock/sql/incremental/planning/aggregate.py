@@ -1,0 +1,405 @@
+"""Plan GROUP BY, DISTINCT, UNION, INTERSECT and EXCEPT as stages: keys, columns kept, and sums in the place of
+rows.
+
+No sums of FLOAT and DOUBLE: what was added cannot be subtracted again exactly. A stage computes again what it
+retracts, so aggregates that depend on the order of rows are sorted: the same rows give the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.changelog import ROW_KIND
+from penstock.sql.dialect import to_text
+from penstock.sql.dialect.rewrites.unfold_grouping_sets import is_determined, key_text
+from penstock.sql.incremental.planning.relation import (
+    ChangelogRelation,
+    ReadColumns,
+    Relation,
+    column,
+)
+from penstock.sql.incremental.planning.rowtimes import window_time
+from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
+from penstock.sql.incremental.planning.stage_list import StageList
+from penstock.sql.incremental.stages import Measure, StageInput, WindowAggregate
+from penstock.sql.plan.rules.aggregate import own_aggregates
+from penstock.sql.plan.rules.changelog_project import constant_columns
+from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
+from penstock.sql.syntax.positions import span_of
+
+__all__ = [
+    "WHOLE",
+    "as_measures",
+    "in_order",
+    "plan_aggregate",
+    "plan_distinct",
+    "plan_set_operation",
+    "when",
+    "with_filter",
+]
+
+WHOLE = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+
+_SUMMED = (*WHOLE, exp.DType.DECIMAL)
+
+Rewritten = tuple[tuple[Measure, ...], list[exp.Expr], exp.Expr | None]
+
+
+def as_measures(items: Sequence[exp.Expr], condition: exp.Expr | None) -> Rewritten | None:
+    """Give the measures of an aggregation, and its items and HAVING over them; None where rows have to be kept."""
+    nodes = [
+        n for tree in (*items, condition) if tree is not None for n in tree.find_all(exp.AggFunc)
+    ]
+    if not nodes or not all(_is_linear(node) for node in nodes):
+        return None
+    measures = _Measures()
+    new = [measures.over(item) for item in items]
+    having = None if condition is None else measures.over(condition)
+    return measures.all, new, having
+
+
+def with_filter(node: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
+    """Take FILTER off an aggregate; gives the aggregate and the condition."""
+    if isinstance(node, exp.Filter):
+        return node.this, node.expression.this
+    return node, None
+
+
+def _is_linear(node: exp.AggFunc) -> bool:
+    value = node.this
+    if isinstance(node, exp.Count):
+        return not isinstance(value, exp.Distinct) and not node.expressions
+    if not isinstance(node, exp.Sum | exp.Avg) or isinstance(value, exp.Distinct):
+        return False
+    # an average of decimals has digits of its own
+    return bool(value.is_type(*(_SUMMED if isinstance(node, exp.Sum) else WHOLE)))
+
+
+class _Measures:
+    """Collects measures, each value once."""
+
+    def __init__(self) -> None:
+        self._values: dict[exp.Expr, str] = {}
+
+    @property
+    def all(self) -> tuple[Measure, ...]:
+        return tuple(Measure(name=name, value=value) for value, name in self._values.items())
+
+    def over(self, value: exp.Expr) -> exp.Expr:
+        """Write an expression over the measures."""
+        found: exp.Expr = value.transform(self._replaced)
+        return found
+
+    def _replaced(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Filter | exp.AggFunc):
+            aggregate, condition = with_filter(node)
+            new = self._of(aggregate, condition)
+            new.type = node.type
+            return new
+        return node
+
+    def _of(self, node: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+        value = node.this
+        if isinstance(node, exp.Count):
+            there = None if isinstance(value, exp.Star | exp.Literal) else value
+            return self._count(there, condition)
+        total = self._sum(value if condition is None else when(condition, value))
+        count = self._count(value, condition)
+        if isinstance(node, exp.Avg):
+            total.type = exp.DataType.build(exp.DType.BIGINT)
+            total = exp.Div(this=total, expression=count.copy())
+            total.type = total.this.type
+        some = exp.GT(this=count, expression=exp.Literal.number(0))
+        return exp.Case(ifs=[exp.If(this=some, true=total)])
+
+    def _count(self, value: exp.Expr | None, condition: exp.Expr | None) -> exp.Expr:
+        tests: list[exp.Expr] = [] if condition is None else [exp.paren(condition.copy())]
+        if value is not None:
+            tests.append(exp.not_(exp.Is(this=exp.paren(value.copy()), expression=exp.null())))
+        one = exp.cast(exp.Literal.number(1), exp.DType.BIGINT)
+        count = self._sum(when(exp.and_(*tests), one) if tests else one)
+        count.type = exp.DataType.build(exp.DType.BIGINT)
+        return count
+
+    def _sum(self, value: exp.Expr) -> exp.Expr:
+        name = self._values.setdefault(value, f"__m{len(self._values)}")
+        return column(name)
+
+
+def when(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
+    """Give a value where a condition holds, else NULL."""
+    case = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
+    case.type = value.type
+    return case
+
+
+_ANY_ORDER = (
+    exp.Avg, exp.Count, exp.Max, exp.Min, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Sum, exp.Variance,
+    exp.VariancePop,
+)  # fmt: skip
+
+_AROUND = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
+
+
+def in_order(value: exp.Expr) -> exp.Expr:
+    """Give an expression with sorted aggregates. Raises UnsupportedError for those that cannot be."""
+    for node in value.find_all(exp.AggFunc):
+        _of(node, node)  # the copy below has no place in the text
+    found: exp.Expr = value.transform(_sorted)
+    return found
+
+
+def _sorted(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, _AROUND):
+        core: exp.Expr = node
+        while isinstance(core, _AROUND):
+            core = core.this
+        new = _of(core, node)
+    elif isinstance(node, exp.AggFunc):
+        new = _of(node, node)
+    else:
+        return node
+    new.type = node.type
+    return new
+
+
+def _of(aggregate: exp.Expr, whole: exp.Expr) -> exp.Expr:
+    # a copy, as what is new is not looked into again
+    copied: exp.Expr = whole.copy()
+    name = aggregate.name.upper() if isinstance(aggregate, exp.AnonymousAggFunc) else ""
+    if isinstance(aggregate, _ANY_ORDER) or name == "APPROX_COUNT_DISTINCT":
+        return copied
+    if name == "ARRAY_AGG":
+        return exp.Anonymous(this="array_sort", expressions=[copied])
+    if isinstance(aggregate, exp.GroupConcat):
+        return _listed(aggregate, copied)
+    raise UnsupportedError(
+        f"{to_text(aggregate)} is not supported here: its value depends on the order in which rows came, which is not "
+        "kept",
+        hint="number the rows: ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n in a query in FROM, and "
+        "WHERE n = 1 in the query around it",
+        span=span_of(aggregate),
+    )
+
+
+def _listed(aggregate: exp.GroupConcat, whole: exp.Expr) -> exp.Expr:
+    """LISTAGG in the order of its values."""
+    value = (
+        aggregate.this.expressions[0]
+        if isinstance(aggregate.this, exp.Distinct)
+        else aggregate.this
+    )
+    order = exp.Order(expressions=[exp.Ordered(this=value.copy(), nulls_first=True)])
+    inside = exp.WithinGroup(this=aggregate.copy(), expression=order)
+    if isinstance(whole, exp.Filter):
+        whole.set("this", inside)
+        return whole
+    return inside
+
+
+def plan_aggregate(
+    select: exp.Select,
+    names: tuple[str, ...],
+    source: AppendSource | ChangelogSource,
+    stages: StageList,
+    time_to_live_ms: int | None = None,
+    closes: frozenset[int] = frozenset(),
+) -> ChangelogRelation:
+    """Add the stage of an aggregation; `names` are those of its columns, `time_to_live_ms` is of the hint STATE_TTL.
+
+    `closes` are the leaves whose watermarks close the windows that it groups by, where their rows come from a stage.
+    Raises UnsupportedError for aggregates whose value depends on the order of rows.
+    """
+    group = select.args.get("group")
+    aggregates = own_aggregates(select)
+    for node in aggregates:
+        in_order(node)  # refuses what cannot be, with its place
+    kept = ", ".join(sorted({to_text(node) for node in aggregates})) or "that it was there"
+    keys = list(group.expressions) if group is not None else []
+    columns = ReadColumns(keys)
+    items = [columns.over(item.unalias()) for item in select.expressions]
+    having = select.args.get("having")
+    condition = None if having is None else columns.over(having.this)
+    own = tuple(name for name, _ in columns.items[: len(keys)])
+    place = group or select
+    time = columns.over(window_time(select)).name if closes else None
+    found = None if closes else as_measures(items, condition)
+    rows = stages.staged(source.project(columns.items, narrow=found is None))
+    measures: tuple[Measure, ...] = ()
+    if found is None:
+        items = [in_order(item) for item in items]
+        condition = None if condition is None else in_order(condition)
+        query = _grouped(rows.name, names, items, condition, own)
+    else:
+        measures, items, condition = found
+        query = _selected(rows.name, names, items, condition)
+    told = [name for name, key in zip(own, keys, strict=True) if not is_determined(key)]
+    key = _key(told, items, names)
+    if time is not None:
+        stage = WindowAggregate(
+            name=stages.name("windows"),
+            rows=rows.name,
+            time=time,
+            waits_for=tuple(sorted(closes)),
+            query=query,
+            key=key,
+            mechanism=_mechanism(keys, "rows until the watermark has passed their window", place),
+        )
+        return stages.waiting(stage, columns=names, origin=place)
+    return stages.recompute(
+        "group",
+        [StageInput(name=rows.name, key=own, measures=measures, time_to_live_ms=time_to_live_ms)],
+        query,
+        columns=names,
+        key=key,
+        constants=constant_columns(query),
+        mechanism=_mechanism(keys, kept if measures else "its rows", place),
+        origin=place,
+    )
+
+
+def _mechanism(keys: Sequence[exp.Expr], state: str, place: exp.Expr) -> UpdatingOperator:
+    key = tuple(map(key_text, keys))
+    return UpdatingOperator(way=OperatorKind.AGGREGATE, key=key, state=state, span=span_of(place))
+
+
+def plan_distinct(
+    rows: ChangelogRelation, stages: StageList, place: exp.Expr, time_to_live_ms: int | None = None
+) -> ChangelogRelation:
+    """Add the stage of a DISTINCT; none where rows are told apart by a key anyway.
+
+    `time_to_live_ms` is of the hint STATE_TTL.
+    """
+    if rows.key is not None:
+        return rows
+    query = exp.select(*(column(name) for name in rows.columns))
+    query = query.from_(exp.to_table(rows.name, quoted=True), copy=False)
+    query.set("distinct", exp.Distinct())
+    return stages.recompute(
+        "distinct",
+        [StageInput(name=rows.name, key=rows.columns, time_to_live_ms=time_to_live_ms)],
+        query,
+        columns=rows.columns,
+        key=rows.columns,
+        constants=rows.constants,
+        mechanism=UpdatingOperator(
+            way=OperatorKind.DISTINCT,
+            key=rows.columns,
+            state="how many rows there are",
+            span=span_of(place),
+        ),
+        origin=place,
+        inserts=rows.inserts,
+    )
+
+
+def _grouped(
+    table: str,
+    names: Sequence[str],
+    items: Sequence[exp.Expr],
+    condition: exp.Expr | None,
+    keys: Sequence[str],
+) -> exp.Select:
+    query = _selected(table, names, items, None)
+    if keys:
+        query.set("group", exp.Group(expressions=[column(name) for name in keys]))
+    if condition is not None:
+        query.set("having", exp.Having(this=condition))
+    return query
+
+
+def _selected(
+    table: str, names: Sequence[str], items: Sequence[exp.Expr], condition: exp.Expr | None
+) -> exp.Select:
+    fields = [exp.alias_(v, name, quoted=True) for name, v in zip(names, items, strict=True)]
+    query = exp.select(*fields).from_(exp.to_table(table, quoted=True), copy=False)
+    if condition is not None:
+        query.set("where", exp.Where(this=condition))
+    return query
+
+
+def _key(
+    keys: Sequence[str], items: Sequence[exp.Expr], names: Sequence[str]
+) -> tuple[str, ...] | None:
+    """Name the columns that the grouping columns come out as; None where one does not."""
+    shown: dict[str, str] = {}
+    for name, value in zip(names, items, strict=True):
+        if isinstance(value, exp.Column):
+            shown.setdefault(value.name, name)
+    if any(key not in shown for key in keys):
+        return None
+    return tuple(shown[key] for key in keys)
+
+
+def plan_set_operation(
+    node: exp.SetOperation, left: Relation, right: Relation, stages: StageList
+) -> ChangelogRelation:
+    """Combine the rows of two queries, column by column. Raises UnsupportedError where they do not fit."""
+    for part in ("order", "limit", "offset"):
+        if node.args.get(part) is not None:
+            raise UnsupportedError(
+                f"{part.upper()} of a stream is not supported", span=span_of(node.args[part])
+            )
+    one, two = stages.staged(left), stages.staged(right)
+    if len(one.columns) != len(two.columns):
+        raise UnsupportedError(
+            f"the queries of this {node.key.upper()} give {len(one.columns)} and {len(two.columns)} columns",
+            span=span_of(node),
+        )
+    if isinstance(node, exp.Union):
+        rows = _union_all(one, two, stages)
+        return plan_distinct(rows, stages, node) if node.args.get("distinct") else rows
+    return _compared(node, one, two if two.name != one.name else stages.renamed(two), stages)
+
+
+def _union_all(
+    one: ChangelogRelation, two: ChangelogRelation, stages: StageList
+) -> ChangelogRelation:
+    query = exp.Union(
+        this=_read(one, one.columns), expression=_read(two, one.columns), distinct=False
+    )
+    names = dict.fromkeys((one.name, two.name))
+    return stages.stateless(
+        query,
+        tuple(names),
+        columns=one.columns,
+        key=None,
+        constants=frozenset(),
+        like=one if one.mechanism is not None or not one.inserts else two,
+        inserts=one.inserts and two.inserts,
+    )
+
+
+def _compared(
+    node: exp.SetOperation, one: ChangelogRelation, two: ChangelogRelation, stages: StageList
+) -> ChangelogRelation:
+    query = type(node)(
+        this=_read(one, one.columns, kind=False),
+        expression=_read(two, two.columns, kind=False),
+        distinct=bool(node.args.get("distinct")),
+    )
+    mechanism = UpdatingOperator(
+        way=OperatorKind.SET, key=one.columns, state="the rows of both sides", span=span_of(node)
+    )
+    return stages.recompute(
+        node.key,
+        [StageInput(name=one.name, key=one.columns), StageInput(name=two.name, key=two.columns)],
+        query,
+        columns=one.columns,
+        key=one.columns if node.args.get("distinct") else None,
+        mechanism=mechanism,
+        origin=node,
+    )
+
+
+def _read(rows: ChangelogRelation, names: tuple[str, ...], *, kind: bool = True) -> exp.Select:
+    fields = [
+        exp.alias_(column(own), name, quoted=True)
+        for own, name in zip(rows.columns, names, strict=True)
+    ]
+    if kind:
+        fields.append(column(ROW_KIND))
+    return exp.select(*fields).from_(exp.to_table(rows.name, quoted=True), copy=False)

@@ -1,0 +1,446 @@
+"""Plan joins as stages.
+
+Keys of both sides and of the result, conditions of ON, USING and WHERE, IN and EXISTS as semi and anti joins. A
+condition of an inner query that names columns of the outer one becomes a condition of the join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, column, unique_name
+from penstock.sql.incremental.planning.source import ChangelogSource, Scope, conjuncts
+from penstock.sql.incremental.stages import StageInput
+from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
+from penstock.sql.syntax.positions import attach, source_of, span_of
+
+__all__ = [
+    "Join",
+    "JoinKind",
+    "filter_by_query",
+    "has_query",
+    "join",
+    "join_conditions",
+    "keyed",
+    "kind_of",
+    "pair_of",
+    "spans",
+]
+
+KEY = "__key"
+
+INNER = "__inner"
+"""The name of an inner query's columns in the conditions of the join."""
+
+
+class JoinKind(StrEnum):
+    """The joins that are maintained."""
+
+    INNER = "INNER"
+    LEFT = "LEFT"
+    RIGHT = "RIGHT"
+    FULL = "FULL"
+    SEMI = "SEMI"
+    ANTI = "ANTI"
+
+
+_SPELLED = {
+    "": JoinKind.INNER,
+    "INNER": JoinKind.INNER,
+    "CROSS": JoinKind.INNER,
+    "LEFT": JoinKind.LEFT,
+    "LEFT OUTER": JoinKind.LEFT,
+    "RIGHT": JoinKind.RIGHT,
+    "RIGHT OUTER": JoinKind.RIGHT,
+    "FULL": JoinKind.FULL,
+    "FULL OUTER": JoinKind.FULL,
+}
+
+
+def kind_of(node: exp.Join) -> JoinKind:
+    """Read the kind of a join in FROM. Raises UnsupportedError for NATURAL and the like."""
+    words = " ".join(filter(None, (node.method, node.side, node.kind))).upper()
+    if words not in _SPELLED:
+        raise UnsupportedError(
+            f"a {words} JOIN of streams is not supported",
+            hint="JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN ... ON a.x = b.x are",
+            span=span_of(node),
+        )
+    return _SPELLED[words]
+
+
+def spans(condition: exp.Expr, left: ChangelogSource, right: ChangelogSource) -> bool:
+    """Tell whether a condition is an equality between both sides, by which they can be joined."""
+    return pair_of(condition, left, right) is not None
+
+
+def join(
+    kind: JoinKind,
+    left: ChangelogSource,
+    right: ChangelogSource,
+    conditions: Sequence[exp.Expr],
+    node: exp.Expr,
+    times_to_live_ms: tuple[int | None, int | None] = (None, None),
+) -> ChangelogSource:
+    """Join two relations. `node` is where the join stands; `times_to_live_ms` are of the hint STATE_TTL, for each side.
+
+    Raises UnsupportedError for one without an equality, unless one side is a single row.
+    """
+    pairs = [pair_of(condition, left, right) for condition in conditions]
+    rest = [c for c, pair in zip(conditions, pairs, strict=True) if pair is None]
+    equal = [pair for pair in pairs if pair is not None]
+    if not equal and () not in (left.rows.key, right.rows.key):
+        raise UnsupportedError(
+            "a join of streams without an equality between their columns is not supported",
+            hint="join ON a.x = b.x, with the other conditions behind AND",
+            span=span_of(node),
+        )
+    one, one_key = keyed(left, [pair[0] for pair in equal], 0)
+    two, two_key = keyed(right, [pair[1] for pair in equal], 1)
+    if one.rows.name == two.rows.name:
+        two = _other_name(two)
+    return Join(
+        kind=kind,
+        left=one,
+        right=two,
+        keys=(one_key, two_key),
+        rest=rest,
+        times_to_live_ms=times_to_live_ms,
+    ).stage(node)
+
+
+def pair_of(
+    condition: exp.Expr, left: ChangelogSource, right: ChangelogSource
+) -> tuple[exp.Expr, exp.Expr] | None:
+    """Give the values that a condition says are equal, that of `left` first; None where it is no such equality."""
+    test = condition.unnest()
+    if not isinstance(test, exp.EQ) or test.find(exp.Query):
+        return None
+    for one, two in ((test.this, test.expression), (test.expression, test.this)):
+        if _is_of(one, left) and _is_of(two, right):
+            return one, two
+    return None
+
+
+def _is_of(value: exp.Expr, source: ChangelogSource) -> bool:
+    columns = list(value.find_all(exp.Column))
+    return bool(columns) and all(source.knows(c) for c in columns)
+
+
+def keyed(
+    source: ChangelogSource, values: Sequence[exp.Expr], number: int
+) -> tuple[ChangelogSource, tuple[str, ...]]:
+    """Make a side one relation with its key values as columns; gives the names of these.
+
+    `number` tells the two sides of a join apart.
+    """
+    own = [source.rewritten(value) for value in values]
+    extra: list[Item] = [
+        (f"{KEY}{number}_{index}", value)
+        for index, value in enumerate(own)
+        if not isinstance(value, exp.Column)
+    ]
+    if extra or source.unfolded or source.where:
+        source = source.flat(extra)
+    names = [
+        source.rewritten(value).name if isinstance(there, exp.Column) else f"{KEY}{number}_{index}"
+        for index, (value, there) in enumerate(zip(values, own, strict=True))
+    ]
+    return source, tuple(names)
+
+
+def _other_name(source: ChangelogSource) -> ChangelogSource:
+    copied = source.stages.renamed(source.rows)
+    scope = {place: column(v.name, copied.name, v) for place, v in source.scope.items()}
+    return ChangelogSource(stages=source.stages, rows=copied, scope=scope)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Two relations, the columns by which they are equal, and the other conditions."""
+
+    kind: JoinKind
+    left: ChangelogSource
+    right: ChangelogSource
+    keys: tuple[tuple[str, ...], tuple[str, ...]]
+    rest: Sequence[exp.Expr]
+    times_to_live_ms: tuple[int | None, int | None] = (None, None)
+
+    def stage(self, node: exp.Expr) -> ChangelogSource:
+        """Add the stage; gives its rows under the names of both sides."""
+        left, right = self.left.rows, self.right.rows
+        names = self.names
+        mechanism = UpdatingOperator(
+            way=OperatorKind.JOIN,
+            key=self.keys[0],
+            state=f"the rows of both sides ({self.kind} join)",
+            span=span_of(node),
+        )
+        inserts = self.kind in (JoinKind.INNER, JoinKind.SEMI) and left.inserts and right.inserts
+        rows = self.left.stages.recompute(
+            "join",
+            [
+                StageInput(name=side.name, key=key, time_to_live_ms=time)
+                for side, key, time in zip(
+                    (left, right), self.keys, self.times_to_live_ms, strict=True
+                )
+            ],
+            self.query(names),
+            columns=tuple(names.values()),
+            key=self.key(names),
+            mechanism=mechanism,
+            origin=node,
+            joins=True,
+            inserts=inserts,
+        )
+        return self.named(rows, names)
+
+    @property
+    def names(self) -> dict[tuple[str, str], str]:
+        """The columns of the result, by relation and column."""
+        left, right = self.left.rows, self.right.rows
+        both = self.kind not in (JoinKind.SEMI, JoinKind.ANTI)
+        names = {(left.name, name): name for name in left.columns if not _is_own(name)}
+        for name in right.columns if both else ():
+            if not _is_own(name):
+                names[right.name, name] = unique_name(name, list(names.values()))
+        return names
+
+    def query(self, names: dict[tuple[str, str], str], more: Sequence[exp.Expr] = ()) -> exp.Select:
+        """Write the join over both relations as tables; `more` are conditions over their columns."""
+        query = exp.select(
+            *(exp.alias_(column(n, t), new, quoted=True) for (t, n), new in names.items())
+        ).from_(exp.to_table(self.left.rows.name, quoted=True), copy=False)
+        query.append("joins", self._clause(more))
+        return query
+
+    def named(self, rows: ChangelogRelation, names: dict[tuple[str, str], str]) -> ChangelogSource:
+        """Give the rows of the result under the names of both sides."""
+        scope = self._scope(rows, names)
+        return ChangelogSource(stages=self.left.stages, rows=rows, scope=scope)
+
+    def _clause(self, more: Sequence[exp.Expr]) -> exp.Join:
+        left, right = self.left.rows.name, self.right.rows.name
+        equal: list[exp.Expr] = [
+            exp.EQ(this=column(one, left), expression=column(two, right))
+            for one, two in zip(*self.keys, strict=True)
+        ]
+        both = ChangelogSource(
+            stages=self.left.stages,
+            rows=self.left.rows,
+            scope={**self.left.scope, **self.right.scope},
+        )
+        tests = [*equal, *more, *(exp.paren(both.rewritten(c)) for c in self.rest)]
+        on = exp.and_(*tests) if tests else exp.true()
+        side = {JoinKind.INNER: None, JoinKind.SEMI: "LEFT", JoinKind.ANTI: "LEFT"}.get(
+            self.kind, self.kind
+        )
+        kind = self.kind.value if self.kind in (JoinKind.SEMI, JoinKind.ANTI) else None
+        return exp.Join(
+            this=exp.to_table(right, quoted=True),
+            side=None if side is None else str(side),
+            kind=kind,
+            on=on,
+        )
+
+    def key(self, names: dict[tuple[str, str], str]) -> tuple[str, ...] | None:
+        """Give the key of the result: that of one side, where at most one row of the other matches; else both."""
+        left, right = self.left.rows, self.right.rows
+        one = _renamed(left, names)
+        if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            return one
+        two = _renamed(right, names)
+        if one is None or two is None:
+            return None
+        if self.kind in (JoinKind.INNER, JoinKind.LEFT) and _is_unique(right, self.keys[1]):
+            return one
+        if self.kind in (JoinKind.INNER, JoinKind.RIGHT) and _is_unique(left, self.keys[0]):
+            return two
+        return (*one, *two)
+
+    def _scope(self, rows: ChangelogRelation, names: dict[tuple[str, str], str]) -> Scope:
+        sides = [(self.left, self.left.rows.name)]
+        if self.kind not in (JoinKind.SEMI, JoinKind.ANTI):
+            sides.append((self.right, self.right.rows.name))
+        return {
+            place: column(names[own, value.name], rows.name, value)
+            for source, own in sides
+            for place, value in source.scope.items()
+        }
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith(KEY)
+
+
+def _renamed(side: ChangelogRelation, names: dict[tuple[str, str], str]) -> tuple[str, ...] | None:
+    if side.key is None or any((side.name, name) not in names for name in side.key):
+        return None
+    return tuple(names[side.name, name] for name in side.key)
+
+
+def _is_unique(side: ChangelogRelation, compared: Sequence[str]) -> bool:
+    return side.key is not None and set(side.key) <= set(compared)
+
+
+Plan = Callable[[exp.Select], ChangelogRelation]
+"""Plans an inner query, and gives its rows as changes."""
+
+
+def has_query(condition: exp.Expr) -> bool:
+    """Tell whether there is a query inside a condition."""
+    return condition.find(exp.Query) is not None
+
+
+def filter_by_query(condition: exp.Expr, outer: ChangelogSource, plan: Plan) -> ChangelogSource:
+    """Keep the rows of `outer` for which a condition with a query holds. Raises UnsupportedError for other forms."""
+    found = _read(condition)
+    values = [] if found.value is None else [found.value]
+    correlated, select = _taken_apart(found.select, outer)
+    given = [item.unalias().copy() for item in select.expressions]
+    if found.value is not None and (len(given) != 1 or isinstance(given[0], exp.Star)):
+        raise UnsupportedError(
+            "the query behind IN gives one column, and names it", span=span_of(found.select)
+        )
+    tests = [exp.EQ(this=value.copy(), expression=given[0]) for value in values]
+    inner, conditions = _inner(select, [*tests, *correlated], outer, len(values))
+    rows = plan(attach(inner, source_of(found.select)))
+    source = ChangelogSource.of(outer.stages, rows, INNER, rows.columns, {})
+    return join(found.kind, outer, source, conditions, condition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    kind: JoinKind
+    select: exp.Select
+    value: exp.Expr | None = None
+
+
+def _read(condition: exp.Expr) -> _Found:
+    node, negated = condition.unnest(), False
+    if isinstance(node, exp.Not):
+        node, negated = node.this.unnest(), True
+    if isinstance(node, exp.Exists):
+        select = node.this.unnest()
+        if isinstance(select, exp.Select):
+            return _Found(kind=JoinKind.ANTI if negated else JoinKind.SEMI, select=select)
+    if isinstance(node, exp.In) and node.args.get("query") is not None:
+        select = node.args["query"].unnest()
+        if negated:
+            raise UnsupportedError(
+                "NOT IN (SELECT ...) over streams is not supported: one NULL in the query would take all rows away",
+                hint="write NOT EXISTS (SELECT 1 FROM t WHERE t.x = ...)",
+                span=span_of(node),
+            )
+        if isinstance(select, exp.Select):
+            return _Found(kind=JoinKind.SEMI, select=select, value=node.this)
+    raise UnsupportedError(
+        "this query inside a WHERE over streams is not supported",
+        hint="x IN (SELECT ...), EXISTS (SELECT ...) and NOT EXISTS (SELECT ...) are, with AND between them; or join "
+        "the query in FROM",
+        span=span_of(node),
+    )
+
+
+def _taken_apart(select: exp.Select, outer: ChangelogSource) -> tuple[list[exp.Expr], exp.Select]:
+    """Take the conditions that name columns of `outer` out of an inner query."""
+    inner = select.copy()
+    where = inner.args.get("where")
+    own = _names_in(select)
+    correlated: list[exp.Expr] = []
+    rest: list[exp.Expr] = []
+    for part in conjuncts(where.this if where is not None else None):
+        outside = any(_is_outer(c, own) and outer.knows(c) for c in part.find_all(exp.Column))
+        (correlated if outside else rest).append(part)
+    if correlated and (inner.args.get("group") or inner.find(exp.AggFunc, exp.Limit)):
+        raise UnsupportedError(
+            "an aggregation inside EXISTS or IN that names columns of the query around it is not supported",
+            hint="aggregate in FROM, and join the result",
+            span=span_of(select),
+        )
+    inner.set("where", exp.Where(this=exp.and_(*(p.copy() for p in rest))) if rest else None)
+    return [part.copy() for part in correlated], inner
+
+
+def _names_in(select: exp.Select) -> frozenset[str]:
+    """Name the relations in the FROM of an inner query."""
+    from_ = select.args.get("from_")
+    nodes = [] if from_ is None else [from_.this]
+    nodes += [j.this if isinstance(j, exp.Join) else j for j in select.args.get("joins") or []]
+    return frozenset(node.alias_or_name for node in nodes)
+
+
+def _is_outer(node: exp.Column, own: frozenset[str]) -> bool:
+    # a bare name is the inner query's, as SQL looks there first
+    return bool(node.table) and node.table not in own
+
+
+def _inner(
+    select: exp.Select, tests: Sequence[exp.Expr], outer: ChangelogSource, values: int
+) -> tuple[exp.Select, list[exp.Expr]]:
+    """Make the inner query give what the conditions need of it, and the conditions name that."""
+    own = _names_in(select)
+    names: dict[str, str] = {}
+    items: list[exp.Expr] = []
+
+    def renamed(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or (_is_outer(node, own) and outer.knows(node)):
+            return node
+        return given(node)
+
+    def given(node: exp.Expr) -> exp.Expr:
+        text = node.sql()
+        if text not in names:
+            names[text] = unique_name(node.name or "value", list(names.values()))
+            items.append(exp.alias_(node.copy(), names[text], quoted=True))
+        return column(names[text], INNER, node)
+
+    conditions: list[exp.Expr] = []
+    for index, test in enumerate(tests):
+        if index < values:  # the value of IN is the outer query's, whatever it names
+            test.set("expression", given(test.expression))
+            conditions.append(test)
+        else:
+            conditions.append(test.transform(renamed))
+    inner = select.copy()
+    if items or not inner.args.get("group"):
+        inner.set("expressions", items or [exp.alias_(exp.Literal.number(1), "one", quoted=True)])
+    return inner, conditions
+
+
+def join_conditions(
+    node: exp.Join,
+    left: ChangelogSource,
+    right: ChangelogSource,
+    alias: str,
+    tests: list[exp.Expr],
+) -> list[exp.Expr]:
+    """Give the conditions of a join with `right`, named `alias`; those of WHERE that belong to it leave `tests`.
+
+    Raises UnsupportedError for a query inside ON, and for USING of outer joins but LEFT.
+    """
+    kind = kind_of(node)
+    conditions = [c.copy() for c in conjuncts(node.args.get("on"))]
+    using = [c.name for c in node.args.get("using") or []]
+    if using and kind not in (JoinKind.INNER, JoinKind.LEFT):
+        raise UnsupportedError(
+            f"USING in a {kind} JOIN of streams is not supported",
+            hint="write ON a.x = b.x, and COALESCE(a.x, b.x) in the SELECT",
+            span=span_of(node),
+        )
+    for name in using:
+        owner = next(alias for alias, shown in left.scope if shown == name)
+        one, two = column(name, owner), column(name, alias)
+        conditions.append(exp.EQ(this=one, expression=two))
+    if kind is JoinKind.INNER:
+        used = [test for test in tests if spans(test, left, right)]
+        conditions += used
+        tests[:] = [test for test in tests if test not in used]
+    if any(has_query(c) for c in conditions):
+        raise UnsupportedError("a query inside ON is not supported", span=span_of(node))
+    return [c for c in conditions if not isinstance(c, exp.Boolean) or not c.this]

@@ -1,0 +1,265 @@
+"""Reads the OVER clauses of a SELECT over a stream: which window they share, what each of them computes.
+
+Flink's rules and messages: StreamExecOverAggregate, AggFunctionFactory, OverAggregateUtil.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.sql.dialect import to_text
+from penstock.sql.incremental.planning.rowtimes import rowtime_sources
+from penstock.sql.plan.rules.aggregate import is_same
+from penstock.sql.plan.rules.flow import ScanFlow
+from penstock.sql.plan.rules.row_number import is_processing_time
+from penstock.sql.syntax.intervals import interval_value
+from penstock.sql.syntax.positions import span_of
+
+__all__ = ["Clauses", "Frame", "OverWindow", "clauses_of", "frame_of", "over_calls", "over_window"]
+
+_NUMBERS = (exp.RowNumber, exp.Rank, exp.DenseRank)
+_EXAMPLE = "SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """The rows before the current one that count: `rows` of them, or those of the last `micros`; neither: all.
+
+    `by_row`: of the rows at the current one's time only those that came before it (ROWS).
+    """
+
+    by_row: bool = False
+    rows: int | None = None
+    micros: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverWindow:
+    """The window that the OVER clauses of a SELECT share.
+
+    `time` is the rowtime that it is ordered by, and `waits_for` the leaves whose watermarks its rows do not run ahead
+    of; None: it is ordered by PROCTIME().
+    """
+
+    partition: tuple[exp.Expr, ...]
+    time: exp.Column | None
+    waits_for: frozenset[int]
+    first: exp.Expr = field(compare=False)
+
+    @property
+    def by_arrival(self) -> bool:
+        """Whether rows are in the order in which they came."""
+        return self.time is None
+
+
+def over_calls(select: exp.Select) -> list[exp.Window]:
+    """Give the OVER clauses of the SELECT list itself, in order."""
+    return [
+        node
+        for item in select.expressions
+        for node in item.find_all(exp.Window, bfs=False)
+        if node.find_ancestor(exp.Select) is select
+    ]
+
+
+def over_window(
+    select: exp.Select,
+    calls: Sequence[exp.Window],
+    tables: Sequence[ScanFlow],
+    proctimes: frozenset[str],
+) -> OverWindow | None:
+    """Give the window that `calls`, the OVER clauses of a SELECT, share; None where there are none.
+
+    Raises UnsupportedError for windows that differ, and for one that is not ordered by a time attribute.
+    """
+    if not calls:
+        return None
+    windows = [clauses_of(call, select) for call in calls]
+    first, frame = windows[0], None
+    for call, window in zip(calls, windows, strict=True):
+        same = _same(window.partition, first.partition) and _same(window.order, first.order)
+        own = frame_of(window.spec, call) if _has_frame(call) else None
+        frame = frame or own
+        if not same or (own is not None and own != frame):
+            raise UnsupportedError(
+                "all aggregates must be computed on the same window: this OVER differs from the one before it",
+                hint="name one window for all of them, WINDOW w AS (...) behind the FROM, or write a query around this "
+                "one for the other",
+                span=span_of(call),
+            )
+    where = select.args.get("where")
+    illegal = where.find(exp.Window) if where is not None else None
+    if illegal is not None and illegal.find_ancestor(exp.Select) is select:
+        raise UnsupportedError(
+            "windowed aggregate expression is illegal in WHERE clause",
+            hint="name it in the SELECT list, and write the WHERE in a query around that",
+            span=span_of(illegal),
+        )
+    order, partition = _ordered_by(first.order, calls[0]), first.partition
+    if is_processing_time(order, proctimes):
+        return OverWindow(partition=partition, time=None, waits_for=frozenset(), first=calls[0])
+    sources = _sources(select, order, tables) if isinstance(order, exp.Column) else None
+    if sources is None:
+        raise _no_time(calls[0], order)
+    assert isinstance(order, exp.Column), "a rowtime is a column"
+    return OverWindow(partition=partition, time=order, waits_for=sources, first=calls[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clauses:
+    """What is OVER a function, where the query has it: PARTITION BY, ORDER BY, the frame."""
+
+    partition: tuple[exp.Expr, ...]
+    order: tuple[exp.Expr, ...]
+    spec: exp.Expr | None
+
+
+def clauses_of(call: exp.Window, select: exp.Select) -> Clauses:
+    """Give the clauses of an OVER, with what names in it stand for in the WINDOW clause of its SELECT.
+
+    Raises UnsupportedError for a name that is not there.
+    """
+    names = ("partition_by", "order", "spec")
+    parts = {part: call.args.get(part) for part in names}
+    name, named = call.args.get("alias"), list(select.args.get("windows") or [])
+    while name is not None:
+        found = next((w for w in named if w.name == name.name), None)
+        if found is None:
+            raise UnsupportedError(
+                f"there is no window {name.name!r} in the WINDOW clause of this SELECT",
+                hint=f"WINDOW {name.name} AS (PARTITION BY ... ORDER BY ...) behind the FROM",
+                span=span_of(name) or span_of(call),
+            )
+        parts = {part: value or found.args.get(part) for part, value in parts.items()}
+        # a window may extend one that is named before it
+        name, named = found.args.get("alias"), named[: named.index(found)]
+    order = parts["order"]
+    return Clauses(
+        partition=tuple(parts["partition_by"] or ()),
+        order=tuple(order.expressions) if order is not None else (),
+        spec=parts["spec"],
+    )
+
+
+def _same(one: Sequence[exp.Expr], two: Sequence[exp.Expr]) -> bool:
+    """Tell whether values are the same; a name may leave its table out."""
+    if len(one) != len(two):
+        return False
+    return all(
+        a.args.get("desc") == b.args.get("desc") and is_same(_value(a), _value(b))
+        for a, b in zip(one, two, strict=True)
+    )
+
+
+def _value(part: exp.Expr) -> exp.Expr:
+    found: exp.Expr = part.this if isinstance(part, exp.Ordered) else part
+    return found
+
+
+def _has_frame(call: exp.Window) -> bool:
+    return not isinstance(call.this, exp.Lag | exp.Lead | exp.RowNumber | exp.Rank | exp.DenseRank)
+
+
+# --- its order ---
+
+
+def _ordered_by(parts: Sequence[exp.Expr], place: exp.Window) -> exp.Expr:
+    if not parts:
+        raise UnsupportedError(
+            f"{_named(place)} OVER a stream needs an ORDER BY: a stream has no order by itself",
+            hint=f"order it by a time attribute: {_EXAMPLE}",
+            span=span_of(place),
+        )
+    if len(parts) > 1:
+        raise _bounded_number(place) or UnsupportedError(
+            "the window can only be ordered by a single time column",
+            hint="rows of one time count in the order in which they came",
+            span=span_of(parts[1]) or span_of(place),
+        )
+    if parts[0].args.get("desc"):
+        raise _bounded_number(place) or UnsupportedError(
+            "the window can only be ordered in ASCENDING mode",
+            hint="leave DESC out: a row that comes later cannot count for those that were given",
+            span=span_of(parts[0]) or span_of(place),
+        )
+    found: exp.Expr = parts[0].this
+    return found
+
+
+def _no_time(place: exp.Window, order: exp.Expr) -> UnsupportedError:
+    return _bounded_number(place) or UnsupportedError(
+        "OVER windows' ordering in stream mode must be defined on a time attribute, and "
+        f"{to_text(order)} is none of the rows in this FROM",
+        hint="a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); "
+        "regular joins and aggregations without a window give rows without one",
+        span=span_of(order) or span_of(place),
+    )
+
+
+def _bounded_number(place: exp.Window) -> UnsupportedError | None:
+    if not isinstance(place.this, _NUMBERS):
+        return None
+    return UnsupportedError(
+        f"{_named(place)} over a stream needs a bound, else every row that comes renumbers all others",
+        hint="add WHERE n <= <number> to the query around it, where n is the name of the number; or number rows as the "
+        "watermark passes them: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) by the rowtime ts. Rows numbered up to "
+        "a bound change, and a window (TUMBLE, HOP, ...) does not read them: group them without one",
+        span=span_of(place),
+    )
+
+
+def _named(place: exp.Window) -> str:
+    call = place.this.find(exp.Func)
+    return str(call.sql_name()) if call is not None else to_text(place.this)
+
+
+def _sources(
+    select: exp.Select, order: exp.Column, tables: Sequence[ScanFlow]
+) -> frozenset[int] | None:
+    """Give the sources of a column where it is still a rowtime in what the SELECT reads."""
+    alone = select.copy()
+    for part in ("windows", "distinct", "qualify"):
+        alone.set(part, None)
+    alone.set("expressions", [exp.alias_(order.copy(), "__time", quoted=True)])
+    return rowtime_sources(alone, "__time", tables)
+
+
+# --- its frame ---
+
+
+def frame_of(spec: exp.Expr | None, place: exp.Window) -> Frame:
+    """Read which rows count. Raises UnsupportedError for frames that do not end at the current row."""
+    if spec is None:
+        return Frame()
+    start, kind = spec.args.get("start"), spec.args.get("kind")
+    preceding = spec.args.get("start_side") == "PRECEDING"
+    if not preceding or spec.args.get("end", "CURRENT ROW") != "CURRENT ROW":
+        raise UnsupportedError(
+            "OVER windows of a stream begin at a PRECEDING row and end at the CURRENT ROW; FOLLOWING is not supported",
+            hint=f"for instance {_EXAMPLE}",
+            span=span_of(spec) or span_of(place),
+        )
+    if start == "UNBOUNDED":
+        return Frame(by_row=kind == "ROWS")
+    if kind == "ROWS":
+        if not (isinstance(start, exp.Literal) and start.is_int):
+            raise _no_constant(start, place, "ROWS", "a whole number: ROWS 9 PRECEDING")
+        return Frame(by_row=True, rows=int(start.name))
+    value = interval_value(start) if isinstance(start, exp.Interval) else None
+    if value is None or value.year_month or value.micros < 0:
+        example = "RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW"
+        raise _no_constant(start, place, "RANGE", f"an interval of days to seconds: {example}")
+    return Frame(micros=value.micros)
+
+
+def _no_constant(value: object, place: exp.Window, kind: str, wants: str) -> UnsupportedError:
+    span = span_of(value) if isinstance(value, exp.Expr) else None
+    return UnsupportedError(
+        f"a {kind} frame of a stream reaches back by {wants.partition(':')[0]}",
+        hint=f"write{wants.partition(':')[2]}",
+        span=span or span_of(place),
+    )

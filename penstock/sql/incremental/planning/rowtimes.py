@@ -1,0 +1,204 @@
+"""Track rowtime attributes from the tables that declare them upwards; windows over a stage's rows.
+
+Windows over tables are Spark's; those behind a stage wait for the watermark as the stage did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.changelog import ROW_KIND
+from penstock.sql.dialect import window_tables
+from penstock.sql.dialect.windows.window_tables import (
+    WINDOW_COLUMNS,
+    WindowKind,
+    WindowTable,
+    is_windowing,
+)
+from penstock.sql.incremental.planning.relation import ChangelogRelation, column
+from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
+from penstock.sql.incremental.planning.stage_list import StageList
+from penstock.sql.plan.rules.aggregate import own_aggregates
+from penstock.sql.plan.rules.flow import LEAF, ScanFlow
+from penstock.sql.plan.rules.joins import is_temporal
+
+__all__ = [
+    "rowtime_sources",
+    "version_leaves",
+    "window_time",
+    "window_watermark_sources",
+    "with_windows",
+]
+
+
+def rowtime_sources(node: exp.Expr, name: str, tables: Sequence[ScanFlow]) -> frozenset[int] | None:
+    """Give the leaves whose watermarks the rows of a relation do not run behind; None where `name` is no rowtime.
+
+    No leaf at all: rows of an aggregation of windows come behind the watermark, those of one window before the next's.
+    A rowtime stays one through projections, filters, UNNEST, UNION ALL, OVER, and on the left of temporal joins.
+    """
+    match node:
+        case exp.Table() if LEAF in node.meta:
+            index, alias = node.meta[LEAF], node.args.get("alias")
+            renamed = alias is not None and alias.columns
+            return frozenset({index}) if tables[index].rowtime == name and not renamed else None
+        case exp.Table() if is_windowing(node):
+            (window, *_) = window_tables(node)
+            alias = node.args.get("alias")
+            if name != WINDOW_COLUMNS[-1] or (alias is not None and alias.columns):
+                return None
+            return rowtime_sources(window.input, window.time_column, tables)
+        case exp.Subquery():
+            inner = _inner_name(node, name)
+            return None if inner is None else rowtime_sources(node.this, inner, tables)
+        case exp.Union() if not node.args.get("distinct"):
+            return _of_union(node, name, tables)
+        case exp.Select():
+            return _of_select(node, name, tables)
+        case _:
+            return None
+
+
+def version_leaves(node: exp.Expr) -> frozenset[int]:
+    """Give the leaves that a versioned relation reads."""
+    return frozenset(t.meta[LEAF] for t in node.find_all(exp.Table) if LEAF in t.meta)
+
+
+def _inner_name(node: exp.Subquery, name: str) -> str | None:
+    alias = node.args.get("alias")
+    names = [column.name for column in alias.columns] if alias is not None else []
+    if not names:
+        return name
+    given = _names(node.this)
+    return given[names.index(name)] if given is not None and name in names else None
+
+
+def _names(query: exp.Expr) -> list[str] | None:
+    """Name the columns of a query; None where a star stands for some."""
+    first = query
+    while not isinstance(first, exp.Select):
+        first = first.this
+    if any(item.find(exp.Star) for item in first.expressions):
+        return None
+    return [item.alias_or_name for item in first.expressions]
+
+
+def _of_union(node: exp.Union, name: str, tables: Sequence[ScanFlow]) -> frozenset[int] | None:
+    sides = [_names(side) for side in (node.this, node.expression)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    place = sides[0].index(name) if name in sides[0] else None
+    if place is None or place >= len(sides[1]):
+        return None
+    one = rowtime_sources(node.this, name, tables)
+    two = rowtime_sources(node.expression, sides[1][place], tables)
+    if one is None or two is None or bool(one) != bool(two):
+        return None
+    return one | two
+
+
+def _of_select(node: exp.Select, name: str, tables: Sequence[ScanFlow]) -> frozenset[int] | None:
+    if node.args.get("from_") is None or node.args.get("distinct") is not None:
+        return None
+    if node.args.get("group") is not None or own_aggregates(node):
+        return _of_windows(node, name, tables)
+    joins = [*(node.args.get("joins") or []), *(node.args.get("laterals") or [])]
+    nodes = [join.this if isinstance(join, exp.Join) else join for join in joins]
+    joined = [n for n in nodes if isinstance(n, exp.Table | exp.Subquery)]
+    if not all(map(is_temporal, joined)):
+        return None
+    first = node.args["from_"].this
+    if is_windowing(first) and any(item.find(exp.Window) for item in node.expressions):
+        return None  # the best rows of windows come when those close
+    inner = _selected(node, name, first.alias_or_name)
+    found = None if inner is None else rowtime_sources(first, inner, tables)
+    return None if found is None else found.union(*map(version_leaves, joined))
+
+
+def _of_windows(node: exp.Select, name: str, tables: Sequence[ScanFlow]) -> frozenset[int] | None:
+    """Give no leaf for the time of the windows that a SELECT aggregates."""
+    group, first = node.args.get("group"), node.args["from_"].this
+    keys = {key.name for key in group.expressions} if group is not None else set()
+    if not keys >= set(WINDOW_COLUMNS[:2]) or node.args.get("joins") or node.args.get("laterals"):
+        return None
+    inner = _selected(node, name, first.alias_or_name)
+    found = None if inner is None else rowtime_sources(first, inner, tables)
+    return None if found is None or inner != WINDOW_COLUMNS[-1] else frozenset()
+
+
+def _selected(select: exp.Select, name: str, first: str) -> str | None:
+    """Give the column of the first relation that a SELECT gives as `name`."""
+    for item in select.expressions:
+        value = item.unalias()
+        if isinstance(value, exp.Column) and value.table in ("", first):
+            if isinstance(value.this, exp.Star):
+                return name
+            if item.alias_or_name == name:
+                return str(value.name)
+    stars = any(isinstance(item, exp.Star) for item in select.expressions)
+    return name if stars else None
+
+
+_START, _END, _TIME = WINDOW_COLUMNS
+
+
+def with_windows(
+    window: WindowTable, rows: ChangelogRelation, tables: Sequence[ScanFlow], stages: StageList
+) -> ChangelogRelation:
+    """Give each row of a stage with its windows. Raises UnsupportedError for SESSION, and without a rowtime."""
+    if not rows.inserts:
+        raise UnsupportedError(
+            f"{window.kind} over rows that are updated or deleted is not supported",
+            hint="aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...",
+            span=window.span,
+        )
+    if not rowtime_sources(window.input, window.time_column, tables):
+        raise UnsupportedError(
+            f"{window.time_column} is not a rowtime of the rows that {window.kind} reads",
+            hint="a rowtime is the column of a stream's WATERMARK, also in a query that selects it; write the rows "
+            "into a table with a WATERMARK, and window that in a second INSERT",
+            span=window.span,
+        )
+    if window.kind is WindowKind.SESSION:
+        raise UnsupportedError(
+            "SESSION over the results of OVER or of a temporal join is not supported",
+            hint="write them into a table with a WATERMARK, and window that in a second INSERT",
+            span=window.span,
+        )
+    read = window.node.copy()
+    for part in ("alias", "joins", "laterals"):
+        read.set(part, None)
+    inner = next(node for node in read.this.find_all(type(window.input)) if node == window.input)
+    inner.replace(exp.to_table(rows.name, quoted=True))
+    columns = (*rows.columns, *WINDOW_COLUMNS)
+    query = exp.select(*map(column, (*columns, ROW_KIND))).from_(read, copy=False)
+    return stages.stateless(
+        query,
+        (rows.name,),
+        columns=columns,
+        key=None,
+        constants=rows.constants,
+        like=rows,
+        inserts=True,
+    )
+
+
+def window_watermark_sources(
+    select: exp.Select, source: AppendSource | ChangelogSource, tables: Sequence[ScanFlow]
+) -> frozenset[int]:
+    """Give the leaves whose watermarks close the windows of a stage's rows that a SELECT groups by; else none."""
+    if isinstance(source, AppendSource) or not source.rows.inserts:
+        return frozenset()
+    group, from_ = select.args.get("group"), select.args.get("from_")
+    keys = {key.name for key in group.expressions} if group is not None else set[str]()
+    if not keys >= {_START, _END} or from_ is None or select.args.get("joins"):
+        return frozenset()
+    return rowtime_sources(from_.this, _TIME, tables) or frozenset()
+
+
+def window_time(select: exp.Select) -> exp.Column:
+    """Name the time of the windows that a SELECT groups by."""
+    return column(_TIME, select.args["from_"].this.alias_or_name or None)

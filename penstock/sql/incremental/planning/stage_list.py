@@ -1,0 +1,269 @@
+"""Collect the inputs and stages of a query during planning.
+
+Names them, derives their keys and bounds, unions the inputs in one streaming query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.sql.dialect import to_text
+from penstock.sql.incremental.describe import describe_input
+from penstock.sql.incremental.planning.relation import (
+    ONE,
+    AppendRelation,
+    ChangelogRelation,
+    Relation,
+    column,
+    written,
+)
+from penstock.sql.incremental.stages import (
+    INPUT_INDEX,
+    INPUT_TIME,
+    Calc,
+    ChangelogNormalize,
+    OverAggregate,
+    RecomputeOperator,
+    Stage,
+    StageInput,
+    StreamInput,
+    TemporalJoin,
+    WindowAggregate,
+    input_column,
+)
+from penstock.sql.plan.rules.flow import ScanFlow, UpdatingOperator
+
+__all__ = ["StageList", "union_inputs"]
+
+
+class StageList:
+    """What a query is made of so far. `queries` are the SQL of the feeds, by index."""
+
+    def __init__(self) -> None:
+        self.feeds: list[StreamInput] = []
+        self.queries: list[exp.Query] = []
+        self.stages: list[Stage] = []
+        self._known: dict[str, ChangelogRelation] = {}
+
+    def name(self, word: str) -> str:
+        """Give a stage a name that no other has."""
+        return f"{word}_{len(self.stages)}"
+
+    def staged(self, relation: Relation) -> ChangelogRelation:
+        """Give a relation as changes: rows that Spark streams become a feed, the same ones only once."""
+        if isinstance(relation, ChangelogRelation):
+            return relation
+        found = self._known.get(to_text(relation.query))
+        if found is None:
+            found = ChangelogRelation(
+                name=self._feed(relation.query, relation.columns),
+                columns=relation.columns,
+                inserts=True,
+            )
+            self._known[to_text(relation.query)] = found
+        return found
+
+    def table(self, node: exp.Table, table: ScanFlow, needed: frozenset[str] | None) -> Relation:
+        """Give the columns `needed` (None: all) of a table: rows that stay are left to Spark, changes are a feed."""
+        bare = node.copy()
+        for part in (
+            "alias",
+            "joins",
+            "laterals",
+        ):  # under one name, what is read twice is one feed
+            bare.set(part, None)
+        key = table.key if table.changes is ChangelogMode.UPSERT and table.key is not None else ()
+        names = tuple(n for n in table.columns if needed is None or n in needed or n in key)
+        if table.changes is ChangelogMode.INSERT_ONLY:
+            query = exp.select(*written([(name, column(name)) for name in names]))
+            return AppendRelation(query=query.from_(bare, copy=False), columns=names or (ONE,))
+        query = exp.select(*(column(name) for name in (*names, ROW_KIND))).from_(bare, copy=False)
+        text = to_text(query)
+        if text not in self._known:
+            self._known[text] = self._changes(query, replace(table, columns=names), node)
+        return self._known[text]
+
+    def renamed(self, rows: ChangelogRelation) -> ChangelogRelation:
+        """Give the rows under another name: a stage tells its inputs apart by it."""
+        query = exp.select(*(column(name) for name in (*rows.columns, ROW_KIND)))
+        return self.stateless(
+            query.from_(exp.to_table(rows.name, quoted=True), copy=False),
+            (rows.name,),
+            columns=rows.columns,
+            key=rows.key,
+            constants=rows.constants,
+            like=rows,
+            inserts=rows.inserts,
+        )
+
+    def stateless(
+        self,
+        query: exp.Query,
+        inputs: Sequence[str],
+        *,
+        columns: tuple[str, ...],
+        key: tuple[str, ...] | None,
+        constants: frozenset[str],
+        like: ChangelogRelation,
+        inserts: bool,
+    ) -> ChangelogRelation:
+        """Add SQL over changes, the same only once; what it gives came from `like`."""
+        text = to_text(query)
+        if text not in self._known:
+            name = self.name("rows")
+            self.stages.append(Calc(name=name, inputs=tuple(inputs), query=query))
+            self._known[text] = ChangelogRelation(
+                name=name,
+                columns=columns,
+                key=key,
+                constants=constants,
+                inserts=inserts,
+                mechanism=like.mechanism,
+                origin=like.origin,
+            )
+        return self._known[text]
+
+    def recompute(
+        self,
+        word: str,
+        inputs: Sequence[StageInput],
+        query: exp.Query,
+        *,
+        columns: tuple[str, ...],
+        key: tuple[str, ...] | None,
+        mechanism: UpdatingOperator,
+        origin: exp.Expr,
+        constants: frozenset[str] = frozenset(),
+        joins: bool = False,
+        inserts: bool = False,
+    ) -> ChangelogRelation:
+        """Add a stage with state, the same only once."""
+        lives = ", ".join(str(given.time_to_live_ms) for given in inputs)
+        text = f"{'; '.join(map(describe_input, inputs))}: {to_text(query)} ({lives})"
+        if text not in self._known:
+            name = self.name(word)
+            self.stages.append(
+                RecomputeOperator(
+                    name=name,
+                    inputs=tuple(inputs),
+                    query=query,
+                    key=key,
+                    joins=joins,
+                    mechanism=mechanism,
+                )
+            )
+            self._known[text] = ChangelogRelation(
+                name=name,
+                columns=columns,
+                key=key,
+                constants=constants,
+                inserts=inserts,
+                mechanism=mechanism,
+                origin=origin,
+            )
+        return self._known[text]
+
+    def versions(
+        self,
+        query: exp.Query,
+        columns: tuple[str, ...],
+        key: tuple[str, ...],
+        changes: ChangelogMode,
+        origin: exp.Expr,
+    ) -> ChangelogRelation:
+        """Add a feed of versions: changes of rows with a key, as they come, the same ones only once."""
+        text = f"VERSIONS {to_text(query)}"
+        if text not in self._known:
+            self._known[text] = ChangelogRelation(
+                name=self._feed(query, columns, changes=changes, key=key),
+                columns=columns,
+                key=key,
+                origin=origin,
+            )
+        return self._known[text]
+
+    def waiting(
+        self, stage: TemporalJoin | WindowAggregate, *, columns: tuple[str, ...], origin: exp.Expr
+    ) -> ChangelogRelation:
+        """Add a stage whose rows wait for the watermark, and then stay."""
+        self.stages.append(stage)
+        return ChangelogRelation(
+            name=stage.name,
+            columns=columns,
+            key=stage.key,
+            inserts=True,
+            mechanism=stage.mechanism,
+            origin=origin,
+        )
+
+    def over(
+        self,
+        stage: OverAggregate,
+        rows: ChangelogRelation,
+        *,
+        columns: tuple[str, ...],
+        origin: exp.Expr,
+    ) -> ChangelogRelation:
+        """Add OVER aggregates of `rows`: the same rows with more columns."""
+        self.stages.append(stage)
+        return replace(
+            rows, name=stage.name, columns=columns, mechanism=stage.mechanism, origin=origin
+        )
+
+    def _changes(self, query: exp.Query, table: ScanFlow, node: exp.Table) -> ChangelogRelation:
+        upserts = table.changes is ChangelogMode.UPSERT
+        known = table.key is not None and set(table.key) <= set(table.columns)
+        key = table.key if known else None
+        feed = self._feed(query, table.columns, changes=table.changes, key=key if upserts else None)
+        if not upserts:
+            return ChangelogRelation(name=feed, columns=table.columns, key=key, origin=node)
+        assert key is not None, "upserts have a key, and it is read"
+        name = self.name("normalize")
+        self.stages.append(ChangelogNormalize(name=name, input=feed, key=key))
+        return ChangelogRelation(name=name, columns=table.columns, key=key, origin=node)
+
+    def _feed(
+        self,
+        query: exp.Query,
+        columns: tuple[str, ...],
+        changes: ChangelogMode = ChangelogMode.INSERT_ONLY,
+        key: tuple[str, ...] | None = None,
+    ) -> str:
+        name = f"feed_{len(self.feeds)}"
+        self.feeds.append(StreamInput(name=name, columns=columns, changes=changes, key=key))
+        self.queries.append(query)
+        return name
+
+
+def union_inputs(queries: Sequence[exp.Query], feeds: Sequence[StreamInput]) -> exp.Query:
+    """Give the query whose rows have FEED, FEED_TIME, and a STRUCT for each feed, NULL but for their own."""
+    parts = [_part(query, feeds, index) for index, query in enumerate(queries)]
+    union: exp.Query = parts[0]
+    for part in parts[1:]:
+        union = exp.Union(this=union, expression=part, distinct=False)
+    return union
+
+
+def _part(query: exp.Query, feeds: Sequence[StreamInput], index: int) -> exp.Select:
+    feed = feeds[index]
+    names = list(feed.columns)
+    if feed.changes is not ChangelogMode.INSERT_ONLY:
+        names.append(ROW_KIND)
+    fields: list[exp.Expr] = []
+    for name in names:
+        fields += [exp.Literal.string(name), column(name)]
+    rows = exp.Anonymous(this="named_struct", expressions=fields)
+    columns = [
+        exp.alias_(rows if i == index else exp.null(), input_column(i), quoted=True)
+        for i in range(len(feeds))
+    ]
+    # in a stream it is the batch's time, which Spark keeps in the checkpoint: the same when the batch is replayed
+    time = exp.alias_(exp.CurrentTimestamp(), INPUT_TIME, quoted=True)
+    number = exp.alias_(
+        exp.cast(exp.Literal.number(index), exp.DType.INT), INPUT_INDEX, quoted=True
+    )
+    return exp.select(number, time, *columns).from_(query.copy().subquery(feed.name), copy=False)

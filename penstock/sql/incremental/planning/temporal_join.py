@@ -1,0 +1,145 @@
+"""Temporal joins in event time as a stage: each row with the version that a table had at the row's time.
+
+Flink's rules: TemporalJoinUtil, StreamPhysicalTemporalJoin, TemporalJoinRewriteWithUniqueKeyRule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.sql.dialect import to_text
+from penstock.sql.incremental.planning.clauses import NamedRelation
+from penstock.sql.incremental.planning.join import Join, JoinKind, keyed, kind_of, pair_of
+from penstock.sql.incremental.planning.relation import column
+from penstock.sql.incremental.planning.rowtimes import rowtime_sources, version_leaves
+from penstock.sql.incremental.planning.source import ChangelogSource
+from penstock.sql.incremental.planning.versions import VersionedRelation
+from penstock.sql.incremental.stages import VALID_FROM, VALID_TO, TemporalJoin
+from penstock.sql.plan.rules.flow import OperatorKind, ScanFlow, UpdatingOperator
+from penstock.sql.syntax.positions import span_of
+
+__all__ = ["plan_temporal_join", "waits_for"]
+
+
+def waits_for(
+    node: exp.Join, joined: Sequence[NamedRelation], tables: Sequence[ScanFlow]
+) -> frozenset[int]:
+    """Give the leaves whose watermarks a temporal join waits for; `joined` are the relations up to its own.
+
+    Raises UnsupportedError where the column that it names is no rowtime of its left side.
+    """
+    version, first = node.this.args["version"], joined[0]
+    point, found = version.expression, None
+    if point.table in ("", first.alias) and all(n.versions is not None for n in joined[1:]):
+        found = rowtime_sources(first.node, point.name, tables)
+    if not found:
+        raise UnsupportedError(
+            f"{to_text(point)} is not a rowtime of the rows on the left side of this temporal join",
+            hint="a rowtime is the column of a stream's WATERMARK, also in a query that selects it; regular joins "
+            "and aggregations give rows without one. With the rows of now: FOR SYSTEM_TIME AS OF PROCTIME()",
+            span=span_of(point) or span_of(version),
+        )
+    return found.union(*(version_leaves(n.node) for n in joined[1:]))
+
+
+def plan_temporal_join(
+    left: ChangelogSource,
+    right: ChangelogSource,
+    versions: VersionedRelation,
+    conditions: Sequence[exp.Expr],
+    sources: frozenset[int],
+    node: exp.Join,
+) -> ChangelogSource:
+    """Join `left`, whose rowtime the FOR SYSTEM_TIME AS OF of `node` names, with `versions`, which `right` names.
+
+    A row waits for the watermarks of `sources`. Raises UnsupportedError for a join that is neither INNER nor LEFT,
+    does not compare the whole key of the versions, or whose left side is updated.
+    """
+    kind, version = kind_of(node), node.this.args["version"]
+    _check(kind, left, version)
+    pairs = [pair_of(condition, left, right) for condition in conditions]
+    by_key: dict[str, tuple[exp.Expr, exp.Expr]] = {}
+    rest: list[exp.Expr] = []
+    for condition, pair in zip(conditions, pairs, strict=True):
+        name = None if pair is None else _key_column(pair[1], right, versions)
+        if pair is None or name is None or name in by_key:
+            rest.append(condition)
+        else:
+            by_key[name] = pair
+    missing = [name for name in versions.key if name not in by_key]
+    if missing:
+        raise UnsupportedError(
+            f"Temporal table's primary key ({', '.join(versions.key)}) must be included in the equivalence condition "
+            f"of a temporal join: {', '.join(missing)} of {versions.label} is not compared",
+            hint="ON " + " AND ".join(f"s.x = {node.this.alias_or_name}.{n}" for n in versions.key),
+            span=span_of(node),
+        )
+    one, row_key = keyed(left, [by_key[name][0] for name in versions.key], 0)
+    joined = Join(kind=kind, left=one, right=right, keys=(row_key, versions.key), rest=rest)
+    return _stage(joined, versions, one.rewritten(version.expression).name, sources, node)
+
+
+def _check(kind: JoinKind, left: ChangelogSource, version: exp.Expr) -> None:
+    if kind not in (JoinKind.INNER, JoinKind.LEFT):
+        raise UnsupportedError(
+            f"a temporal join is INNER or LEFT, not {kind}", span=span_of(version)
+        )
+    if not left.rows.inserts:
+        raise UnsupportedError(
+            "the left side of a temporal join has rows that are updated or deleted, and only inserts can wait for the "
+            "watermark",
+            hint="join the table of inserts first, and aggregate the result",
+            span=span_of(version),
+        )
+
+
+def _key_column(value: exp.Expr, right: ChangelogSource, versions: VersionedRelation) -> str | None:
+    """Name the column of the key that a compared value is."""
+    own = right.rewritten(value) if isinstance(value, exp.Column) else None
+    return own.name if isinstance(own, exp.Column) and own.name in versions.key else None
+
+
+def _stage(
+    joined: Join, versions: VersionedRelation, time: str, sources: frozenset[int], node: exp.Join
+) -> ChangelogSource:
+    rows, right, names = joined.left.rows, versions.rows, joined.names
+    at, start, end = (
+        column(time, rows.name),
+        column(VALID_FROM, right.name),
+        column(VALID_TO, right.name),
+    )
+    valid = [
+        exp.GTE(this=at, expression=start),
+        exp.paren(
+            exp.or_(
+                exp.Is(this=end, expression=exp.null()),
+                exp.LT(this=at.copy(), expression=end.copy()),
+            )
+        ),
+    ]
+    mechanism = UpdatingOperator(
+        way=OperatorKind.TEMPORAL_JOIN,
+        key=versions.key,
+        state=f"rows until the watermark has passed their {time}; of {versions.label} the versions after it, and the "
+        "last one before it",
+        span=span_of(node),
+    )
+    stages = joined.left.stages
+    stage = TemporalJoin(
+        name=stages.name("temporal"),
+        rows=rows.name,
+        time=time,
+        row_key=joined.keys[0],
+        versions=right.name,
+        version_time=versions.time,
+        version_key=versions.key,
+        waits_for=tuple(sorted(sources)),
+        query=joined.query(names, valid),
+        key=joined.key(names),
+        mechanism=mechanism,
+    )
+    result = stages.waiting(stage, columns=tuple(names.values()), origin=node)
+    return joined.named(result, names)

@@ -1,0 +1,258 @@
+"""Top-N as a stage: ROW_NUMBER, RANK and DENSE_RANK with a bound, over rows of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.scan import ARRIVED
+from penstock.sql.dialect import to_text
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
+from penstock.sql.incremental.planning.relation import (
+    ChangelogRelation,
+    Item,
+    Relation,
+    column,
+    unique_name,
+)
+from penstock.sql.incremental.planning.stage_list import StageList
+from penstock.sql.incremental.stages import INGESTION_ORDER, InputState, StageInput
+from penstock.sql.plan.rules.aggregate import is_same
+from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
+from penstock.sql.plan.rules.row_number import RowNumberQuery, check_row_number
+from penstock.sql.plan.rules.tie_break import TieBreak
+from penstock.sql.syntax.positions import span_of
+
+__all__ = ["Ties", "plan_top_n", "reads_row_number"]
+
+_START = WINDOW_COLUMNS[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ties:
+    """How rows of equal order are told apart: by their arrival, of which the `winner` comes first.
+
+    `by_record`: rows have the column ARRIVED; else what is known is the batch that they came in.
+    """
+
+    winner: TieBreak
+    by_record: bool
+
+
+def reads_row_number(reader: exp.Select, numbered: RowNumberQuery) -> bool:
+    """Tell whether the query around it asks for the number, beside its bound (which was taken out)."""
+    if any(item.find(exp.Star) and not item.find(exp.Count) for item in reader.expressions):
+        return True
+    names = [c.name for c in reader.find_all(exp.Column) if c.find_ancestor(exp.Select) is reader]
+    return numbered.shown in names
+
+
+def plan_top_n(
+    numbered: RowNumberQuery,
+    project: Callable[[Sequence[Item]], Relation],
+    stages: StageList,
+    *,
+    shows_number: bool,
+    by_arrival: bool,
+    ties: Ties | None = None,
+) -> ChangelogRelation:
+    """Add the stage; the SELECT that numbers has no star any more. Gives its columns in their order, then others.
+
+    `by_arrival`: it numbers rows in the order in which they came. Raises UnsupportedError for that over changes.
+    Rows of equal order are told apart by `ties`, and where that does not, or for changes, by their other columns, so
+    that the same ones are taken each time.
+    """
+    check_row_number(numbered)
+    columns = [i for i in numbered.select.expressions if i is not numbered.item]
+    names = [i.alias_or_name for i in columns]
+    if not all(names) or len(set(names)) < len(names):
+        raise UnsupportedError(
+            "a column of a query that numbers rows has no name of its own",
+            hint="name it with AS",
+            span=span_of(numbered.select),
+        )
+    items: list[Item] = [(i.alias_or_name, i.unalias()) for i in columns]
+    spelled = numbered.window.args.get("partition_by") or []
+    partition = tuple(_named(part, items) for part in spelled)
+    parts = _order(numbered)
+    order = [_ordered(part, items) for part in parts[1 if by_arrival else 0 :]]
+    if by_arrival or numbered.ties:
+        ties = None
+    if ties is not None and ties.by_record:
+        items.append((ARRIVED, exp.column(ARRIVED, quoted=True)))
+    rows = stages.staged(project(items))
+    if not rows.inserts:
+        ties = None  # a row that is updated came more than once
+    if by_arrival:
+        order = [_in_order_of_arrival(numbered, parts[0], rows)]
+    by_batch = ties is not None and not ties.by_record
+    ranks = _Ranks(
+        numbered=numbered,
+        rows=rows,
+        names=tuple(names),
+        partition=partition,
+        order=tuple(order),
+        arrival=(INGESTION_ORDER,) if by_arrival or by_batch else (),
+        ties=ties,
+        shows_number=shows_number,
+    )
+    number = numbered.name
+    return stages.recompute(
+        "ranks",
+        [ranks.given],
+        ranks.query(),
+        columns=ranks.shown,
+        key=ranks.key,
+        constants=frozenset({number}) if shows_number and numbered.limit == 1 else frozenset(),
+        mechanism=UpdatingOperator(
+            way=OperatorKind.TOP_N,
+            key=tuple(to_text(part) for part in spelled),
+            state=ranks.kept,
+            span=span_of(numbered.item),
+        ),
+        origin=numbered.item,
+        inserts=ranks.one and by_arrival and not parts[0].args.get("desc"),  # the first one stays
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ranks:
+    """The stage: `rows` with the columns `names`, then those that only partition and order need."""
+
+    numbered: RowNumberQuery
+    rows: ChangelogRelation
+    names: tuple[str, ...]
+    partition: tuple[str, ...]
+    order: tuple[exp.Expr, ...]
+    arrival: tuple[str, ...]
+    ties: Ties | None
+    shows_number: bool
+
+    @property
+    def one(self) -> bool:
+        """Whether a key has one row in the result."""
+        return self.numbered.limit == 1 and not self.numbered.ties
+
+    @property
+    def keeps(self) -> InputState:
+        return InputState.RESULT if self.rows.inserts else InputState.ROWS
+
+    @property
+    def kept(self) -> str:
+        if self.keeps is InputState.ROWS:
+            return "its rows"
+        return "the row of the result" if self.one else f"the {self.numbered.limit} best rows"
+
+    @property
+    def given(self) -> StageInput:
+        arrival = self.arrival[0] if self.arrival else None
+        return StageInput(
+            name=self.rows.name,
+            key=self.partition,
+            keeps=self.keeps,
+            arrival=arrival,
+            by_batch=arrival is not None and self.ties is not None,
+        )
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns of the result; all of the rows where the result is what is kept."""
+        shown = [item.alias_or_name for item in self.numbered.select.expressions]
+        if not self.shows_number:
+            shown.remove(self.numbered.name)
+        if self.keeps is InputState.RESULT:
+            shown += [name for name in self.rows.columns if name not in self.names]
+        return tuple(shown)
+
+    @property
+    def key(self) -> tuple[str, ...] | None:
+        """The partition where it has one row, with the number, or the key of the rows."""
+        known = set(self.partition) <= set(self.names)
+        if known and self.one:
+            return self.partition
+        if known and not self.numbered.ties and self.shows_number:
+            return (*self.partition, self.numbered.name)
+        if self.rows.key is not None and set(self.rows.key) <= set(self.names):
+            return self.rows.key
+        return None
+
+    @property
+    def _by_arrival(self) -> list[exp.Expr]:
+        """The order of rows that the order of the query leaves open."""
+        if self.ties is None:
+            return []
+        arrival = column(ARRIVED if self.ties.by_record else INGESTION_ORDER)
+        last = self.ties.winner is TieBreak.LAST
+        return [exp.Ordered(this=arrival, desc=last or None, nulls_first=not last)]
+
+    def query(self) -> exp.Select:
+        """Number the rows, and keep those within the bound."""
+        columns, number = (*self.rows.columns, *self.arrival), self.numbered.name
+        order = list(self.order)
+        if not self.numbered.ties:
+            order += self._by_arrival
+            known = {part.this.name for part in order}
+            # of one record there may be a row for each of its windows
+            others = [_START] if ARRIVED in known else columns
+            order += [_ascending(n) for n in others if n not in known and n in columns]
+        over = exp.Window(
+            this=self.numbered.window.this.copy(),
+            partition_by=[column(name) for name in self.partition],
+            order=exp.Order(expressions=order),
+            over="OVER",
+        )
+        inner = exp.select(*map(column, columns), exp.alias_(over, number, quoted=True))
+        inner = inner.from_(exp.to_table(self.rows.name, quoted=True), copy=False)
+        bound = exp.LTE(this=column(number), expression=exp.Literal.number(self.numbered.limit))
+        shown = (*self.shown, *self.arrival)
+        query = exp.select(*(exp.alias_(column(name), name, quoted=True) for name in shown))
+        return query.from_(inner.subquery("__numbered"), copy=False).where(bound, copy=False)
+
+
+def _ascending(name: str) -> exp.Expr:
+    return exp.Ordered(this=column(name), nulls_first=True)
+
+
+def _in_order_of_arrival(
+    numbered: RowNumberQuery, first: exp.Ordered, rows: ChangelogRelation
+) -> exp.Expr:
+    if not rows.inserts:
+        raise UnsupportedError(
+            "rows that are updated or deleted have no order in which they came",
+            hint="order by a column of the rows",
+            span=span_of(numbered.item),
+        )
+    order = first.copy()
+    order.set("this", column(INGESTION_ORDER))
+    return order
+
+
+def _order(numbered: RowNumberQuery) -> list[exp.Ordered]:
+    order = numbered.window.args.get("order")
+    if order is None or not order.expressions:
+        raise UnsupportedError(
+            f"{to_text(numbered.window.this)} without ORDER BY is not supported",
+            hint="add ORDER BY to its OVER",
+            span=span_of(numbered.item),
+        )
+    return list(order.expressions)
+
+
+def _ordered(part: exp.Ordered, items: list[Item]) -> exp.Expr:
+    name = _named(part.this, items)
+    ordered = part.copy()
+    ordered.set("this", column(name, like=part.this))
+    return ordered
+
+
+def _named(value: exp.Expr, items: list[Item]) -> str:
+    """Name the column that a value comes in, a new one where no column is that value."""
+    for name, item in items:
+        if is_same(item, value):
+            return name
+    wanted = value.name if isinstance(value, exp.Column) else "__value"
+    items.append((unique_name(wanted, [name for name, _ in items]), value))
+    return items[-1][0]

@@ -1,0 +1,169 @@
+"""Versioned relations: tables whose changes are versions by their rowtime, and Flink's view of the last rows.
+
+The right side of a temporal join in event time (Flink's pages "Versioned Tables"; TemporalJoinUtil).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, column, written
+from penstock.sql.incremental.planning.rowtimes import rowtime_sources
+from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
+from penstock.sql.incremental.planning.stage_list import StageList
+from penstock.sql.plan.rules.aggregate import is_same
+from penstock.sql.plan.rules.flow import ScanFlow
+from penstock.sql.plan.rules.row_number import RowNumberQuery, check_row_number, find_row_number
+from penstock.sql.syntax.positions import span_of
+
+__all__ = ["VersionedRelation", "last_rows", "versions_of_table"]
+
+_LAST = (
+    "SELECT a, b, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY ts DESC) AS n FROM t) WHERE n = 1, "
+    "where ts is the rowtime of t"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionedRelation:
+    """A versioned relation: its changes as they come, the key and the rowtime of its versions, how it is called."""
+
+    rows: ChangelogRelation
+    key: tuple[str, ...]
+    time: str
+    label: str
+
+    @property
+    def shown(self) -> tuple[ChangelogRelation, Sequence[str]]:
+        """The changes, and the names of their columns."""
+        return self.rows, self.rows.columns
+
+
+def versions_of_table(
+    node: exp.Table, table: ScanFlow, needed: frozenset[str] | None, stages: StageList
+) -> VersionedRelation:
+    """Take a table as versions, with the columns `needed` (None: all) and those that make it versioned.
+
+    Raises UnsupportedError for one without a PRIMARY KEY or a WATERMARK.
+    """
+    version = node.args["version"]
+    if table.rowtime is None:
+        raise UnsupportedError(
+            "a temporal join in event time requires a row time attribute in the versioned table: "
+            f"{table.name} is no stream with a WATERMARK",
+            hint="declare WATERMARK FOR the column that says from when a version is valid; or join the rows of now, "
+            "with a column `pt AS PROCTIME()`: FOR SYSTEM_TIME AS OF s.pt",
+            span=span_of(version),
+        )
+    if table.key is None:
+        raise UnsupportedError(
+            "a temporal join requires a primary key in the versioned table, and "
+            f"{table.name} has none",
+            hint=f"declare PRIMARY KEY (...) NOT ENFORCED; or join a view of its last rows: {_LAST}",
+            span=span_of(version),
+        )
+    own = {*table.key, table.rowtime}
+    names = tuple(n for n in table.columns if needed is None or n in needed or n in own)
+    bare = node.copy()
+    for part in ("alias", "joins", "laterals", "version"):
+        bare.set(part, None)
+    fields: Sequence[exp.Expr] = written([(name, column(name)) for name in names])
+    if table.changes is not ChangelogMode.INSERT_ONLY:
+        fields = [column(name) for name in (*names, ROW_KIND)]
+    query = exp.select(*fields).from_(bare, copy=False)
+    rows = stages.versions(query, names, table.key, table.changes, node)
+    return VersionedRelation(rows=rows, key=table.key, time=table.rowtime, label=table.name)
+
+
+def last_rows(
+    node: exp.Subquery,
+    tables: Sequence[ScanFlow],
+    needed: frozenset[str] | None,
+    source: Callable[[exp.Select], AppendSource | ChangelogSource],
+    stages: StageList,
+) -> VersionedRelation:
+    """Take Flink's view of the last rows of a stream as versions: each row of the stream is one.
+
+    `source` plans FROM and WHERE of a SELECT. Raises UnsupportedError for any other query.
+    """
+    reader = node.this
+    numbered = _last_row(reader, tables) if isinstance(reader, exp.Select) else None
+    if numbered is None:
+        raise _not_versioned(node)
+    inner = source(numbered.select)
+    values = {
+        i.alias_or_name: i.unalias() for i in numbered.select.expressions if i is not numbered.item
+    }
+    names = _view_names(reader, list(values))
+    key = [_shown(part, names, values) for part in numbered.window.args["partition_by"]]
+    time = _shown(_order(numbered), names, values)
+    known = tuple(name for name in key if name is not None)
+    if not isinstance(inner, AppendSource) or time is None or len(known) < len(key):
+        raise _not_versioned(node)
+    items: list[Item] = [
+        (name, values[own])
+        for name, own in names.items()
+        if needed is None or name in needed or name in (*known, time)
+    ]
+    rows = inner.project(items)
+    staged = stages.versions(rows.query, rows.columns, known, ChangelogMode.INSERT_ONLY, node)
+    return VersionedRelation(rows=staged, key=known, time=time, label=node.alias)
+
+
+def _not_versioned(node: exp.Subquery) -> UnsupportedError:
+    return UnsupportedError(
+        f"{node.alias} is not versioned: a temporal join in event time joins a table with a PRIMARY KEY and a "
+        "WATERMARK, or a view of the last rows of a stream of inserts by their rowtime",
+        hint=_LAST,
+        span=span_of(node.args["version"]),
+    )
+
+
+def _last_row(reader: exp.Select, tables: Sequence[ScanFlow]) -> RowNumberQuery | None:
+    """Give the query that numbers rows, of a view that asks for the last one of each key by rowtime and no more."""
+    others = ("joins", "laterals", "group", "having", "distinct", "order", "limit")
+    if reader.args.get("from_") is None or any(reader.args.get(part) for part in others):
+        return None
+    numbered = find_row_number(reader, reader.args["from_"].this)
+    if numbered is None or reader.args.get("where") is not None or numbered.limit != 1:
+        return None
+    order, select = numbered.window.args.get("order"), numbered.select
+    if numbered.ties or order is None or len(order.expressions) != 1:
+        return None
+    if not order.expressions[0].args.get("desc") or not numbered.window.args.get("partition_by"):
+        return None
+    check_row_number(numbered)
+    time, first = _order(numbered), select.args["from_"].this
+    if not isinstance(time, exp.Column) or select.args.get("joins") or select.args.get("laterals"):
+        return None
+    return None if rowtime_sources(first, time.name, tables) is None else numbered
+
+
+def _order(numbered: RowNumberQuery) -> exp.Expr:
+    order: exp.Expr = numbered.window.args["order"].expressions[0].this
+    return order
+
+
+def _view_names(reader: exp.Select, inner: Sequence[str]) -> dict[str, str]:
+    """Give the columns of a view by their names: what they are called in the query that numbers rows.
+
+    The number itself, which is always 1, and values that are computed are left out.
+    """
+    if any(item.find(exp.Star) for item in reader.expressions):
+        return {name: name for name in inner}
+    columns = ((i.alias_or_name, i.unalias()) for i in reader.expressions)
+    return {
+        name: value.name
+        for name, value in columns
+        if isinstance(value, exp.Column) and value.name in inner
+    }
+
+
+def _shown(part: exp.Expr, names: Mapping[str, str], values: Mapping[str, exp.Expr]) -> str | None:
+    """Name the column of the view that a value of the query that numbers rows is; None where it gives none."""
+    return next((name for name, own in names.items() if is_same(values[own], part)), None)

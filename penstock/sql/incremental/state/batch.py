@@ -1,0 +1,155 @@
+"""The context of a batch.
+
+Its watermarks, changes between stages, materialized frames, ingestion order, and SQL over frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as s
+from sqlglot import exp
+
+from penstock.sql.checkpoint.watermarks import ALL_READ, EventTimeSpan, Watermarks
+from penstock.sql.dialect import to_spark_query
+from penstock.sql.dialect.rewrites.window_queries import to_spark_text
+
+__all__ = [
+    "BatchChanges",
+    "BatchContext",
+    "MaterializedFrames",
+    "first_ingestion_number",
+    "materialized_frames",
+    "over_tables",
+    "with_ingestion_order",
+]
+
+
+class MaterializedFrames:
+    """Computes frames and lets go of all of them in the end. For the driver's thread."""
+
+    def __init__(self) -> None:
+        self._held: list[DataFrame] = []
+
+    def hold(self, frame: DataFrame, *figures: Column) -> tuple[DataFrame, Row]:
+        """Compute a frame; give it as computed, and aggregates over it, the first of which is `rows`, their number.
+
+        Not `persist`: a block that is lost would be computed again, perhaps not the same, between two scans. A block
+        of a local checkpoint that is lost fails the batch, which is then replayed.
+        """
+        # not eager: the job that counts the rows computes them
+        held = frame.localCheckpoint(eager=False)
+        self._held.append(held)
+        row = held.agg(F.count(F.lit(1)).alias("rows"), *figures).first()
+        assert row is not None, "an aggregation without keys gives a row"
+        return held, row
+
+    def release(self) -> None:
+        """Let go of all frames."""
+        for frame in self._held:
+            # PySpark gives no other way to let go of the blocks before the garbage collector finds them
+            frame._jdf.queryExecution().analyzed().rdd().unpersist(False)  # noqa: SLF001
+        self._held.clear()
+
+
+@contextmanager
+def materialized_frames() -> Iterator[MaterializedFrames]:
+    """Hold frames for as long as the block runs."""
+    holder = MaterializedFrames()
+    try:
+        yield holder
+    finally:
+        holder.release()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchChanges:
+    """The changes of a relation in a batch: its columns and ROW_KIND; without rows it need not be read.
+
+    `late` are the rows that its stage dropped, as the watermark had passed them.
+    """
+
+    frame: DataFrame = field(repr=False)
+    rows: int
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchContext:
+    """The batch that stages run in: the same values when it is run again.
+
+    `now_ms` is its time since the epoch. `schemas` are the columns of all relations without ROW_KIND. `watermarks` are
+    those of its sources; None where all rows of tables with an end are in it. A time to live of 0 ms is none.
+    """
+
+    spark: SparkSession = field(repr=False)
+    batch_id: int
+    now_ms: int
+    holder: MaterializedFrames = field(repr=False)
+    schemas: Mapping[str, s.StructType] = field(repr=False)
+    watermarks: Watermarks | None = None
+    time_to_live_ms: int = 0
+
+    def span(self, sources: Iterable[int]) -> EventTimeSpan:
+        """Give the event time that the batch passes, by the watermarks of some sources."""
+        return ALL_READ if self.watermarks is None else self.watermarks.span(sources)
+
+
+_ROW_BITS = 33
+"""Bits of monotonically_increasing_id below the number of the partition."""
+
+_BATCH_BITS = 32
+"""Bits of an arrival number below the batch's, which is an INT: a batch has fewer rows than this counts."""
+
+
+def first_ingestion_number(batch_id: int) -> int:
+    """Give the number of a batch's first row: those of batches before are less."""
+    return batch_id << _BATCH_BITS
+
+
+def with_ingestion_order(rows: DataFrame, name: str, batch_id: int) -> DataFrame:
+    """Add the column `name`: greater than in any batch before. `rows` are computed already; this counts them."""
+    with_id = rows.withColumn(name, F.monotonically_increasing_id())
+    partition = F.shiftright(name, _ROW_BITS)
+    counted = with_id.groupBy(partition.alias("partition")).count().collect()
+    counts = {row["partition"]: row["count"] for row in counted}
+    first, offsets = 0, []
+    for index in range(max(counts, default=-1) + 1):
+        offsets.append(first)
+        first += counts.get(index, 0)
+    if not offsets:
+        return with_id
+    offset = F.array(*(F.lit(n).cast("bigint") for n in offsets))[partition.cast("int")]
+    within = F.col(name).bitwiseAND((1 << _ROW_BITS) - 1)
+    return with_id.withColumn(
+        name, F.lit(first_ingestion_number(batch_id)).cast("bigint") + offset + within
+    )
+
+
+def over_tables(
+    spark: SparkSession, query: exp.Query, tables: Mapping[str, DataFrame]
+) -> DataFrame:
+    """Give the frame of `query`, in Flink's dialect, over `tables`. Nothing is computed."""
+    tag = uuid4().hex[:8]
+    views = {name: f"penstock_{tag}_{index}" for index, name in enumerate(tables)}
+    tree = query.copy()
+    for node in list(tree.find_all(exp.Table)):
+        if node.name in views and not node.db:
+            alias = exp.to_identifier(node.alias or node.name, quoted=True)
+            given = node.args.get("alias")
+            columns = given.args.get("columns") if given is not None else None
+            node.set("alias", exp.TableAlias(this=alias, columns=columns))
+            node.set("this", exp.to_identifier(views[node.name]))
+    try:
+        for name, view in views.items():
+            tables[name].createOrReplaceTempView(view)
+        # looks the views up at once, so that they can go
+        return spark.sql(to_spark_text(tree, to_spark_query))
+    finally:
+        for view in views.values():
+            spark.catalog.dropTempView(view)

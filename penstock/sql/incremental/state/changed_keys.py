@@ -1,0 +1,165 @@
+"""The rows of the keys that a batch touches: how often each is there before the batch and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_, or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as s
+
+from penstock.catalog.model.identifier import quoted
+from penstock.sql.incremental.state.state_table import (
+    COUNT,
+    SMALL_ROWS,
+    TIME,
+    StateLayout,
+    columns_of,
+)
+
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "as_of",
+    "changed_rows",
+    "count_of",
+    "keys_of",
+    "rows_of_keys",
+    "stored_count",
+    "to_write",
+]  # fmt: skip
+
+BEFORE, AFTER = "__before", "__after"
+"""What is there of a row before and after a batch; prefixes of columns, one for each value of the arrangement."""
+
+_STORED, _CHANGE = "__stored", "__change"
+_CHANGED, _ALIVE = "__changed", "__alive"
+
+
+def keys_of(changes: Sequence[tuple[DataFrame, Sequence[str]]]) -> DataFrame:
+    """Give the distinct keys of some frames, each with the names of its key columns, which agree by position."""
+    names = [_key(n) for n in range(len(changes[0][1]))]
+    keys = [frame.select(*columns_of(key)).toDF(*names) for frame, key in changes]
+    return reduce(DataFrame.unionAll, keys).distinct()
+
+
+def rows_of_keys(
+    rows: DataFrame, key: Sequence[str], keys: DataFrame, *, at_most: int
+) -> DataFrame:
+    """Give the rows whose key is among `keys`, of which there are `at_most` so many; NULL is a key as others are."""
+    same = [F.col(quoted(name)).eqNullSafe(F.col(_key(n))) for n, name in enumerate(key)]
+    few = F.broadcast(keys) if at_most <= SMALL_ROWS else keys
+    return rows.join(few, reduce(and_, same), "left_semi")
+
+
+def changed_rows(
+    stored: DataFrame | None,
+    changes: DataFrame | None,
+    layout: StateLayout,
+    *,
+    now_ms: int,
+    time_to_live_ms: int,
+) -> DataFrame:
+    """Add up what is stored of the touched keys, and the batch's changes: `dims` and `values`, stored ones with TIME.
+
+    For each row: what is stored of it, BEFORE (the same unless it is older than the time to live; 0 is none), AFTER.
+    A row that goes and was not there is passed over, as Flink does with retractions of rows that expired. Rows of a
+    key lie in one partition.
+    """
+    sides = []
+    if stored is not None:
+        sides.append(_side(stored, layout, stored=True))
+    if changes is not None:
+        sides.append(_side(changes, layout, stored=False))
+    both = reduce(DataFrame.unionAll, sides)
+    clustered = both.repartition(*columns_of(layout.key)) if layout.key else both
+    numbered = list(enumerate(layout.values))
+    rows = clustered.groupBy(*columns_of(layout.names)).agg(
+        *(
+            layout.add(field, F.col(f"{side}_{n}")).alias(f"{side}_{n}")
+            for side in (_STORED, _CHANGE)
+            for n, field in numbered
+        ),
+        F.max(TIME).alias(TIME),
+        F.max(_CHANGED).alias(_CHANGED),
+    )
+    alive = count_of(layout, _STORED) > 0
+    if time_to_live_ms:
+        alive = alive & (layout.last_change() > now_ms - time_to_live_ms)
+    rows = rows.withColumn(_ALIVE, alive).withColumns(
+        {
+            f"{BEFORE}_{n}": _if(F.col(_ALIVE), F.col(f"{_STORED}_{n}"), field.dataType)
+            for n, field in numbered
+        }
+    )
+    left = count_of(layout, BEFORE) + count_of(layout, _CHANGE) > 0
+    rows = rows.withColumns(
+        {
+            f"{AFTER}_{n}": _if(
+                left, F.col(f"{BEFORE}_{n}") + F.col(f"{_CHANGE}_{n}"), field.dataType
+            )
+            for n, field in numbered
+        }
+    )
+    kept = [f"{side}_{n}" for side in (_STORED, BEFORE, AFTER) for n, _ in numbered]
+    return rows.select(*columns_of(layout.names), *kept, _CHANGED)
+
+
+def count_of(layout: StateLayout, moment: str) -> Column:
+    """Give how many rows there are alike at a moment."""
+    return F.col(f"{moment}_{layout.sums.index(COUNT)}")
+
+
+def stored_count(layout: StateLayout) -> Column:
+    """Give how many rows there are alike in the files, expired or not."""
+    return count_of(layout, _STORED)
+
+
+def as_of(touched: DataFrame, layout: StateLayout, moment: str) -> DataFrame:
+    """Give the rows that are there BEFORE or AFTER the batch: `dims` and `values`."""
+    values = [F.col(f"{moment}_{n}").alias(name) for n, name in enumerate(layout.sums)]
+    there = touched.where(count_of(layout, moment) > 0)
+    return there.select(*columns_of(layout.names), *values)
+
+
+def to_write(touched: DataFrame, layout: StateLayout, *, now_ms: int, refresh: bool) -> DataFrame:
+    """Give what the arrangement is to write, so that it holds what is there after the batch.
+
+    `refresh`: also rows that came and went alike, as their key's time is new.
+    """
+    changes = [F.col(f"{AFTER}_{n}") - F.col(f"{_STORED}_{n}") for n in range(len(layout.values))]
+    differs = reduce(or_, (change != 0 for change in changes))
+    if refresh:
+        differs = differs | (F.col(_CHANGED) & (count_of(layout, AFTER) > 0))
+    values = [
+        change.cast(field.dataType).alias(field.name)
+        for change, field in zip(changes, layout.values, strict=True)
+    ]
+    time = F.lit(now_ms).cast("bigint").alias(TIME)
+    return touched.where(differs).select(*columns_of(layout.names), *values, time)
+
+
+def _side(rows: DataFrame, layout: StateLayout, *, stored: bool) -> DataFrame:
+    given = columns_of(layout.sums)
+    none = [F.lit(0).cast(field.dataType) for field in layout.values]
+    sides = (given, none) if stored else (none, given)
+    return rows.select(
+        *columns_of(layout.names),
+        *(
+            value.alias(f"{side}_{n}")
+            for side, values in zip((_STORED, _CHANGE), sides, strict=True)
+            for n, value in enumerate(values)
+        ),
+        (F.col(TIME) if stored else F.lit(None).cast("bigint")).alias(TIME),
+        F.lit(not stored).alias(_CHANGED),
+    )
+
+
+def _if(condition: Column, value: Column, kind: s.DataType) -> Column:
+    return F.when(condition, value.cast(kind)).otherwise(F.lit(0).cast(kind))
+
+
+def _key(position: int) -> str:
+    return f"__k{position}"

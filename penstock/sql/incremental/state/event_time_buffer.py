@@ -1,0 +1,130 @@
+"""Which rows the watermark of a batch lets go, and which are late: what stages share whose rows wait for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as s
+
+from penstock.catalog.model.identifier import quoted
+from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.connector.source.state import instant_text
+from penstock.sql.checkpoint.watermarks import EventTimeSpan
+from penstock.sql.incremental.state.batch import BatchChanges, BatchContext
+from penstock.sql.incremental.state.schemas import empty
+from penstock.sql.incremental.state.state_table import COUNT, TIME, StateTable, columns_of
+
+__all__ = [
+    "ReadyRows",
+    "WatermarkTests",
+    "find_ready_rows",
+    "given",
+    "instant",
+    "nothing",
+    "watermark_tests",
+    "write_rows",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkTests:
+    """Tests of a row's time by the watermarks of a batch: it was `passed` before, is `due` with the batch, or `waits`.
+
+    `passed` is also that of a row without a time, which belongs nowhere: such a row that comes is late.
+    """
+
+    passed: Column = field(repr=False)
+    due: Column = field(repr=False)
+    waits: Column = field(repr=False)
+    moves: bool
+    """Whether the batch passes any time at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyRows:
+    """The rows that the batch's watermark lets go, computed, and how many came too late to wait for it."""
+
+    rows: BatchChanges
+    late: int
+
+
+def instant(at_ms: int, kind: s.DataType) -> Column:
+    """Write a watermark (epoch ms) in the type of a rowtime; a TIMESTAMP, which has no zone, counts as UTC."""
+    text = instant_text(at_ms)
+    if isinstance(kind, s.TimestampNTZType):
+        return F.expr(f"TIMESTAMP_NTZ'{text.removesuffix('Z')}'")
+    return F.expr(f"TIMESTAMP_LTZ'{text}'")
+
+
+def watermark_tests(time: str, kind: s.DataType, span: EventTimeSpan) -> WatermarkTests:
+    """Test the rowtime `time`, of the type `kind`, by the watermarks of `span`."""
+    column, never = F.col(quoted(time)), F.lit(False)
+    now = never if span.now_ms is None else column <= instant(span.now_ms, kind)
+    before = never if span.before_ms is None else column <= instant(span.before_ms, kind)
+    return WatermarkTests(
+        passed=column.isNull() | before,
+        due=column.isNotNull() & now & ~before,
+        waits=column.isNotNull() & ~now & ~before,
+        moves=span.now_ms != span.before_ms,
+    )
+
+
+def find_ready_rows(
+    coming: BatchChanges,
+    kept: WatermarkTests,
+    waiting: StateTable,
+    schema: s.StructType,
+    moment: BatchContext,
+) -> ReadyRows:
+    """Find the rows that are due, of the batch and of those before, and write those that are to wait.
+
+    `schema` are the columns of both; what is kept for longer is not here. Raises StateMismatchError.
+    """
+    parts, late = [], 0
+    if coming.rows:
+        rows = coming.frame.select(*columns_of(schema.names))
+        figures = rows.agg(
+            F.count_if(kept.passed).alias("late"), F.count_if(kept.waits).alias("waits")
+        ).first()
+        assert figures is not None, "an aggregation without keys gives a row"
+        late = figures["late"]
+        if late + figures["waits"] < coming.rows:
+            parts.append(rows.where(kept.due))
+        write_rows(rows.where(kept.waits), figures["waits"], waiting, moment)
+    else:
+        waiting.write_nothing(moment.batch_id)
+    stored = waiting.read(moment.batch_id) if kept.moves else None
+    if stored is not None:
+        copies = F.explode(F.array_repeat(F.lit(0), F.col(COUNT).cast("int"))).alias("__copy")
+        there = stored.where(kept.due).select(*columns_of(schema.names), copies)
+        parts.append(there.drop("__copy"))
+    if not parts:
+        return ReadyRows(rows=BatchChanges(frame=empty(moment.spark, schema), rows=0), late=late)
+    frame, figures = moment.holder.hold(reduce(DataFrame.unionAll, parts))
+    return ReadyRows(rows=BatchChanges(frame=frame, rows=figures["rows"]), late=late)
+
+
+def write_rows(rows: DataFrame, count: int, arrangement: StateTable, moment: BatchContext) -> None:
+    """Write rows as they came, each once; `count` is how many there are."""
+    if not count:
+        arrangement.write_nothing(moment.batch_id)
+        return
+    numbers = {COUNT: F.lit(1).cast("bigint"), TIME: F.lit(moment.now_ms).cast("bigint")}
+    arrangement.write(moment.batch_id, rows.withColumns(numbers), rows=count)
+
+
+def given(name: str, result: DataFrame, moment: BatchContext, late: int) -> BatchChanges:
+    """Compute what the stage `name` gives: rows that stay, of which none is given again; `late` came too late."""
+    columns = columns_of(moment.schemas[name].names)
+    kind = F.lit(int(RowKind.INSERT)).cast("tinyint").alias(ROW_KIND)
+    frame, figures = moment.holder.hold(result.select(*columns, kind))
+    return BatchChanges(frame=frame, rows=figures["rows"], late=late)
+
+
+def nothing(name: str, moment: BatchContext, late: int) -> BatchChanges:
+    """Say that the stage `name` gives no row."""
+    frame = empty(moment.spark, moment.schemas[name], changes=True)
+    return BatchChanges(frame=frame, rows=0, late=late)

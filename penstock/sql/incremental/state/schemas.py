@@ -1,0 +1,252 @@
+"""Columns and types of the relations and states of an incremental query, found without reading.
+
+Also the sums (measures) that a state keeps in the place of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as s
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.model.identifier import quote
+from penstock.connector.changelog import ROW_KIND
+from penstock.sql.dialect import to_spark_query
+from penstock.sql.incremental.over_frame import BATCH_TIME, AccumulatorFunction, AccumulatorState
+from penstock.sql.incremental.stages import (
+    INGESTION_ORDER,
+    VALID_FROM,
+    VALID_TO,
+    Calc,
+    ChangelogNormalize,
+    IncrementalQuery,
+    Measure,
+    OverAggregate,
+    RecomputeOperator,
+    StageInput,
+    TemporalJoin,
+    WindowAggregate,
+    input_column,
+)
+from penstock.sql.incremental.state.batch import over_tables
+from penstock.sql.incremental.state.difference import SIGN
+from penstock.sql.incremental.state.state_table import COUNT, StateLayout, columns_of
+
+__all__ = [
+    "empty",
+    "input_schema",
+    "layout_of",
+    "measure_types",
+    "measures_of",
+    "schemas_of",
+    "total_of",
+    "total_types",
+]
+
+
+def measures_of(rows: DataFrame, key: Sequence[str], measures: Sequence[Measure]) -> DataFrame:
+    """Give what the rows of each key add to its measures and to the number of its rows; `rows` have SIGN."""
+    values = [_value(measure).alias(f"__m{n}") for n, measure in enumerate(measures)]
+    valued = rows.select(*columns_of(key), *values, F.col(SIGN))
+    # two sums and no minus: the least TINYINT has none
+    totals = [
+        (_sum(f"__m{n}", F.col(SIGN) > 0) - _sum(f"__m{n}", F.col(SIGN) < 0)).alias(measure.name)
+        for n, measure in enumerate(measures)
+    ]
+    return valued.groupBy(*columns_of(key)).agg(*totals, F.sum(SIGN).alias(COUNT))
+
+
+def measure_types(rows: DataFrame, measures: Sequence[Measure]) -> list[s.StructField]:
+    """Give the columns that measures over `rows` are: of the type of their sum."""
+    sums = rows.select(*(F.sum(_value(measure)).alias(measure.name) for measure in measures))
+    return sums.schema.fields
+
+
+def _value(measure: Measure) -> Column:
+    return F.expr(to_spark_query(measure.value))
+
+
+def _sum(column: str, condition: Column) -> Column:
+    return F.coalesce(F.sum(F.when(condition, F.col(column))), F.lit(0))
+
+
+_NOT_COMPARED = (s.MapType, s.VariantType, s.CalendarIntervalType, s.NullType)
+"""Types that Spark cannot group by, or parquet cannot hold."""
+
+
+def schemas_of(
+    spark: SparkSession, maintained: IncrementalQuery, schema: s.StructType
+) -> dict[str, s.StructType]:
+    """Give the columns of every relation by its name, without ROW_KIND; `schema` is that of the streaming query.
+
+    Raises UnsupportedError for a column that cannot be kept or compared, Spark's AnalysisException for SQL that it
+    does not take.
+    """
+    found: dict[str, s.StructType] = {}
+    for index, feed in enumerate(maintained.feeds):
+        kind = schema[input_column(index)].dataType
+        assert isinstance(kind, s.StructType), "the rows of a feed are a STRUCT"
+        found[feed.name] = _of([field for field in kind.fields if field.name != ROW_KIND])
+    for stage in maintained.stages:
+        match stage:
+            case ChangelogNormalize():
+                _check(found[stage.input])
+                found[stage.name] = found[stage.input]
+            case Calc():
+                changes = {name: empty(spark, found[name], changes=True) for name in stage.inputs}
+                result = over_tables(spark, stage.query, changes).schema
+                found[stage.name] = _of([f for f in result.fields if f.name != ROW_KIND])
+            case RecomputeOperator():
+                found[stage.name] = _recomputed(spark, stage, found)
+            case TemporalJoin():
+                found[stage.name] = _joined(spark, stage, found)
+            case OverAggregate():
+                found[stage.name] = _over(spark, stage, found)
+            case WindowAggregate():
+                _check(found[stage.rows])
+                rows = {stage.rows: empty(spark, found[stage.rows])}
+                found[stage.name] = _of(over_tables(spark, stage.query, rows).schema.fields)
+            case _:
+                assert_never(stage)
+    return found
+
+
+def empty(spark: SparkSession, schema: s.StructType, *, changes: bool = False) -> DataFrame:
+    """Give a frame without rows; `changes`: with ROW_KIND as its last column."""
+    fields = [*schema.fields, s.StructField(ROW_KIND, s.ByteType())] if changes else schema.fields
+    return spark.createDataFrame([], s.StructType(fields))
+
+
+def input_schema(schema: s.StructType, given: StageInput) -> s.StructType:
+    """Give the columns of an input as its stage keeps them, without measures."""
+    if given.arrival is None:
+        return schema
+    return s.StructType([*schema.fields, s.StructField(given.arrival, s.LongType())])
+
+
+def layout_of(
+    spark: SparkSession, schema: s.StructType, given: StageInput, *, by_row: bool = False
+) -> StateLayout:
+    """Give what is kept of an input whose relation has the columns `schema`."""
+    count = s.StructField(COUNT, s.LongType())
+    if given.measures:
+        sums = measure_types(empty(spark, schema), given.measures)
+        dims = tuple(schema[name] for name in given.key)
+        return StateLayout(dims=dims, values=(*sums, count), key=given.key)
+    return StateLayout(
+        dims=tuple(input_schema(schema, given).fields),
+        values=(count,),
+        key=given.key,
+        by_row=by_row,
+    )
+
+
+def _recomputed(
+    spark: SparkSession, stage: RecomputeOperator, found: Mapping[str, s.StructType]
+) -> s.StructType:
+    tables = {}
+    for given in stage.inputs:
+        _check(found[given.name])
+        layout = layout_of(spark, found[given.name], given)
+        fields = [*layout.dims, *layout.values] if given.measures else layout.dims
+        tables[given.name] = empty(spark, _of(list(fields)))
+    result = over_tables(spark, stage.query, tables).schema
+    arrivals = {given.arrival for given in stage.inputs}
+    schema = _of([field for field in result.fields if field.name not in arrivals])
+    _check(schema)
+    return schema
+
+
+def _joined(
+    spark: SparkSession, stage: TemporalJoin, found: Mapping[str, s.StructType]
+) -> s.StructType:
+    rows, versions = found[stage.rows], found[stage.versions]
+    for schema in (rows, versions):
+        _check(schema)
+    time = versions[stage.version_time].dataType
+    validity = [s.StructField(name, time) for name in (VALID_FROM, VALID_TO)]
+    tables = {
+        stage.rows: empty(spark, rows),
+        stage.versions: empty(spark, s.StructType([*versions.fields, *validity])),
+    }
+    return _of(over_tables(spark, stage.query, tables).schema.fields)
+
+
+def total_types(
+    spark: SparkSession, schema: s.StructType, totals: AccumulatorState
+) -> list[s.StructField]:
+    """Give the columns of totals of rows with the columns `schema`: of the type that they add up to."""
+    rows = empty(spark, schema)
+    added = [total_of(one.total, F.expr(to_spark_query(one.value))) for one in totals.running]
+    found = rows.agg(*added).schema.fields
+    return [
+        s.StructField(one.name, field.dataType)
+        for one, field in zip(totals.running, found, strict=True)
+    ]
+
+
+def total_of(total: AccumulatorFunction, value: Column) -> Column:
+    """Write a total of a value as Spark's aggregate."""
+    match total:
+        case AccumulatorFunction.SUM:
+            return F.sum(value)
+        case AccumulatorFunction.MIN:
+            return F.min(value)
+        case AccumulatorFunction.MAX:
+            return F.max(value)
+        case AccumulatorFunction.FIRST:
+            return F.first(value, ignorenulls=True)
+        case AccumulatorFunction.LAST:
+            return F.last(value, ignorenulls=True)
+        case _:
+            assert_never(total)
+
+
+def _over(
+    spark: SparkSession, stage: OverAggregate, found: Mapping[str, s.StructType]
+) -> s.StructType:
+    rows = found[stage.rows]
+    _check(rows)
+    more = [s.StructField(INGESTION_ORDER, s.LongType())]
+    if isinstance(stage.kept, AccumulatorState):
+        more += total_types(spark, rows, stage.kept)
+    elif stage.time is None:
+        more.append(s.StructField(BATCH_TIME, s.TimestampType()))
+    result = over_tables(spark, stage.query, {stage.rows: empty(spark, _of([*rows, *more]))})
+    return _of([field for field in result.schema.fields if field.name != INGESTION_ORDER])
+
+
+def _of(fields: list[s.StructField]) -> s.StructType:
+    return s.StructType([s.StructField(field.name, field.dataType) for field in fields])
+
+
+def _check(schema: s.StructType) -> None:
+    for field in schema.fields:
+        inner = _not_compared(field.dataType)
+        if inner is None:
+            continue
+        if isinstance(inner, s.NullType):
+            raise UnsupportedError(
+                f"column {quote(field.name)} is or holds a NULL without a type",
+                hint="give it one: CAST(NULL AS INT)",
+            )
+        raise UnsupportedError(
+            f"column {quote(field.name)} is or holds a {inner.typeName().upper()}, and rows with one cannot be "
+            "compared, as an updating query of this kind has to",
+            hint="leave the column out, or take its parts as columns of their own (m['key'])",
+        )
+
+
+def _not_compared(kind: s.DataType) -> s.DataType | None:
+    match kind:
+        case s.ArrayType():
+            return _not_compared(kind.elementType)
+        case s.StructType():
+            inner = (_not_compared(field.dataType) for field in kind.fields)
+            return next((found for found in inner if found is not None), None)
+        case _:
+            return kind if isinstance(kind, _NOT_COMPARED) else None

@@ -1,0 +1,229 @@
+"""A running INSERT as a caller sees it: wait for it, stop it, read its progress.
+
+Also writes the report of it for the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping, Sequence
+from threading import Event
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.catalog.definitions.leases import JobReport
+from penstock.catalog.masking import without_secrets
+from penstock.sql.clock import Clock, SystemClock
+from penstock.sql.errors.render import errors_explained
+from penstock.sql.errors.spark import translate
+from penstock.sql.jobs.lease import PipelineLease, hold_lease, hold_leases, table_lease
+from penstock.sql.jobs.progress import short_name
+from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
+from penstock.sql.settings.restart import DEFAULT_RESTART, RestartStrategy
+
+if TYPE_CHECKING:
+    from penstock.catalog.definitions.contract import Catalog
+    from penstock.catalog.errors import PenstockError
+    from penstock.connector.contract import Trigger
+    from penstock.sql.jobs.progress import JobProgress, JobStatus
+    from penstock.sql.jobs.startable_query import StartableQuery
+
+__all__ = ["Job", "JobRunner", "report_of", "start_job", "start_jobs"]
+
+LONGEST_ERROR = 2_000
+"""Characters of an error that are kept."""
+
+
+def report_of(progress: JobProgress) -> JobReport:
+    """Give the report: what changes with every batch is not in it, and no secret that this process knows."""
+    error, outage = progress.last_error, progress.outage
+    return JobReport(
+        status=progress.status.value,
+        restarts=progress.restarts,
+        last_error=None if error is None else without_secrets(error)[:LONGEST_ERROR],
+        waiting_for=None if outage is None else without_secrets(str(outage))[:LONGEST_ERROR],
+        waiting_since_ms=None if outage is None else outage.since_ms,
+    )
+
+
+class JobRunner(Protocol):
+    """What keeps a job going, on a thread of its own: `Supervisor` a streaming query, `Refresher` a table."""
+
+    done: Event
+
+    @property
+    def error(self) -> PenstockError | None:
+        """What the job failed of, once it has."""
+
+    def progress(self) -> JobProgress:
+        """Tell where the job is."""
+
+    def request_stop(self, *, now: bool = False) -> None:
+        """Ask for the end after what is being written, or without waiting for it. Returns immediately."""
+
+
+class Job:
+    """What keeps a table filled: a streaming query, or refreshes from time to time. Safe to use from any thread."""
+
+    def __init__(self, supervisor: JobRunner, resources: tuple[object, ...] = ()) -> None:
+        self._supervisor = supervisor
+        self._resources = resources
+        self._stops_asked = 0
+
+    def __repr__(self) -> str:
+        return f"Job({self.name!r}, {self.status.value})"
+
+    @property
+    def name(self) -> str:
+        """`<pipeline>/<sink>`: the checkpoint's place below the checkpoint directory."""
+        return self._supervisor.progress().name
+
+    @property
+    def status(self) -> JobStatus:
+        """`running`, `restarting`, or how it ended: `finished`, `stopped`, `failed`."""
+        return self._supervisor.progress().status
+
+    @property
+    def progress(self) -> JobProgress:
+        """Counts, watermark and speed as of the last committed batch."""
+        return self._supervisor.progress()
+
+    @property
+    def exception(self) -> PenstockError | None:
+        """What the job failed of; None while it runs and when it ended well."""
+        return self._supervisor.error
+
+    @errors_explained
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the job has ended, at most `timeout` seconds (None: without limit). Tells whether it has.
+
+        Raises the job's error when it failed, as Spark's `awaitTermination` and Flink's `await` do.
+        """
+        ended = self._supervisor.done.wait(timeout)
+        error = self._supervisor.error
+        if ended and error is not None:
+            raise error
+        return ended
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait as `await_termination` does, without raising the job's error."""
+        return self._supervisor.done.wait(timeout)
+
+    def request_stop(self, *, now: bool = False) -> None:
+        """Ask for the end after the batch in flight, or without waiting for it. Returns immediately."""
+        self._stops_asked += 1
+        self._supervisor.request_stop(now=now)
+
+    def stop(self) -> None:
+        """Let the batch in flight finish, stop, and wait for that. A second call, from anywhere, stops at once."""
+        self.request_stop(now=self._stops_asked > 0)
+        self._supervisor.done.wait()
+
+
+def start_job(
+    query: StartableQuery,
+    *,
+    trigger: Trigger,
+    catalog: Catalog,
+    restarts: RestartStrategy = DEFAULT_RESTART,
+    clock: Clock | None = None,
+    lease: PipelineLease | None = None,
+    also: tuple[PipelineLease, ...] = (),
+    resources: tuple[object, ...] = (),
+    on_failure: Callable[[], None] = lambda: None,
+) -> Job:
+    """Take the pipeline's lease, prepare the sink and start the query; INSERT .. VALUES is over when this returns.
+
+    A `lease` that is held already passes to the job, which gives it back at its end; `also` are the others that the
+    query needs. `resources` stay alive as
+    long as the job. `on_failure` is called, on the job's own thread, when it has failed for good.
+    Raises PipelineLockedError when another runner holds the pipeline (of INSERT .. VALUES: the table), InputError
+    when the sink's target or the checkpoint does not fit, RunError when the query cannot be started.
+    """
+    clock = clock or SystemClock()
+    settings = SupervisorSettings(trigger=trigger, restarts=restarts)
+    if not query.is_stream:
+        with table_lease(catalog, query.sink, clock) as table:
+            supervisor = Supervisor(query, settings=settings, clock=clock, lost_lease=table.lost)
+            query.prepare()
+            supervisor.write()
+        return Job(supervisor)
+    held = lease or hold_lease(catalog, query.pipeline, clock)
+    others = also
+    if not others:
+        try:
+            others = tuple(hold_leases(catalog, query.leases[1:], clock).values())
+        except BaseException:
+            held.release()
+            raise
+
+    def release() -> None:
+        for one in (held, *others):
+            one.release()
+
+    def lost() -> PenstockError | None:
+        return next((why for one in (held, *others) if (why := one.lost()) is not None), None)
+
+    def at_end() -> None:
+        release()
+        if supervisor.error is not None:
+            on_failure()
+
+    supervisor = Supervisor(query, settings=settings, clock=clock, lost_lease=lost, at_end=at_end)
+    held.on_stop_request(supervisor.request_stop)
+    held.on_report(lambda: report_of(supervisor.progress()))
+    try:
+        query.prepare()
+        supervisor.start()
+    except BaseException:
+        release()
+        raise
+    return Job(supervisor, resources)
+
+
+def start_jobs(
+    queries: Sequence[StartableQuery],
+    *,
+    trigger: Trigger,
+    catalog: Catalog,
+    restarts: RestartStrategy = DEFAULT_RESTART,
+    clock: Clock | None = None,
+    leases: MutableMapping[str, PipelineLease] | None = None,
+    resources: tuple[object, ...] = (),
+) -> list[Job]:
+    """Start the queries of one statement: when one of them fails, the others finish their batch and stop.
+
+    `leases` are those that are held already, by pipeline; those of started queries are taken out. Raises as
+    `start_job`, with the name of the sink where there are several, when what was started has stopped.
+    """
+    jobs: list[Job] = []
+
+    def stop_all() -> None:
+        for job in tuple(jobs):
+            job.request_stop()
+
+    there = {} if leases is None else leases
+    for query in queries:
+        try:
+            job = start_job(
+                query,
+                trigger=trigger,
+                catalog=catalog,
+                restarts=restarts,
+                clock=clock,
+                lease=there.pop(query.pipeline, None),
+                also=tuple(there.pop(name) for name in query.leases[1:] if name in there),
+                resources=resources,
+                on_failure=stop_all,
+            )
+        except Exception as error:
+            stop_all()
+            for started in jobs:
+                started.wait()
+            failure = translate(error)
+            if len(queries) > 1:
+                failure.within(f"sink {short_name(query.sink)}")
+            raise failure from error
+        jobs.append(job)
+    for job in jobs:
+        if job.exception is not None:  # it failed before all were there to be told
+            stop_all()
+    return jobs

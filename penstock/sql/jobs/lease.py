@@ -1,0 +1,249 @@
+"""Hold the lease of a pipeline while its job runs, and the lease of a table for one bounded INSERT at a time.
+
+A bounded INSERT has no checkpoint and no pipeline: without the table's lease nothing would separate two of
+them, or one that was cut off from one that is running. Streaming INSERTs hold the lease of their pipeline and
+ignore this one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING
+
+from penstock.catalog.definitions.leases import (
+    HEARTBEAT_MS,
+    HOLDER_TIMEOUT_MS,
+    LEASE_TIMEOUT_MS,
+    Lease,
+    this_process,
+    unconfirmed,
+)
+from penstock.catalog.errors import CatalogError, PenstockError, PipelineLockedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.catalog.definitions.contract import Catalog
+    from penstock.catalog.definitions.leases import JobReport
+    from penstock.sql.clock import Clock
+    from penstock.sql.jobs.startable_query import StartableQuery
+
+__all__ = ["PipelineLease", "hold_lease", "hold_leases", "lease_name", "table_lease", "write_once"]
+
+log = logging.getLogger(__name__)
+
+RETRY_MS = 1_000
+"""How long after a renewal that failed the next one is tried."""
+
+
+class PipelineLease:
+    """A lease that is kept alive until `release`. Safe to use from any thread.
+
+    `renewed_ms` is the monotonic time at which the claim was asked for: it lasts no longer than from there on.
+    """
+
+    def __init__(self, catalog: Catalog, lease: Lease, clock: Clock, *, renewed_ms: int) -> None:
+        self._catalog = catalog
+        self._lease = lease
+        self._clock = clock
+        self._lock = Lock()
+        self._released = Event()
+        self._renewed_ms = renewed_ms
+        self._lost: PenstockError | None = None
+        self._failure: PenstockError | None = None
+        self._stop: Callable[[], None] = lambda: None
+        self._tell: Callable[[], JobReport | None] = lambda: None
+        self._told: JobReport | None = None
+
+    def lost(self) -> PenstockError | None:
+        """Tell why this process must not work on the pipeline; None while it may. Never waits for the catalog.
+
+        The time is compared here, since the thread that renews may hang. PipelineLockedError is for good; after
+        QueryFailedError a renewal may still find that nobody has taken the lease.
+        """
+        with self._lock:
+            if self._lost is not None:
+                return self._lost
+            silent_ms = self._clock.monotonic_ms() - self._renewed_ms
+            return (
+                unconfirmed(self._lease, self._failure) if silent_ms >= HOLDER_TIMEOUT_MS else None
+            )
+
+    def on_stop_request(self, stop: Callable[[], None]) -> None:
+        """Have `stop` called, on the thread that renews, each time that the catalog is found to ask for the end."""
+        with self._lock:
+            self._stop = stop
+
+    def on_report(self, tell: Callable[[], JobReport]) -> None:
+        """Have what `tell` gives kept in the catalog, at each renewal where it has changed and before the release."""
+        with self._lock:
+            self._tell = tell
+
+    def keep_alive(self) -> None:
+        """Renew until the release, or until another has the lease, on the calling thread.
+
+        A store that cannot be reached is tried again and again: what `lost` says meanwhile is its own part.
+        """
+        pause_ms = HEARTBEAT_MS
+        while not self._clock.wait(self._released, pause_ms):
+            began_ms = self._clock.monotonic_ms()
+            try:
+                self._catalog.renew(self._lease)
+            except PipelineLockedError as error:
+                self._lose(error)
+                return
+            except Exception as error:  # a thread that ends would let the lease run out
+                log.debug("no renewal of %s", self._lease.pipeline, exc_info=True)
+                pause_ms = RETRY_MS
+                self._note_failure(error)
+                continue
+            self._note_renewed(began_ms)
+            self._beside(self._pass_on_stop)
+            self._beside(self._report)
+            # what came beside may have taken seconds, which the next renewal does not have
+            took_ms = self._clock.monotonic_ms() - began_ms
+            pause_ms = max(HEARTBEAT_MS - took_ms, RETRY_MS)
+
+    def release(self) -> None:
+        """Give the lease back; again does nothing. One that may be another's runs out by itself."""
+        if self._released.is_set():
+            return
+        self._released.set()
+        if self.lost() is not None:
+            return  # nor does the job's end wait for a catalog that does not answer
+        self._beside(self._report)
+        try:
+            self._catalog.release(self._lease)
+        except PenstockError as error:
+            log.warning("the lease of %s runs out by itself: %s", self._lease.pipeline, error)
+
+    def _note_renewed(self, began_ms: int) -> None:
+        """Count from the start of the renewal: when the database did it in between, nobody here knows."""
+        with self._lock:
+            self._renewed_ms, self._failure = began_ms, None
+
+    def _note_failure(self, error: Exception) -> None:
+        if not isinstance(error, PenstockError):
+            # not its text, in which there may be values
+            error = CatalogError(f"the renewal failed of {type(error).__name__}")
+        with self._lock:
+            first, self._failure = self._failure is None, error
+        if first:
+            log.warning("the lease of %s could not be renewed: %s", self._lease.pipeline, error)
+
+    def _beside(self, step: Callable[[], None]) -> None:
+        """Do what is no renewal: whatever it fails of, the lease is renewed on, and it is done again after that."""
+        try:
+            step()
+        except Exception as error:
+            why = error if isinstance(error, PenstockError) else type(error).__name__
+            log.debug("beside the lease of %s: %s", self._lease.pipeline, why, exc_info=True)
+
+    def _pass_on_stop(self) -> None:
+        if self._catalog.is_asked_to_stop(self._lease):
+            with self._lock:
+                stop = self._stop
+            stop()
+
+    def _report(self) -> None:
+        with self._lock:
+            tell = self._tell
+        told = tell()
+        if told is None or told == self._told:
+            return
+        # where it fails, others see an older state until the next heartbeat
+        self._catalog.report_job(self._lease, told)
+        self._told = told
+
+    def _lose(self, error: PenstockError) -> None:
+        with self._lock:
+            self._lost = error
+
+
+def hold_lease(catalog: Catalog, pipeline: str, clock: Clock) -> PipelineLease:
+    """Claim a pipeline and keep the claim. Raises PipelineLockedError, which names the runner that has it."""
+    asked_ms = clock.monotonic_ms()
+    lease = catalog.acquire_lease(pipeline, this_process())
+    held = PipelineLease(catalog, lease, clock, renewed_ms=asked_ms)
+    Thread(target=held.keep_alive, name=f"penstock lease {pipeline}", daemon=True).start()
+    return held
+
+
+def hold_leases(
+    catalog: Catalog, pipelines: Iterable[str], clock: Clock
+) -> dict[str, PipelineLease]:
+    """Claim several pipelines, all or none. Raises PipelineLockedError, which names the runner that has one."""
+    held: dict[str, PipelineLease] = {}
+    try:
+        for pipeline in pipelines:
+            held[pipeline] = hold_lease(catalog, pipeline, clock)
+    except BaseException:
+        for lease in held.values():
+            lease.release()
+        raise
+    return held
+
+
+WAIT_MS = 10_000
+"""How long a statement waits for the one before it, which usually takes a second."""
+
+LOOK_MS = 100
+
+LONGEST_NAME = 512
+"""Of a lease, in the catalog's tables."""
+
+
+def write_once(query: StartableQuery, catalog: Catalog, clock: Clock) -> None:
+    """Prepare the target of INSERT .. VALUES or INSERT OVERWRITE and write its rows, under the table's lease.
+
+    Raises PipelineLockedError, and what the query raises.
+    """
+    with table_lease(catalog, query.sink, clock) as held:
+        query.prepare()
+        query.write(held.lost)
+
+
+@contextmanager
+def table_lease(catalog: Catalog, table: str, clock: Clock) -> Iterator[PipelineLease]:
+    """Hold the lease of a table; waits a short time for another statement's end. Raises PipelineLockedError."""
+    held = _acquired(catalog, table, clock)
+    try:
+        yield held
+    finally:
+        held.release()
+
+
+def lease_name(table: str) -> str:
+    """Name the lease of a table, as SHOW JOBS lists it."""
+    name = f"INSERT INTO {table}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{name[: LONGEST_NAME - 17]} {digest}"
+
+
+def _acquired(catalog: Catalog, table: str, clock: Clock) -> PipelineLease:
+    name = lease_name(table)
+    for _ in range(WAIT_MS // LOOK_MS):
+        try:
+            return hold_lease(catalog, name, clock)
+        except PipelineLockedError:
+            clock.wait(Event(), LOOK_MS)
+    try:
+        return hold_lease(catalog, name, clock)
+    except PipelineLockedError as error:
+        raise _written_by_another(catalog, table) from error
+
+
+def _written_by_another(catalog: Catalog, table: str) -> PipelineLockedError:
+    owners = [c.lease.owner for c in catalog.claims() if c.lease.pipeline == lease_name(table)]
+    by = f" of process {owners[0].pid} on host {owners[0].host}" if owners else ""
+    return PipelineLockedError(
+        f"another INSERT{by} writes into table {table}, and was not done after {WAIT_MS // 1000} s",
+        hint="nothing was written; run this one again when that is done. Should that machine be gone, its claim ends "
+        f"{LEASE_TIMEOUT_MS // 1000} s after its last sign of life",
+    )

@@ -1,0 +1,265 @@
+"""Progress of a job as values: status, counts, totals over batches, each batch once, from Spark's progress events."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any
+
+from penstock.catalog.model.identifier import Identifier
+from penstock.connector.spark.source.retry import Outage
+from penstock.sql.plan.physical.batch_metrics import BatchMetrics, LateSplit, TimelessSplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.catalog.errors import PenstockError
+    from penstock.sql.clock import Clock
+
+__all__ = [
+    "JobProgress",
+    "JobState",
+    "JobStatus",
+    "Totals",
+    "batch_events",
+    "rows_per_second",
+    "short_name",
+]
+
+_DEFAULT = "default_catalog.default_database."
+
+
+class JobStatus(StrEnum):
+    """Where a job is in its life; the last three are final."""
+
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing follows."""
+        return self in {JobStatus.FINISHED, JobStatus.STOPPED, JobStatus.FAILED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProgress:
+    """A job as of its last committed batch; counts are sums since the job started, each batch counted once.
+
+    Times are epoch ms of the wall clock, except `watermark_ms`, which is event time (the maximum once every bounded
+    table is read); `timeless` are the splits that keep it from moving, `late_splits` those with rows that came too late
+    as the split was found late. `rows_per_second` averages the last seconds. `activity` says in words what the job does
+    now. `last_error` is what it failed of last, of which it may have started again since; `outage` is what it waits for
+    now: then nobody knows `lag_records`.
+    `refreshes`: it writes its table anew from time to time, `batches` is how often; rows are not counted.
+    """
+
+    name: str
+    sink: str
+    status: JobStatus
+    activity: str
+    started_ms: int
+    seconds: float
+    batches: int = 0
+    batch_id: int | None = None
+    rows_in: int = 0
+    rows_out: int = 0
+    rows_dropped: int = 0
+    bad_records: int = 0
+    rows_per_second: float = 0.0
+    watermark_ms: int | None = None
+    timeless: tuple[TimelessSplit, ...] = ()
+    late_splits: tuple[LateSplit, ...] = ()
+    lag_records: int | None = None
+    last_commit_ms: int | None = None
+    restarts: int = 0
+    last_error: str | None = None
+    outage: Outage | None = None
+    refreshes: bool = False
+
+
+def short_name(identifier: Identifier | str) -> str:
+    """Write a full name as a person would: the default catalog and database go without saying."""
+    return str(identifier).removeprefix(_DEFAULT)
+
+
+def batch_events(query: StreamingQuery, *, after: int | None) -> list[dict[str, Any]]:
+    """Return the events of completed batches after `after` (None: all that Spark keeps), oldest first, as dicts.
+
+    Spark keeps the last 100 (`spark.sql.streaming.numRecentProgressUpdates`). Where there is none or one new event,
+    which is the rule, the others are not looked at.
+    """
+    last = query.lastProgress
+    if last is None:
+        return []
+    newest = last["batchId"] if _is_of_batch(last) else last["batchId"] - 1
+    if newest < 0 or newest == after:
+        return []
+    if after is not None and newest == after + 1 and _is_of_batch(last):
+        return [json.loads(last.json)]
+    return _kept_after(query, after)
+
+
+def _is_of_batch(event: Mapping[str, Any]) -> bool:
+    """Tell the event of a batch from one that only says that the query waits.
+
+    Spark sends the latter every ten seconds, under the number that the next batch will have.
+    """
+    return "addBatch" in event["durationMs"]
+
+
+def _kept_after(query: StreamingQuery, batch: int | None) -> list[dict[str, Any]]:
+    recent = query._jsq.recentProgress()  # noqa: SLF001  the public property converts every event at each call
+    events: list[dict[str, Any]] = []
+    for index in reversed(range(len(recent))):
+        event = json.loads(recent[index].json())
+        if batch is not None and event["batchId"] <= batch:
+            break
+        if _is_of_batch(event):
+            events.append(event)
+    return events[::-1]
+
+
+# Batches whose speed the display averages over: enough to smooth, short enough to notice a stall.
+RECENT_BATCHES = 16
+
+RATE_WINDOW_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over the batches of a job so far.
+
+    Spark replays only the last batch of a run, under the same id: `last` is kept apart and not yet in the sums of
+    the batches before it, so a replay takes its place instead of counting twice.
+    """
+
+    batches_before: int = 0
+    rows_in_before: int = 0
+    rows_out_before: int = 0
+    rows_dropped_before: int = 0
+    bad_records_before: int = 0
+    last: BatchMetrics | None = None
+    recent: tuple[BatchMetrics, ...] = ()
+
+    def add(self, batch: BatchMetrics) -> Totals:
+        """Count a batch. One that is older than the last is an event seen before and changes nothing."""
+        last = self.last
+        if last is None:
+            return replace(self, last=batch, recent=(batch,))
+        if batch.batch_id < last.batch_id:
+            return self
+        recent = tuple(deque((*self.recent, batch), maxlen=RECENT_BATCHES))
+        if batch.batch_id == last.batch_id:
+            return replace(self, last=batch, recent=(*self.recent[:-1], batch))
+        return Totals(
+            batches_before=self.batches_before + 1,
+            rows_in_before=self.rows_in_before + last.rows_in,
+            rows_out_before=self.rows_out_before + last.rows_out,
+            rows_dropped_before=self.rows_dropped_before + last.rows_dropped,
+            bad_records_before=self.bad_records_before + last.bad_records,
+            last=batch,
+            recent=recent,
+        )
+
+    @property
+    def batches(self) -> int:
+        """Number of different batches that were committed."""
+        return self.batches_before + (self.last is not None)
+
+    @property
+    def rows_in(self) -> int:
+        """Rows read from the sources."""
+        return self.rows_in_before + (self.last.rows_in if self.last else 0)
+
+    @property
+    def rows_out(self) -> int:
+        """Rows handed to the sink."""
+        return self.rows_out_before + (self.last.rows_out if self.last else 0)
+
+    @property
+    def rows_dropped(self) -> int:
+        """Rows that came later than the watermark allowed."""
+        return self.rows_dropped_before + (self.last.rows_dropped if self.last else 0)
+
+    @property
+    def bad_records(self) -> int:
+        """Records that could not be decoded and were skipped."""
+        return self.bad_records_before + (self.last.bad_records if self.last else 0)
+
+
+def rows_per_second(totals: Totals, now_ms: int) -> float:
+    """Average speed of reading over the batches committed in the last seconds; 0 when nothing moves."""
+    fresh = [
+        b
+        for b in totals.recent
+        if b.committed_at_ms > now_ms - max(RATE_WINDOW_MS, 2 * b.duration_ms)
+    ]
+    if not fresh:
+        return 0.0
+    since = min(b.committed_at_ms - b.duration_ms for b in fresh)
+    return sum(b.rows_in for b in fresh) * 1000 / max(now_ms - since, 1)
+
+
+class JobState:
+    """The status of the job `name` that writes `sink`, what it does now, and its end.
+
+    `at_end` is called once, on the thread that ends the job, before `done` is set.
+    """
+
+    def __init__(
+        self, clock: Clock, *, name: str, sink: str, activity: str, at_end: Callable[[], None]
+    ) -> None:
+        self._clock = clock
+        self._name = name
+        self._sink = sink
+        self._at_end = at_end
+        self._lock = Lock()
+        self._status = JobStatus.RUNNING
+        self._activity = activity
+        self._error: PenstockError | None = None
+        self._started_ms = clock.now_ms()
+        self._ended_ms: int | None = None
+        self.done = Event()
+
+    @property
+    def error(self) -> PenstockError | None:
+        """What ended the job, where it was not asked to end."""
+        with self._lock:
+            return self._error
+
+    def progress(self) -> JobProgress:
+        """Tell all but the counts. To be asked before them: of an ended job they are then the last."""
+        now = self._clock.now_ms()
+        with self._lock:
+            return JobProgress(
+                name=self._name,
+                sink=self._sink,
+                status=self._status,
+                activity=self._activity,
+                started_ms=self._started_ms,
+                seconds=((self._ended_ms or now) - self._started_ms) / 1000,
+            )
+
+    def set(self, status: JobStatus, activity: str) -> None:
+        """Say what the job does now."""
+        with self._lock:
+            self._status, self._activity = status, activity
+
+    def end(self, status: JobStatus, error: PenstockError | None) -> None:
+        """End the job; `error` is what it failed of."""
+        with self._lock:
+            self._status, self._error, self._ended_ms = status, error, self._clock.now_ms()
+            self._activity = error.message if error else status.value
+        try:
+            self._at_end()
+        finally:
+            self.done.set()

@@ -1,0 +1,101 @@
+"""What a job runs, and what is judged before it does: an INSERT, or the one query of a statement set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.connector.contract import LostLease, Trigger
+    from penstock.connector.spark.source.retry import Outage
+    from penstock.sql.checkpoint.fingerprint import QueryFingerprint
+    from penstock.sql.checkpoint.identity import QueryLocation
+    from penstock.sql.plan.analysed import TableScan
+    from penstock.sql.plan.physical.batch_metrics import BatchMetrics
+
+__all__ = ["CheckpointedQuery", "StartableQuery"]
+
+
+class CheckpointedQuery(Protocol):
+    """A query as far as it is told what a start of it would do."""
+
+    @property
+    def sink(self) -> str:
+        """The table that it writes into, or the tables, as messages name them."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The tables that it reads."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether each of them has an end."""
+
+    @property
+    def pipeline(self) -> str:
+        """The name that one runner at a time may hold."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it reads tables; else it writes once and has no checkpoint."""
+
+    @property
+    def place(self) -> QueryLocation:
+        """Its name, and where its checkpoint is."""
+
+    @property
+    def checkpoint(self) -> str:
+        """Its checkpoint directory."""
+
+    @property
+    def shape(self) -> QueryFingerprint:
+        """What its checkpoint has to be made for."""
+
+    @property
+    def leaves(self) -> Sequence[TableScan]:
+        """The tables that it reads, in the order that the checkpoint knows them by."""
+
+    @property
+    def project(self) -> Path:
+        """The folder that relative paths of tables are relative to."""
+
+    def check_target(self) -> None:
+        """Check that what it writes into goes with the checkpoint; changes nothing.
+
+        Raises StateMismatchError; NotReachedError where that cannot be told here.
+        """
+
+
+class StartableQuery(CheckpointedQuery, Protocol):
+    """A query that may be started, and started again after a failure."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that it is started in."""
+
+    @property
+    def leases(self) -> tuple[str, ...]:
+        """What is held while it runs: `pipeline`, and its checkpoint where that may be reached by another name."""
+
+    @property
+    def rows_by_sink(self) -> Mapping[str, int] | None:
+        """Rows written since it was planned, by table, where one query writes several; else None."""
+
+    def prepare(self) -> None:
+        """Create or check what it writes into. Raises InputError."""
+
+    def write(self, lost_lease: LostLease | None = None) -> None:
+        """Write the rows of INSERT .. VALUES, all or none; `lost_lease` is of the table (`RequiresLease`)."""
+
+    def start(self, trigger: Trigger, lost_lease: LostLease | None = None) -> StreamingQuery:
+        """Start it from its checkpoint. `lost_lease`: see SinkSettings."""
+
+    def outage(self) -> Outage | None:
+        """Tell what its sources wait for; None while all of them answer. Reads small local files."""
+
+    def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
+        """Read what a batch did from its progress event."""

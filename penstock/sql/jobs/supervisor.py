@@ -1,0 +1,330 @@
+"""Keep the streaming query of an INSERT or a statement set running.
+
+Watches it, counts its batches, restarts it, logs outages. One thread per job. Owns no lease and no restart
+strategy (`sql/settings/restart.py`); talks to Spark only through the query that `StartableQuery.start` returns.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from dataclasses import dataclass, replace
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING
+
+from penstock.catalog.errors import PenstockError
+from penstock.connector.contract import Trigger
+from penstock.connector.failpoints import reach
+from penstock.sql.errors.spark import is_permanent, translate
+from penstock.sql.jobs.progress import (
+    JobProgress,
+    JobState,
+    JobStatus,
+    Totals,
+    batch_events,
+    rows_per_second,
+    short_name,
+)
+from penstock.sql.jobs.query_start import StoppedBeforeStartError, start_in_turn
+from penstock.sql.settings.restart import Failures, RestartStrategy, after_failure, with_jitter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.connector.spark.source.retry import Outage
+    from penstock.sql.clock import Clock
+    from penstock.sql.jobs.startable_query import StartableQuery
+
+__all__ = ["OutageWatch", "Supervisor", "SupervisorSettings"]
+
+log = logging.getLogger(__name__)
+
+LOOK_MS = 1_000
+
+
+class OutageWatch:
+    """What the sources of the query into `sink` wait for. One thread looks, any other may read `current`."""
+
+    def __init__(self, find: Callable[[], Outage | None], clock: Clock, sink: str) -> None:
+        self._find = find
+        self._clock = clock
+        self._sink = sink
+        self._looked_ms: int | None = None
+        self.current: Outage | None = None
+
+    def look(self) -> None:
+        """Look again, unless it was done a moment ago."""
+        now_ms = self._clock.monotonic_ms()
+        if self._looked_ms is not None and now_ms - self._looked_ms < LOOK_MS:
+            return
+        self._looked_ms = now_ms
+        before, self.current = self.current, self._find()
+        if before is None and self.current is not None:
+            log.warning("%s: waiting for %s", self._sink, self.current)
+        elif before is not None and self.current is None:
+            seconds = max(self._clock.now_ms() - before.since_ms, 0) / 1000
+            log.warning("%s: %s answers again, after %.0f s", self._sink, before.what, seconds)
+
+
+POLL_S = 0.1  # how long a look at the query waits for its end: below a micro-batch's floor of some 130 ms
+
+STOP_POLL_MS = 50
+
+STOP_LIMIT_MS = (
+    600_000  # a batch in flight gets ten minutes to finish; a second request to stop does not wait
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorSettings:
+    """How a query is to be run and kept running."""
+
+    trigger: Trigger
+    restarts: RestartStrategy
+    stop_limit_ms: int = STOP_LIMIT_MS
+
+
+class Supervisor:
+    """Runs one query until it ends, is stopped, or fails for good. `progress` may be read from any thread.
+
+    `lost_lease` is asked at every look, and while a start waits for its turn; an error it gives stops the query at
+    once, and is a failure as any other: it may pass, or be for good. `at_end` is called once, on the supervisor's
+    thread, before `done` is set.
+    """
+
+    def __init__(
+        self,
+        query: StartableQuery,
+        *,
+        settings: SupervisorSettings,
+        clock: Clock,
+        lost_lease: Callable[[], PenstockError | None] = lambda: None,
+        at_end: Callable[[], None] = lambda: None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._query = query
+        self._chance = chance
+        self._sink = short_name(query.sink)
+        self._settings = settings
+        self._clock = clock
+        self._lost_lease = lost_lease
+        self._state = JobState(
+            clock, name=query.pipeline, sink=self._sink, activity="starting", at_end=at_end
+        )
+        self._lock = Lock()
+        self._stop = Event()
+        self._stop_now = Event()
+        self._totals = Totals()
+        self._restarts = 0
+        self._last_error: str | None = None
+        self._outages = OutageWatch(query.outage, clock, self._sink)
+        self._seen_batch: int | None = None
+        self.done = self._state.done
+
+    @property
+    def error(self) -> PenstockError | None:
+        """What the job failed of, once it has."""
+        return self._state.error
+
+    def progress(self) -> JobProgress:
+        """Tell where the job is."""
+        state = self._state.progress()
+        with self._lock:
+            totals, last, restarts = self._totals, self._totals.last, self._restarts
+            last_error = self._last_error
+        outage = None if state.status.final else self._outages.current
+        known = last is not None and outage is None and state.status is not JobStatus.RESTARTING
+        speed = 0.0 if state.status.final else rows_per_second(totals, self._clock.now_ms())
+        return replace(
+            state,
+            batches=totals.batches,
+            batch_id=last.batch_id if last else None,
+            rows_in=totals.rows_in,
+            rows_out=totals.rows_out,
+            rows_dropped=totals.rows_dropped,
+            bad_records=totals.bad_records,
+            rows_per_second=speed,
+            watermark_ms=last.watermark_ms if last else None,
+            timeless=last.timeless if last else (),
+            late_splits=last.late_splits if last else (),
+            lag_records=last.lag_records if last and known else None,
+            last_commit_ms=last.committed_at_ms if last else None,
+            restarts=restarts,
+            last_error=last_error,
+            outage=outage,
+        )
+
+    def start(self) -> None:
+        """Start the query, here, and the thread that watches it. Raises what starting the query raises."""
+        try:
+            query = self._start_query()
+        except StoppedBeforeStartError:
+            self._state.end(JobStatus.STOPPED, None)
+            return
+        except Exception as error:
+            failure = self._failed(error)
+            self._state.end(JobStatus.FAILED, failure)
+            raise failure from error
+        Thread(target=self._run, args=(query,), name=f"penstock {self._sink}", daemon=True).start()
+
+    def write(self) -> None:
+        """Write the rows of INSERT .. VALUES, here; the job has ended when this returns."""
+        try:
+            self._query.write(self._lost_lease)
+        except Exception as error:
+            failure = self._failed(error)
+            self._state.end(JobStatus.FAILED, failure)
+            raise failure from error
+        self._state.end(JobStatus.FINISHED, None)
+
+    def request_stop(self, *, now: bool = False) -> None:
+        """Ask for the end after the batch in flight, or without waiting for it. Returns immediately."""
+        if now:
+            self._stop_now.set()
+        self._stop.set()
+
+    # --- the watching thread ---------------------------------------------------------------------------
+
+    def _run(self, query: StreamingQuery) -> None:
+        try:
+            self._keep_running(query)
+        except Exception as error:  # a bug here must end the job visibly, not leave it "running"
+            log.debug("the supervisor failed", exc_info=True)
+            self._state.end(JobStatus.FAILED, self._failed(error))
+
+    def _failed(self, error: Exception) -> PenstockError:
+        """Translate what the query failed of, and keep it."""
+        failure = translate(error)
+        with self._lock:
+            self._last_error = failure.message
+        return failure
+
+    def _keep_running(self, query: StreamingQuery | None) -> None:
+        failures = Failures()
+        while True:
+            began_ms = self._clock.now_ms()
+            try:
+                if query is None:
+                    query = self._start_query()
+                self._watch(query)
+            except StoppedBeforeStartError:
+                self._state.end(JobStatus.STOPPED, None)
+                return
+            except Exception as error:  # whatever Spark throws is translated
+                failure = self._failed(error)
+                log.debug("query of %s failed", self._sink, exc_info=True)
+            else:
+                self._state.end(
+                    JobStatus.STOPPED if self._stop.is_set() else JobStatus.FINISHED, None
+                )
+                return
+            if is_permanent(failure):
+                self._state.end(JobStatus.FAILED, failure)
+                return
+            if self._stop.is_set():
+                self._state.end(JobStatus.STOPPED, None)
+                return
+            ran_ms = self._clock.now_ms() - began_ms
+            decision = after_failure(self._settings.restarts, failures, ran_ms=ran_ms)
+            if decision is None:
+                self._state.end(JobStatus.FAILED, _gave_up(failure, self._restarts))
+                return
+            failures, query = decision, None
+            delay_ms = with_jitter(self._settings.restarts, failures.delay_ms, self._chance())
+            if not self._wait_to_restart(failure, delay_ms):
+                self._state.end(JobStatus.STOPPED, None)
+                return
+
+    def _start_query(self) -> StreamingQuery:
+        self._seen_batch = None
+        reach("starting")
+        query = start_in_turn(
+            lambda: self._query.start(self._settings.trigger, self._lost_lease),
+            check=self._check_lease,
+            stop=self._stop,
+        )
+        self._state.set(JobStatus.RUNNING, "starting")
+        return query
+
+    def _wait_to_restart(self, failure: PenstockError, delay_ms: int) -> bool:
+        """Wait out the delay. False when the job is to stop instead of starting again."""
+        log.warning(
+            "%s: failed, starting again from its checkpoint in %.1f s: %s",
+            self._sink,
+            delay_ms / 1000,
+            failure.message,
+        )
+        self._state.set(
+            JobStatus.RESTARTING, f"restarting in {delay_ms / 1000:.0f} s: {failure.message}"
+        )
+        if self._clock.wait(self._stop, delay_ms):
+            return False
+        with self._lock:
+            self._restarts += 1
+        return True
+
+    def _watch(self, query: StreamingQuery) -> None:
+        """Follow the query to its end, or stop it. Raises what it failed of."""
+        while True:
+            ended = _ended(query, POLL_S)
+            self._collect(query)
+            self._outages.look()
+            if ended:
+                return
+            self._check_lease(query)
+            if self._stop.is_set():
+                self._finish_batch(query)
+                return
+            self._state.set(JobStatus.RUNNING, str(query.status["message"]))
+
+    def _check_lease(self, query: StreamingQuery | None = None) -> None:
+        """Stop the query where another runner may have the pipeline by now. Raises the reason."""
+        lost = self._lost_lease()
+        if lost is not None:
+            if query is not None:
+                query.stop()
+            raise lost
+
+    def _finish_batch(self, query: StreamingQuery) -> None:
+        """Let the batch in flight commit, then stop: Spark's own stop() interrupts it."""
+        self._state.set(JobStatus.RUNNING, "stopping after the batch in flight")
+        batch, deadline_ms = self._seen_batch, self._clock.now_ms() + self._settings.stop_limit_ms
+        while not self._stop_now.is_set() and self._clock.now_ms() < deadline_ms:
+            if _ended(query, 0):
+                break
+            status = query.status
+            if (
+                not (status["isTriggerActive"] and status["isDataAvailable"])
+                or self._seen_batch != batch
+            ):
+                break
+            self._clock.wait(self._stop_now, STOP_POLL_MS)
+            self._check_lease(query)
+            self._collect(query)
+        query.stop()
+        self._collect(query)
+
+    def _collect(self, query: StreamingQuery) -> None:
+        """Count the batches committed since the last look, each once."""
+        for event in batch_events(query, after=self._seen_batch):
+            metrics = self._query.read_metrics(event)
+            self._seen_batch = metrics.batch_id
+            with self._lock:
+                self._totals = self._totals.add(metrics)
+
+
+def _ended(query: StreamingQuery, timeout_s: float) -> bool:
+    """Wait for the query's end, at most `timeout_s`. Raises what it failed of."""
+    if timeout_s == 0:
+        return not query.isActive
+    return bool(query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # fractions work; the hint says int
+
+
+def _gave_up(failure: PenstockError, restarts: int) -> PenstockError:
+    if not restarts:
+        return failure
+    note = f"gave up after {restarts} restart{'s' if restarts > 1 else ''}"
+    failure.hint = f"{failure.hint}; {note}" if failure.hint else note
+    return failure

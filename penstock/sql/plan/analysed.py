@@ -1,0 +1,152 @@
+"""What is known of a query and of an INSERT before any JVM runs, as frozen values; `analysis.py` finds it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from penstock.catalog.model.table import Table
+from penstock.connector.changelog import ChangelogMode
+from penstock.connector.contract import EngineSource, OutputMode, Sink
+from penstock.connector.row_level_dml import TableEditor
+from penstock.connector.scan import Rowtime
+from penstock.sql.checkpoint.identity import QueryLocation
+from penstock.sql.incremental.describe import describe_incremental
+from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator
+from penstock.sql.plan.rules.flow import Flow, describe_changes, describe_operator
+from penstock.sql.plan.rules.prune_columns import Paths, narrowed
+from penstock.sql.plan.rules.tie_break import ARRIVES
+from penstock.sql.statements.statement import InsertInto
+
+__all__ = ["AnalysedInsert", "AnalysedQuery", "TableScan", "updating_operator_lines"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableScan:
+    """A table that a query reads. `columns` come from the source, `computed` are Flink SQL over them.
+
+    `rowtime` is set when the query waits for the table's watermark, or the table is aligned by it; `by_splits`
+    tells the split runtime's tables from those that the engine reads. `group` is the table's alignment group.
+    `looked_up`: each batch reads the whole table anew, it is no source of the stream. `marked`: operators with state
+    take the rowtime for event time, and drop what is late. `source` is there where no connector has the table.
+    `fields` are those that are read of the columns whose rows are not read whole.
+    """
+
+    table: Table
+    columns: tuple[str, ...]
+    computed: Mapping[str, str] = field(default_factory=dict)
+    rowtime: Rowtime | None = None
+    by_splits: bool = True
+    bounded: bool = False
+    group: str | None = None
+    looked_up: bool = False
+    marked: bool = True
+    fields: Mapping[str, Paths] = field(default_factory=dict)
+    source: EngineSource | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def read_table(self) -> Table:
+        """Give the table as it is read: rows have the fields that are asked for."""
+        return replace(self.table, schema=narrowed(self.table.schema, self.fields))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysedQuery:
+    """A query without views, its table nodes labelled with their leaf. `bounded`: every table it reads has an end.
+
+    `flow` says how its rows change; `query` is rewritten accordingly, with ROW_KIND as last column if `flow.kinds`.
+    Of a query that is `maintained` it gives the feeds, and `flow` is that of the last stage.
+    """
+
+    query: exp.Expr
+    leaves: tuple[TableScan, ...]
+    flow: Flow = Flow(columns=None)  # noqa: RUF009 - a frozen value
+    maintained: IncrementalQuery | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every table read has an end."""
+        return all(leaf.bounded for leaf in self.leaves)
+
+    @property
+    def followed(self) -> tuple[TableScan, ...]:
+        """The tables that are sources of the stream, in the order that a checkpoint knows them by."""
+        return tuple(leaf for leaf in self.leaves if not leaf.looked_up)
+
+    @property
+    def breaks_ties(self) -> bool:
+        """Whether it asks which of rows with equal order came first."""
+        if any(table.meta.get(ARRIVES) for table in self.query.find_all(exp.Table)):
+            return True
+        stages = () if self.maintained is None else self.maintained.stages
+        inputs = (
+            given
+            for stage in stages
+            if isinstance(stage, RecomputeOperator)
+            for given in stage.inputs
+        )
+        return any(given.by_batch for given in inputs)
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """Give the names of `followed`."""
+        return tuple(str(leaf.table.identifier) for leaf in self.followed)
+
+    @property
+    def output(self) -> OutputMode:
+        """The output mode that Spark runs the query in."""
+        in_update_mode = self.maintained is None and self.flow.mechanism is not None
+        return OutputMode.UPDATE if in_update_mode else OutputMode.APPEND
+
+    @property
+    def changes(self) -> ChangelogMode:
+        """What the rows of the frame are; unless INSERT_ONLY it has the column ROW_KIND."""
+        return self.flow.changes if self.flow.kinds else ChangelogMode.INSERT_ONLY
+
+
+def updating_operator_lines(query: AnalysedQuery, *, state_ttl_ms: int = 0) -> tuple[str, ...]:
+    """Say how the changes of a query are made: mechanism, key and state; empty where every row stays."""
+    flow = query.flow
+    lines: list[str] = []
+    if query.maintained is not None:
+        lines += describe_incremental(query.maintained, state_ttl_ms=state_ttl_ms)
+    elif not flow.is_changing:
+        return ()
+    elif flow.mechanism is not None:
+        lines += describe_operator(flow.mechanism)
+    lines += [
+        f"lookup: {leaf.table.identifier} is looked up in each batch; no state"
+        for leaf in query.leaves
+        if leaf.looked_up
+    ]
+    return (*lines, describe_changes(flow.changes, flow.key))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysedInsert:
+    """An INSERT that passed every check that needs no JVM.
+
+    `earlier` is the query as earlier versions ran it, where their checkpoints do not fit `query`: they go on with that.
+    `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints, `run_for` is the
+    project's target (`TARGET`), `state_ttl_ms` is how
+    long state is kept without use (0: for ever); `place` is its query's name and checkpoint once they are chosen.
+    """
+
+    statement: InsertInto
+    target: Table
+    query: AnalysedQuery
+    sink: Sink
+    earlier: AnalysedQuery | None = None
+    editor: TableEditor | None = None
+    pipeline: str = ""
+    base: str = ""
+    run_for: str | None = None
+    state_ttl_ms: int = 0
+    place: QueryLocation | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it runs as a streaming query: it reads tables, and does not overwrite its target."""
+        return bool(self.query.followed) and self.editor is None

@@ -1,0 +1,355 @@
+"""Build the Spark frame of an analysed query.
+
+A view for every table read and every windowing function, with alignment groups. Runs on the driver; reads no
+rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.model.identifier import quoted
+from penstock.connector.contract import EngineSource, SplitSource, SupportsProjection
+from penstock.connector.dead_letters.publisher import staging_of
+from penstock.connector.event_time.reports import FOLDER as EVENT_TIMES
+from penstock.connector.registry import connector_of
+from penstock.connector.scan import ARRIVED, GroupMember, Scan
+from penstock.connector.spark.lookup import register_lookup
+from penstock.connector.spark.session import configured
+from penstock.connector.spark.source.columns import WATERMARK_BEFORE
+from penstock.connector.spark.source.frame import read_scan_frame
+from penstock.connector.spark.source.retry import outage_file
+from penstock.connector.spark.source.segment_folder import FOLDER as SEEN_FILES
+from penstock.connector.spark.source.watermark import unmark
+from penstock.connector.spark.source.windows import (
+    Cumulate,
+    Hop,
+    Tumble,
+    WindowFunction,
+    assign_windows,
+)
+from penstock.sql.dialect import WindowKind, WindowTable, to_spark_query, window_tables
+from penstock.sql.dialect.rewrites.session_windows import rewrite_session_windows
+from penstock.sql.expressions.expression import to_spark
+from penstock.sql.plan.analysed import AnalysedQuery, TableScan
+from penstock.sql.plan.analysis import LEAF, WINDOWED
+from penstock.sql.plan.lookup_keys import KeyLookup, lookup_strategy, lookups_in, write_lookup
+from penstock.sql.plan.rules.aggregate import keep_distinct_in_windows
+from penstock.sql.plan.rules.inline import inline_ctes
+from penstock.sql.plan.rules.tie_break import ARRIVES
+from penstock.sql.settings.pipeline import TIME_ZONE
+
+__all__ = ["FrameBuilder", "group_members"]
+
+
+def group_members(
+    leaves: Sequence[TableScan], views: Sequence[str], directory: Path
+) -> tuple[GroupMember | None, ...]:
+    """Give each table its place in its group; None for one that is alone in it, or has none.
+
+    `views` name the tables' scans; `directory`, one for each start of a query, is where they meet.
+    """
+    return tuple(_member(leaves, views, index, directory) for index in range(len(leaves)))
+
+
+def _member(
+    leaves: Sequence[TableScan], views: Sequence[str], index: int, directory: Path
+) -> GroupMember | None:
+    group = leaves[index].group
+    others = tuple(
+        (view, str(leaf.table.identifier))
+        for leaf, view in zip(leaves, views, strict=True)
+        if group is not None and leaf.group == group and view != views[index]
+    )
+    if not others:
+        return None
+    return GroupMember(directory=str(directory), name=views[index], others=others)
+
+
+RegisterView = Callable[[DataFrame, str], None]
+"""Registers a frame as a temporary view of this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameBuilder:
+    """Makes frames in one Spark session; its temporary views have names that no user's have.
+
+    `conf` are the Spark settings that the session's ask for. `workdir` is private to this process, for the files
+    that tell a data source what to read. `checkpoint` is the directory of the streaming query that the frames are
+    for; bad records are counted and kept there.
+    """
+
+    spark: SparkSession
+    workdir: Path
+    project: Path
+    conf: Mapping[str, str]
+    default_limit: int | None
+    checkpoint: str | None = None
+
+    def build(
+        self, analysed: AnalysedQuery, *, streaming: bool, engine_streaming: bool | None = None
+    ) -> DataFrame:
+        """Give the frame of a query. Each call makes new views, so that a query can be started again.
+
+        `engine_streaming` (default: as `streaming`) is for tables that the engine reads: a check looks at them
+        as bounded ones, as a table that an earlier statement fills may not be there yet.
+        """
+        if engine_streaming is None:
+            engine_streaming = streaming
+        with configured(self.spark, self.conf):
+            return self._build(analysed, streaming=streaming, engine_streaming=engine_streaming)
+
+    def _build(
+        self, analysed: AnalysedQuery, *, streaming: bool, engine_streaming: bool
+    ) -> DataFrame:
+        with _registered_views(self.spark) as register:
+            return self._frame_of(
+                analysed, register, streaming=streaming, engine_streaming=engine_streaming
+            )
+
+    def _frame_of(
+        self,
+        analysed: AnalysedQuery,
+        register: RegisterView,
+        *,
+        streaming: bool,
+        engine_streaming: bool,
+    ) -> DataFrame:
+        tag = uuid4().hex[:8]
+        query = analysed.query.copy()
+        self._write_lookups(query, analysed.leaves, tag)
+        views = [f"penstock_{tag}_{index}" for index in range(len(analysed.leaves))]
+        members = group_members(analysed.leaves, views, self.workdir / f"penstock_{tag}_groups")
+        for index, leaf in enumerate(analysed.leaves):
+            nodes = [node for node in query.find_all(exp.Table) if node.meta.get(LEAF) == index]
+            if not nodes:
+                continue  # it is only asked for the rows of keys
+            self._replace_leaf(
+                leaf,
+                nodes,
+                views[index],
+                members[index],
+                register,
+                streaming=streaming if leaf.by_splits else engine_streaming,
+                staging=self._staging(index, leaf) if streaming else None,
+                outage_file=self._outage_file(index) if streaming else None,
+                event_times=self._event_times(index, tag),
+                place=index,
+            )
+        if window_tables(query):
+            query = inline_ctes(query)  # a function reads a query of its own, which knows no WITH
+        if streaming:
+            keep_distinct_in_windows(query)
+        query = rewrite_session_windows(query)
+        # inner functions come after the outer ones in the tree, and have to be there first
+        for index, window in enumerate(reversed(window_tables(query))):
+            self._replace_window(window, f"penstock_{tag}_w{index}", register)
+        return self.spark.sql(to_spark_query(query))
+
+    def _write_lookups(self, query: exp.Expr, leaves: Sequence[TableScan], tag: str) -> None:
+        """Write the lookups by key as calls of functions, which are registered here."""
+        for number, (index, join) in enumerate(lookups_in(query)):
+            leaf = leaves[index]
+            way = lookup_strategy(join, leaf, self._source(leaf))
+            if isinstance(way, KeyLookup):
+                function = f"penstock_{tag}_l{number}"
+                register_lookup(
+                    self.spark, function, way.source.lookup(way.keys, leaf.columns, way.retry)
+                )
+                write_lookup(join, way, function)
+
+    def _source(self, leaf: TableScan) -> SplitSource | EngineSource:
+        return leaf.source or connector_of(leaf.table, project=self.project).source(leaf.table)
+
+    def _replace_leaf(
+        self,
+        leaf: TableScan,
+        nodes: Sequence[exp.Table],
+        view: str,
+        member: GroupMember | None,
+        register: RegisterView,
+        *,
+        streaming: bool,
+        staging: str | None,
+        outage_file: str | None,
+        event_times: str,
+        place: int,
+    ) -> None:
+        arrives = any(node.meta.get(ARRIVES) for node in nodes)
+        frame, late_bound = self._leaf_frame(
+            leaf,
+            view,
+            member,
+            streaming=streaming,
+            staging=staging,
+            outage_file=outage_file,
+            event_times=event_times,
+            place=place if arrives else None,
+        )
+        views: dict[tuple[bool, bool], str] = {}
+        for node in nodes:
+            alias = node.alias or node.name
+            # a windowing function directly on the table counts late rows, which takes the hidden column
+            hidden = (
+                late_bound and bool(node.meta.get(WINDOWED)),
+                bool(node.meta.get(ARRIVES)),
+            )
+            if hidden not in views:
+                views[hidden] = f"{view}_{len(views)}" if views else view
+                shown = frame if hidden[0] else frame.drop(WATERMARK_BEFORE)
+                register(shown if hidden[1] else shown.drop(ARRIVED), views[hidden])
+            name = views[hidden]
+            columns = node.args["alias"].columns if node.args.get("alias") is not None else []
+            identifier = exp.to_identifier(alias, quoted=True)
+            node.set("alias", exp.TableAlias(this=identifier, columns=columns))
+            node.set("this", exp.to_identifier(name))
+            node.set("db", None)
+            node.set("catalog", None)
+
+    def _staging(self, index: int, leaf: TableScan) -> str | None:
+        """Give the folder in the checkpoint for what tasks know of a table's bad records."""
+        if self.checkpoint is None or not leaf.by_splits:
+            return None
+        return staging_of(self.checkpoint, index, leaf.table)
+
+    def _outage_file(self, index: int) -> str | None:
+        """Give the file in which a source of the query says what it waits for."""
+        if self.checkpoint is None:
+            return None
+        return str(outage_file(self.workdir, self.checkpoint, index))
+
+    def _event_times(self, index: int, tag: str) -> str:
+        """Give the folder for what tasks know of event times: in the checkpoint, else one of this process."""
+        base = self.checkpoint or str(self.workdir / f"penstock_{tag}")
+        return f"{base}/{EVENT_TIMES}/{index}"
+
+    def _seen_files(self) -> str | None:
+        """Give the folder in the checkpoint for what planning has seen of watched folders, of all tables alike."""
+        return None if self.checkpoint is None else f"{self.checkpoint}/{SEEN_FILES}"
+
+    def _leaf_frame(
+        self,
+        leaf: TableScan,
+        view: str,
+        member: GroupMember | None,
+        *,
+        streaming: bool,
+        staging: str | None,
+        outage_file: str | None,
+        event_times: str,
+        place: int | None,
+    ) -> tuple[DataFrame, bool]:
+        computed = {name: to_spark(text, leaf.table.schema) for name, text in leaf.computed.items()}
+        source = self._source(leaf)
+        if not leaf.by_splits:
+            streaming = streaming and not leaf.looked_up
+            if isinstance(source, SupportsProjection):
+                source = source.reading(leaf.columns)
+            frame = source.frame(self.spark, streaming=streaming)  # type: ignore[union-attr]
+            return _with_computed(frame, leaf.table.schema.names, computed), False
+        scan = Scan(
+            table=leaf.read_table,
+            columns=leaf.columns,
+            rowtime=leaf.rowtime if streaming else None,
+            time_zone=self.spark.conf.get(TIME_ZONE) or "UTC",
+            project=str(self.project),
+            default_limit=self.default_limit,
+            member=member if streaming else None,
+            staging=staging,
+            outage_file=outage_file,
+            event_times=event_times if streaming else None,
+            seen_files=self._seen_files() if streaming else None,
+            input=place,
+        )
+        read = read_scan_frame(
+            self.spark,
+            scan,
+            view=view,
+            workdir=self.workdir,
+            streaming=streaming,
+            computed=computed,
+        )
+        frame = read.frame
+        if scan.rowtime is not None and not leaf.marked:
+            name = scan.rowtime.column
+            frame = frame.select(
+                *(
+                    unmark(F.col(f"`{n}`"), n) if n == name else F.col(f"`{n}`")
+                    for n in frame.columns
+                )
+            )
+        return frame, read.late_bound
+
+    def _replace_window(self, window: WindowTable, view: str, register: RegisterView) -> None:
+        inner = exp.select("*").from_(window.input.copy())
+        frame = self.spark.sql(to_spark_query(inner))
+        register(assign_windows(frame, window.time_column, _function(window), view=view), view)
+        alias = window.alias or view
+        window.node.replace(
+            exp.Table(
+                this=exp.to_identifier(view),
+                alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
+            )
+        )
+
+
+@contextmanager
+def _registered_views(spark: SparkSession) -> Iterator[RegisterView]:
+    """Yield what registers temporary views, which are dropped at the end: people list the session's tables.
+
+    A frame that was made by SQL over them is analysed and needs them no more.
+    """
+    names: list[str] = []
+
+    def register(frame: DataFrame, name: str) -> None:
+        names.append(name)
+        frame.createOrReplaceTempView(name)
+
+    try:
+        yield register
+    finally:
+        for name in names:
+            spark.catalog.dropTempView(name)
+
+
+def _with_computed(
+    frame: DataFrame, names: Sequence[str], computed: Mapping[str, str]
+) -> DataFrame:
+    """Add computed columns at their places in the table, whose columns are `names`: a star goes by these."""
+    if not computed:
+        return frame
+    values = {name: quoted(name) for name in frame.columns}
+    values |= {name: f"{text} AS {quoted(name)}" for name, text in computed.items()}
+    order = [*(name for name in names if name in values), *(n for n in values if n not in names)]
+    return frame.selectExpr(*(values[name] for name in order))
+
+
+def _function(window: WindowTable) -> WindowFunction:
+    match window.kind:
+        case WindowKind.TUMBLE:
+            return Tumble(size_ms=window.size_ms, offset_ms=window.offset_ms)
+        case WindowKind.HOP:
+            return Hop(
+                size_ms=window.size_ms,
+                slide_ms=window.slide_ms or window.size_ms,
+                offset_ms=window.offset_ms,
+            )
+        case WindowKind.CUMULATE:
+            return Cumulate(
+                size_ms=window.size_ms,
+                step_ms=window.step_ms or window.size_ms,
+                offset_ms=window.offset_ms,
+            )
+    raise UnsupportedError(
+        f"{window.kind} is only supported directly under a GROUP BY of its window_start and window_end",
+        span=window.span,
+    )

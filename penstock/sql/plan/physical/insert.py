@@ -1,0 +1,281 @@
+"""An INSERT as a Spark query, which may be started, and started again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.catalog.errors import InputError
+from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.connector.contract import (
+    LostLease,
+    RequiresLease,
+    Resumable,
+    Sink,
+    SinkSettings,
+    Trigger,
+)
+from penstock.connector.dead_letters.publisher import DeadLetterPublisher, dead_letter_publisher
+from penstock.connector.row_level_dml import TableEditor
+from penstock.connector.spark.session import configured, streaming_conf
+from penstock.connector.spark.source.retry import Outage, current_outage
+from penstock.sql.checkpoint.directory import check_checkpoint, record_query
+from penstock.sql.checkpoint.fingerprint import QueryFingerprint
+from penstock.sql.checkpoint.identity import QueryLocation
+from penstock.sql.errors.spark_analysis import as_input_error
+from penstock.sql.plan.analysed import AnalysedQuery, TableScan
+from penstock.sql.plan.physical.batch_metrics import BatchMetrics, read_batch_metrics
+from penstock.sql.plan.physical.frames import FrameBuilder
+from penstock.sql.plan.physical.incremental_insert import IncrementalInsert
+from penstock.sql.plan.physical.sink_rows import SinkCounts, sink_changelog_mode, to_sink_rows
+from penstock.sql.plan.rules.query_kind import is_plain_projection
+
+__all__ = ["PlannedInsert"]
+
+T = TypeVar("T")
+
+ROWS_OUT = "penstock_rows_out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedInsert:
+    """An INSERT as a Spark query that may be started, and started again after a failure.
+
+    `place` is its name and its checkpoint's directory. `unused` are frames that were built for a check and not started
+    yet. `text` is the query without views. `state_ttl_ms` is the time to
+    live of a maintained query's state; 0 is none.
+    """
+
+    spark: SparkSession
+    sink: str
+    sources: tuple[str, ...]
+    bounded: bool
+    place: QueryLocation
+    target: Sink
+    builder: FrameBuilder
+    analysed: AnalysedQuery
+    columns: tuple[tuple[str, str], ...]
+    shape: QueryFingerprint
+    text: str
+    kind: str = "INSERT"
+    editor: TableEditor | None = None
+    partition: tuple[tuple[str, str], ...] = ()
+    whole: bool = False
+    target_key: tuple[str, ...] = ()
+    state_ttl_ms: int = 0
+    counts: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
+    late: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
+    unused: list[DataFrame] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the query reads tables and adds rows; VALUES and OVERWRITE are one batch without a checkpoint."""
+        return bool(self.sources) and self.editor is None
+
+    @property
+    def pipeline(self) -> str:
+        """The name that one runner at a time may hold."""
+        return self.place.job
+
+    @property
+    def leases(self) -> tuple[str, ...]:
+        """What is held while it runs."""
+        return self.place.leases
+
+    @property
+    def checkpoint(self) -> str:
+        """Its checkpoint directory."""
+        return self.place.location
+
+    @property
+    def leaves(self) -> tuple[TableScan, ...]:
+        """The tables that the query reads, in the order that its checkpoint knows them by."""
+        return self.analysed.followed
+
+    @property
+    def project(self) -> Path:
+        """The folder that relative paths of tables are relative to."""
+        return self.builder.project
+
+    @property
+    def rows_by_sink(self) -> None:
+        """It writes into one table."""
+        return None
+
+    @property
+    def changes(self) -> ChangelogMode:
+        """What the rows for the sink are; unless INSERT_ONLY they have ROW_KIND as last column."""
+        return sink_changelog_mode(self.analysed, self.target.accepts)
+
+    @property
+    def bad_records(self) -> DeadLetterPublisher | None:
+        """Where the bad records of the tables read come together; None where each of those fails the query."""
+        return dead_letter_publisher(
+            [leaf.table for leaf in self.leaves],
+            checkpoint=self.checkpoint,
+            pipeline=self.pipeline,
+            project=self.project,
+        )
+
+    @property
+    def sends_on_each_row(self) -> bool:
+        """Whether rows out are as many as rows in: counting them would be an operator of its own in each task."""
+        return self.analysed.maintained is None and is_plain_projection(self.analysed.query)
+
+    @property
+    def kept(self) -> IncrementalInsert | None:
+        """What keeps the results up to date; None where Spark does that, or they stay."""
+        if self.analysed.maintained is None:
+            return None
+        return IncrementalInsert(
+            analysed=self.analysed,
+            maintained=self.analysed.maintained,
+            checkpoint=self.checkpoint,
+            state_ttl_ms=self.state_ttl_ms,
+            shaped=self.shaped,
+            target=self.target,
+            target_key=self.target_key,
+            sink=self.sink,
+            counts=self.counts,
+            late=self.late,
+        )
+
+    def check(self) -> None:
+        """Let Spark analyse the query. Raises InputError."""
+        frame = self._frame(checking=True)
+        self._result_of(frame)
+        if all(leaf.by_splits for leaf in self.analysed.leaves):
+            if self.is_stream:
+                self._streaming_conf(frame)
+            self.unused.append(frame)
+
+    def check_checkpoint(self) -> None:
+        """Check that the checkpoint, where there is one, is whole and of this query. Raises StateMismatchError."""
+        if self.is_stream:
+            check_checkpoint(self.spark, self.place, self.shape)
+
+    def check_target(self) -> None:
+        """Check that the sink's target goes with the checkpoint; changes nothing. Raises StateMismatchError."""
+        if isinstance(self.target, Resumable):
+            self.target.check_resumes(self.spark, self.checkpoint, "", notes=False)
+
+    def prepare(self) -> None:
+        """Create or check the sink's target. Raises InputError."""
+        frame = self.unused[-1] if self.unused else self._frame(checking=True)
+        self.target.prepare(self.spark, self._result_of(frame).drop(ROW_KIND).schema)
+        if self.bad_records is not None:
+            self.bad_records.prepare(self.spark)
+
+    def write(self, lost_lease: LostLease | None = None) -> None:
+        """Write the rows of INSERT .. VALUES or INSERT OVERWRITE, all or none."""
+        rows = self._result_of(self._frame())
+        if self.editor is not None:
+            editor = _under_lease(self.editor, lost_lease)
+            editor.overwrite(rows, dict(self.partition), whole=self.whole)
+        else:
+            _under_lease(self.target, lost_lease).write(rows)
+
+    def start(self, trigger: Trigger, lost_lease: LostLease | None = None) -> StreamingQuery:
+        """Start the streaming query from its checkpoint."""
+        record_query(self.spark, self.place, self.shape)
+        bad_records = self.bad_records
+        if bad_records is not None:
+            bad_records.open(self.spark)
+        # building a frame starts Python processes: the first start takes the one that was checked
+        frame = self.unused.pop() if self.unused else self._frame()
+        settings = SinkSettings(
+            checkpoint=self.checkpoint,
+            query_name=self.pipeline,
+            trigger=trigger,
+            plan=self.text,
+            output=self.analysed.output,
+            changes=self.changes,
+            after_batch=None if bad_records is None else bad_records.after_batch,
+            lost_lease=lost_lease,
+        )
+        with configured(self.spark, {**self.builder.conf, **self._streaming_conf(frame)}):
+            if self.kept is not None:
+                return self.kept.start(frame, settings)
+            frame = self._result_of(frame)
+            if not self.sends_on_each_row:
+                frame = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
+            return self.target.start(frame, settings)
+
+    def outage(self) -> Outage | None:
+        """Tell what its sources wait for."""
+        return current_outage(self.builder.workdir, self.checkpoint)
+
+    def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
+        """Read what a batch did from its progress event."""
+        if self.analysed.maintained is not None:
+            metrics = read_batch_metrics(progress, rows_out_metric=None)
+            return replace(
+                metrics,
+                rows_out=sum(self.counts.of(metrics.batch_id).values()),
+                rows_dropped=metrics.rows_dropped + sum(self.late.of(metrics.batch_id).values()),
+            )
+        metric = None if self.sends_on_each_row else ROWS_OUT
+        return read_batch_metrics(progress, rows_out_metric=metric)
+
+    def shaped(self, frame: DataFrame) -> DataFrame:
+        """Name and type the columns of the query's rows as the target's. Raises InputError."""
+        given = [name for name in frame.columns if name != ROW_KIND]
+        if len(given) != len(self.columns):
+            raise InputError(
+                f"INSERT INTO {self.sink} gives {len(given)} columns "
+                f"({', '.join(given)}), the table takes {len(self.columns)} "
+                f"({', '.join(name for name, _ in self.columns)})",
+                hint="name the columns: INSERT INTO t (a, b) SELECT ...",
+            )
+        kinds = [ROW_KIND] if len(given) < len(frame.columns) else []
+        renamed = frame.toDF(*(name for name, _ in self.columns), *kinds)
+        typed = renamed.select(
+            *(F.col(f"`{name}`").cast(kind).alias(name) for name, kind in self.columns), *kinds
+        )
+        return to_sink_rows(typed, self.analysed, self.target.accepts) if kinds else typed
+
+    def frame(self) -> DataFrame:
+        """Build a frame of the query that is not to be started. Raises InputError."""
+        return self._frame(checking=True)
+
+    def _frame(self, *, checking: bool = False) -> DataFrame:
+        """Build the frame of the query as Spark runs it.
+
+        Anew for each start: a failed query's streaming relations are not used again.
+        """
+        try:
+            return self.builder.build(
+                self.analysed,
+                streaming=self.is_stream,
+                engine_streaming=self.is_stream and not checking,
+            )
+        except AnalysisException as error:
+            raise as_input_error(error) from error
+
+    def _streaming_conf(self, frame: DataFrame) -> dict[str, str]:
+        """Give the Spark settings that a stream of the query needs. Raises InputError where Spark cannot stream it."""
+        try:
+            return streaming_conf(frame, self.analysed.output)
+        except AnalysisException as error:
+            raise as_input_error(error) from error
+
+    def _result_of(self, frame: DataFrame) -> DataFrame:
+        """Give a frame with the rows for the sink, named and typed as the target's. Raises InputError."""
+        try:
+            return self.shaped(frame) if self.kept is None else self.kept.columns_of(frame)
+        except AnalysisException as error:
+            raise as_input_error(error) from error
+
+
+def _under_lease(target: T, lost_lease: LostLease | None) -> T:
+    """Give a sink or an editor the lease to ask for, where it does so."""
+    if lost_lease is None or not isinstance(target, RequiresLease):
+        return target
+    return target.under_lease(lost_lease)

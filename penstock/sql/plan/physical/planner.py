@@ -1,0 +1,211 @@
+"""Plans INSERT and SELECT in Spark, on top of the analysis: frames, targets and checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.catalog.definitions.encryption import encrypt_references
+from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.model.table import Table
+from penstock.connector.changelog import ROW_KIND
+from penstock.connector.registry import connector_of
+from penstock.connector.spark.types import spark_type
+from penstock.sql.checkpoint.directory import checkpoint_files, saved_shape
+from penstock.sql.checkpoint.identity import QueryLocation
+from penstock.sql.dialect import to_text
+from penstock.sql.errors.spark_analysis import as_input_error
+from penstock.sql.incremental.describe import is_settled, text_of
+from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery, TableScan
+from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.analyzer import Analyzer, filled_columns
+from penstock.sql.plan.physical.frames import FrameBuilder
+from penstock.sql.plan.physical.incremental_insert import run_bounded
+from penstock.sql.plan.physical.insert import PlannedInsert
+from penstock.sql.plan.physical.sink_rows import to_display_rows
+from penstock.sql.plan.query_location import (
+    LocatedStatement,
+    Unit,
+    as_checkpointed,
+    insert_fingerprint,
+    locate_statements,
+)
+from penstock.sql.settings.pipeline import engine_conf
+from penstock.sql.statements.statement import InsertInto, Select
+from penstock.sql.syntax.positions import span_of
+
+__all__ = ["Planner"]
+
+log = logging.getLogger(__name__)
+
+CONTINUOUS_LIMIT = 1_000_000  # records of a micro-batch, where the table sets no limit
+
+
+@dataclass(slots=True, kw_only=True)
+class Planner(Analyzer):
+    """Plans what it has checked, in Spark.
+
+    Whether a query fits its checkpoint is not asked: `PlannedInsert.check_checkpoint` does. `from_scratch`: none is
+    gone on from.
+    """
+
+    from_scratch: bool = False
+    _workdir: tempfile.TemporaryDirectory[str] | None = None
+
+    def plan_insert(self, analysed: AnalysedInsert, spark: SparkSession) -> PlannedInsert:
+        """Plan an analysed INSERT in Spark and check it as a whole. Raises InputError; nothing is started."""
+        place = analysed.place or self.place(Unit(inserts=(analysed,)), spark).places[0]
+        if analysed.earlier is not None and not self.from_scratch:
+            analysed = _going_on(analysed, place, spark)
+        analysed = self._ready_insert(analysed)
+        columns, query = _target_columns(analysed.statement, analysed.target), analysed.query
+        key = analysed.target.schema.primary_key
+        planned = PlannedInsert(
+            spark=spark,
+            sink=str(analysed.target.identifier),
+            sources=analysed.query.source_names,
+            bounded=analysed.query.bounded,
+            place=place,
+            target=analysed.sink,
+            builder=replace(self.builder(spark), checkpoint=place.location),
+            analysed=analysed.query,
+            columns=columns,
+            shape=insert_fingerprint(analysed),
+            text=_text_of(query),
+            target_key=key.columns if key is not None else (),
+            state_ttl_ms=self.state_ttl_ms,
+            editor=analysed.editor,
+            partition=analysed.statement.partition,
+            # a partition that the query no longer has rows for is not to stay
+            whole=analysed.statement.replaces or analysed.target.materialization is not None,
+        )
+        planned.check()
+        return planned
+
+    def place(
+        self, unit: Unit, spark: SparkSession, *, instead: LocatedStatement | None = None
+    ) -> LocatedStatement:
+        """Choose names and checkpoints for a statement that comes alone, behind those before it.
+
+        `instead` are those that were chosen for it and are not used. Raises StateMismatchError.
+        """
+        files = checkpoint_files(spark)
+        if self.running is not None:
+            running = self.running()
+            (placed,) = locate_statements((unit,), self.project, files, running=running)
+            return placed
+        self.taken -= instead.jobs if instead is not None else frozenset()
+        (placed,) = locate_statements((unit,), self.project, files, taken=self.taken)
+        self.taken |= placed.jobs
+        return placed
+
+    def select(self, statement: Select, spark: SparkSession) -> DataFrame:
+        """Give the frame of a query: streaming where one of its tables has no end, else a bounded one."""
+        analysed = self.ready(analyse(statement.query, self.namespace, self.project, appends=False))
+        try:
+            streaming = not analysed.bounded
+            if analysed.maintained is not None:
+                return self._select_maintained(analysed, statement, spark)
+            frame = self.builder(spark).build(analysed, streaming=streaming)
+            return to_display_rows(frame, analysed, streaming=streaming)
+        except AnalysisException as error:
+            raise as_input_error(error) from error
+
+    def ready(self, query: AnalysedQuery) -> AnalysedQuery:
+        """Make a query ready to run: what the options of its tables refer to is there, and secrets are sealed.
+
+        May block on I/O. Raises UnknownObjectError, ConfigError.
+        """
+        leaves = tuple(self.ready_leaf(leaf) for leaf in query.leaves)
+        return query if leaves == query.leaves else replace(query, leaves=leaves)
+
+    def ready_leaf(self, leaf: TableScan) -> TableScan:
+        """Make one table of a query ready, as `ready` does."""
+        table = encrypt_references(leaf.table, self.namespace.secrets)
+        return leaf if table is leaf.table else replace(leaf, table=table)
+
+    def _ready_insert(self, analysed: AnalysedInsert) -> AnalysedInsert:
+        query = self.ready(analysed.query)
+        target = encrypt_references(analysed.target, self.namespace.secrets)
+        if target is not analysed.target:
+            sink = connector_of(target, project=self.project).sink(target)
+            return replace(analysed, query=query, target=target, sink=sink)
+        return analysed if query is analysed.query else replace(analysed, query=query)
+
+    def _select_maintained(
+        self, analysed: AnalysedQuery, statement: Select, spark: SparkSession
+    ) -> DataFrame:
+        """Run the stages of a bounded query once, over all rows. Raises UnsupportedError for one without end."""
+        assert analysed.maintained is not None, "it was asked"
+        if not analysed.bounded:
+            raise UnsupportedError(
+                "this query keeps its results up to date, and reads tables without end: it has to be an INSERT",
+                hint="INSERT INTO a table with connector = 'print' shows its changes as they come",
+                span=span_of(statement.query),
+            )
+        frame = self.builder(spark).build(analysed, streaming=False)
+        rows = run_bounded(analysed.maintained, frame, self.workdir)
+        if is_settled(analysed.maintained):
+            return rows.drop(ROW_KIND)
+        return to_display_rows(rows, analysed, streaming=True)
+
+    @property
+    def workdir(self) -> Path:
+        """The folder for files of this process, made when it is first asked for."""
+        if self._workdir is None:
+            self._workdir = tempfile.TemporaryDirectory(prefix="penstock-")
+        return Path(self._workdir.name)
+
+    def builder(self, spark: SparkSession) -> FrameBuilder:
+        """Make a frame builder with the present settings."""
+        return FrameBuilder(
+            spark=spark,
+            workdir=self.workdir,
+            project=self.project,
+            conf=self.engine_conf,
+            default_limit=CONTINUOUS_LIMIT,
+        )
+
+    @property
+    def engine_conf(self) -> dict[str, str]:
+        """Spark settings that the present settings ask for."""
+        return engine_conf(self._resolved())
+
+    def close(self) -> None:
+        """Remove the files that told data sources what to read."""
+        if self._workdir is not None:
+            self._workdir.cleanup()
+            self._workdir = None
+
+
+def _going_on(
+    analysed: AnalysedInsert, place: QueryLocation, spark: SparkSession
+) -> AnalysedInsert:
+    """Plan an INSERT as earlier versions did where its checkpoint is of one of those."""
+    found = as_checkpointed(analysed, saved_shape(spark, place.location))
+    if found is not analysed:
+        log.warning(
+            "%s goes on from a checkpoint of an earlier version: which of rows with equal order ROW_NUMBER() takes "
+            "stays as it was; --from-scratch begins anew, by Flink's rule",
+            place.job,
+        )
+    return found
+
+
+def _text_of(query: AnalysedQuery) -> str:
+    """Write a query as the text that tells it from others."""
+    text = to_text(query.query)
+    return text if query.maintained is None else f"{text}\n{text_of(query.maintained)}"
+
+
+def _target_columns(statement: InsertInto, target: Table) -> tuple[tuple[str, str], ...]:
+    """Give the columns that the INSERT fills, in its order, with the Spark type that each is cast to."""
+    return tuple(
+        (name, spark_type(column.type).simpleString())
+        for name, column in filled_columns(statement, target).items()
+    )

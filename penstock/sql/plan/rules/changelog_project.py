@@ -1,0 +1,259 @@
+"""Carries row kinds through one SELECT: projection and filter over changes, and the key that must come through.
+
+A filter over before-and-after changes drops rows of either side alike. Over upserts a row that does not pass becomes
+the delete of its key: the row it replaces may have passed. (Flink's planner puts a ChangelogNormalize there, with
+state; for a sink of the same key the delete says the same.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+from penstock.sql.plan.rules.flow import Flow, OperatorKind, delete, is_one_of, kind_of
+from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.traversal import find_nodes
+
+__all__ = [
+    "QualifiedRelation",
+    "add_kind",
+    "compute_only_where",
+    "constant_columns",
+    "expand_stars",
+    "output_names",
+    "project_changes",
+    "project_rows",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualifiedRelation:
+    """One relation in FROM, under the name that columns are qualified by (empty: none)."""
+
+    alias: str
+    flow: Flow
+
+
+def add_kind(query: exp.Expr, kind: exp.Expr) -> None:
+    """Give every row of `query` a kind, in the hidden column behind the others."""
+    match query:
+        case exp.Subquery():
+            add_kind(query.this, kind)
+        case exp.SetOperation():
+            add_kind(query.this, kind.copy())
+            add_kind(query.expression, kind.copy())
+        case exp.Select():
+            query.append("expressions", exp.alias_(kind, ROW_KIND, quoted=True))
+        case _:
+            raise UnsupportedError(
+                "UNION ALL of changes takes queries of tables only", span=span_of(query)
+            )
+
+
+def expand_stars(select: exp.Select, relations: Sequence[QualifiedRelation]) -> None:
+    """Write `*` and `t.*` out, so that the hidden column stays the last. Raises UnsupportedError if that cannot be."""
+    expanded: list[exp.Expr] = []
+    for item in select.expressions:
+        star = _star_of(item)
+        if star is None:
+            expanded.append(item)
+            continue
+        for relation in relations:
+            if star and relation.alias != star:
+                continue
+            if relation.flow.columns is None or item.args.get("except_"):
+                raise UnsupportedError(
+                    "the columns that * stands for cannot be told here",
+                    hint="name the columns",
+                    span=span_of(item),
+                )
+            table = relation.alias or None
+            expanded += [exp.column(n, table, quoted=True) for n in relation.flow.columns]
+    select.set("expressions", expanded)
+
+
+def output_names(
+    select: exp.Select, relations: Sequence[QualifiedRelation]
+) -> tuple[str, ...] | None:
+    """Give the names of the columns that a SELECT gives, without the hidden one; None where they cannot be told."""
+    names: list[str] = []
+    for item in select.expressions:
+        star = _star_of(item)
+        if star is None:
+            names.append(item.alias_or_name)
+            continue
+        for relation in relations:
+            if star and relation.alias != star:
+                continue
+            if relation.flow.columns is None or item.args.get("except_"):
+                return None
+            names += relation.flow.columns
+    return tuple(name for name in names if name != ROW_KIND)
+
+
+def project_rows(
+    select: exp.Select, relations: Sequence[QualifiedRelation], stateful: exp.Expr | None
+) -> Flow:
+    """Give the flow of a SELECT over rows that stay. `stateful` is its operator with state, or one below it."""
+    return Flow(
+        columns=output_names(select, relations),
+        constants=constant_columns(select),
+        stateful=stateful,
+    )
+
+
+def project_changes(
+    select: exp.Select,
+    relations: Sequence[QualifiedRelation],
+    source: Flow,
+    conditions: Sequence[exp.Expr],
+) -> Flow:
+    """Rewrite a SELECT over changes to pass their kinds on. `conditions` beside its WHERE decide what stays.
+
+    `source` is the flow of the whole FROM clause. Raises UnsupportedError at what changes cannot go through.
+    """
+    _check(select)
+    if source.kinds or select.args.get("where") or conditions:
+        expand_stars(select, relations)
+    names = output_names(select, relations)
+    own = relations[0].alias
+    key = _projected_key(select, source, own)
+    kind, kinds = kind_of(source), source.kinds
+    if source.changes is ChangelogMode.UPSERT and _decides(select, source, own, conditions):
+        kind, kinds = _deletes_instead(select, source, conditions), True
+    if kinds:
+        add_kind(select, kind)
+    return replace(source, columns=names, key=key, kinds=kinds, constants=constant_columns(select))
+
+
+def constant_columns(select: exp.Select) -> frozenset[str]:
+    """Name the columns that have the same value in every row."""
+    return frozenset(
+        item.alias
+        for item in select.expressions
+        if isinstance(item, exp.Alias) and _is_constant(item.this)
+    )
+
+
+def _is_constant(value: exp.Expr) -> bool:
+    if isinstance(value, exp.Cast | exp.Neg | exp.Paren):
+        return _is_constant(value.this)
+    return isinstance(value, exp.Literal | exp.Boolean)
+
+
+def _star_of(item: exp.Expr) -> str | None:
+    """Give the qualifier of a star, empty for a bare one; None for anything else."""
+    if isinstance(item, exp.Star):
+        return ""
+    return item.table if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) else None
+
+
+def _check(select: exp.Select) -> None:
+    windows = (n for n in find_nodes(select, exp.Window) if n.find_ancestor(exp.Select) is select)
+    window = next(windows, None)
+    refused = {
+        "OVER": window,
+        "ORDER BY": select.args.get("order"),
+        "LIMIT": select.args.get("limit") or select.args.get("fetch"),
+        "OFFSET": select.args.get("offset"),
+        "DISTINCT": select.args.get("distinct"),
+    }
+    for name, node in refused.items():
+        if node is not None:
+            raise UnsupportedError(
+                f"{name} over rows that are updated and deleted is not supported",
+                hint="write the changes into a table with a PRIMARY KEY, and query that table",
+                span=span_of(node) or span_of(select),
+            )
+    where = select.args.get("where")
+    inner = where.find(exp.Query) if where is not None else None
+    if inner is not None:
+        raise UnsupportedError(
+            "a query inside the WHERE of rows that are updated and deleted is not supported",
+            hint="join a Delta table instead: its rows are looked up in each batch",
+            span=span_of(inner),
+        )
+
+
+def _projected_key(select: exp.Select, source: Flow, own: str) -> tuple[str, ...] | None:
+    """Give the key under the names that the SELECT gives it. Raises UnsupportedError where upserts lose theirs."""
+    if source.key is None:
+        return None
+    found: list[str] = []
+    for name in source.key:
+        if name in source.constants:
+            continue
+        given = next(
+            (i.alias_or_name for i in select.expressions if _is_column(i.unalias(), name, own)),
+            None,
+        )
+        if given is None and select.find(exp.Star) is not None and _has_star(select):
+            given = name
+        if given is None:
+            if source.changes is ChangelogMode.ALL:
+                return None
+            raise UnsupportedError(
+                f"the column {name!r}, by which the rows are told apart, is not selected",
+                hint=_hint(name, source),
+                span=span_of(select),
+            )
+        found.append(given)
+    return tuple(found)
+
+
+def _hint(name: str, source: Flow) -> str:
+    if source.mechanism is not None and source.mechanism.way is OperatorKind.TOP_N:
+        return f"select {name!r} too, and make ({', '.join(source.key or ())}) the PRIMARY KEY of the target"
+    return f"select {name!r} as it is; it belongs into the PRIMARY KEY of the target"
+
+
+def _has_star(select: exp.Select) -> bool:
+    return any(_star_of(item) is not None for item in select.expressions)
+
+
+def _is_column(value: exp.Expr, name: str, own: str) -> bool:
+    return isinstance(value, exp.Column) and value.name == name and value.table in ("", own)
+
+
+def _decides(select: exp.Select, source: Flow, own: str, conditions: Sequence[exp.Expr]) -> bool:
+    """Tell whether a row of a key may pass that an earlier or later one of the key does not."""
+    if conditions:
+        return True
+    where = select.args.get("where")
+    if where is None:
+        return False
+    fixed = {*(source.key or ()), *source.constants}
+    return not all(
+        column.name in fixed and column.table in ("", own) for column in where.find_all(exp.Column)
+    )
+
+
+def compute_only_where(select: exp.Select, passes: exp.Expr, but: Sequence[exp.Expr] = ()) -> None:
+    """Give NULL in the columns, `but` some, of rows that do not pass.
+
+    What a filter keeps away must not fail the query: WHERE x <> 0 beside 1 / x.
+    """
+    for item in select.expressions:
+        value = item.unalias()
+        if isinstance(value, exp.Column | exp.AggFunc) or _is_constant(value) or value in but:
+            continue
+        guarded = exp.Case(ifs=[exp.If(this=passes.copy(), true=value.copy())])
+        guarded.type = value.type
+        value.replace(guarded)
+
+
+def _deletes_instead(select: exp.Select, source: Flow, conditions: Sequence[exp.Expr]) -> exp.Expr:
+    """Take the WHERE away, give what does not pass the kind DELETE. Other columns of such rows are not computed."""
+    where = select.args.get("where")
+    select.set("where", None)
+    tests = [*conditions, *([where.this] if where is not None else [])]
+    passes = exp.and_(*(test.copy() for test in tests))
+    compute_only_where(select, passes)
+    stays = passes
+    if source.kinds:
+        stays = exp.and_(passes, exp.not_(is_one_of(kind_of(source), RowKind.DELETE)))
+    return exp.Case(ifs=[exp.If(this=stays, true=kind_of(source))], default=delete())

@@ -1,0 +1,217 @@
+"""What flows between the operators of a query: columns, changelog mode, upsert key.
+
+Also the updating operator by which a query with changing results is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import assert_never
+
+from sqlglot import exp
+
+from penstock.catalog.errors import Span
+from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+
+__all__ = [
+    "LEAF",
+    "Arrival",
+    "Flow",
+    "OperatorKind",
+    "ScanFlow",
+    "UpdatingOperator",
+    "delete",
+    "describe_changes",
+    "describe_operator",
+    "is_one_of",
+    "kind_literal",
+    "kind_of",
+    "renamed",
+]
+
+
+class OperatorKind(StrEnum):
+    """Updating operators. Spark's update mode runs the first five: a key's newest row replaces the one before.
+
+    The others, and those again, are stages of maintained queries.
+    """
+
+    AGGREGATE = "aggregate"
+    RETRACTING_AGGREGATE = "retracting aggregate"
+    FIRST_ROW = "first row"
+    LAST_ROW = "last row"
+    TOP_N = "Top-N"
+    DISTINCT = "distinct rows"
+    JOIN = "join"
+    TEMPORAL_JOIN = "temporal join"
+    OVER = "OVER aggregation"
+    SET = "set operation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdatingOperator:
+    """One updating operator of a query.
+
+    `key` are the columns (as the operator gives them) of which it gives one row each, `state` what is kept for each
+    key, in words. `span` is the operator's place in the text.
+    """
+
+    way: OperatorKind
+    key: tuple[str, ...]
+    state: str
+    span: Span | None = None
+
+    @property
+    def operator(self) -> str:
+        """Name the operator, as messages do."""
+        match self.way:
+            case OperatorKind.AGGREGATE | OperatorKind.RETRACTING_AGGREGATE:
+                return "aggregation"
+            case OperatorKind.FIRST_ROW | OperatorKind.LAST_ROW:
+                return "deduplication"
+            case OperatorKind.TOP_N:
+                return "Top-N"
+            case OperatorKind.DISTINCT:
+                return "DISTINCT"
+            case OperatorKind.JOIN:
+                return "join"
+            case OperatorKind.TEMPORAL_JOIN:
+                return "temporal join"
+            case OperatorKind.OVER:
+                return "OVER aggregation"
+            case OperatorKind.SET:
+                return "set operation"
+            case _:
+                assert_never(self.way)
+
+    @property
+    def named(self) -> str:
+        """The operator with its article."""
+        return f"{'an' if self.operator.startswith(('a', 'O')) else 'a'} {self.operator}"
+
+
+def describe_operator(mechanism: UpdatingOperator) -> tuple[str, ...]:
+    """Give the lines that EXPLAIN and `penstock plan` show for an operator in Spark's update mode."""
+    key = ", ".join(mechanism.key) or "none: one row for the whole table"
+    return (
+        f"updating: {_WORDS[mechanism.way]} (Spark's update mode; a key's newest row replaces the one before)",
+        f"  key: {key}",
+        f"  state: {mechanism.state}, for each key that was ever seen",
+    )
+
+
+_WORDS = {
+    OperatorKind.AGGREGATE: "aggregation without a window",
+    OperatorKind.RETRACTING_AGGREGATE: "aggregation that takes rows back again",
+    OperatorKind.FIRST_ROW: "the first row of each key",
+    OperatorKind.LAST_ROW: "the last row of each key",
+    OperatorKind.TOP_N: "the best rows of each key, all of them sent again when one changes",
+}
+
+
+def describe_changes(changes: ChangelogMode, key: Sequence[str] | None) -> str:
+    """Say in a line what the rows are that reach the sink."""
+    match changes:
+        case ChangelogMode.INSERT_ONLY:
+            return "rows to the sink: inserts"
+        case ChangelogMode.UPSERT:
+            return f"rows to the sink: upserts and deletes by ({', '.join(key or ())})"
+        case ChangelogMode.ALL:
+            return "rows to the sink: inserts, updates with the row before and after, deletes"
+        case _:
+            assert_never(changes)
+
+
+LEAF = "penstock.leaf"  # label of a table node: index of its leaf
+
+
+class Arrival(StrEnum):
+    """What is known of the order in which the rows of a table came."""
+
+    OPEN = "open"
+    """Not asked for, as in versions of Penstock whose checkpoints go on."""
+    BATCH = "batch"
+    """The micro-batch that a row came in."""
+    RECORD = "record"
+    """The order of any two rows, by the column ARRIVED (`connector/scan.py`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanFlow:
+    """A table that a query reads: the columns that it reads, what its rows are, its PRIMARY KEY (None: it has none).
+
+    `static`: Spark reads it by itself, so that a query may also look into it once a batch instead of following it.
+    `proctimes` are its columns that say when a row came (PROCTIME()). `rowtime` is the column that its WATERMARK is
+    of, where the split runtime follows it. `arrival` says what is known of the order of its rows.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    changes: ChangelogMode = ChangelogMode.INSERT_ONLY
+    key: tuple[str, ...] | None = None
+    static: bool = False
+    proctimes: frozenset[str] = frozenset()
+    rowtime: str | None = None
+    arrival: Arrival = Arrival.OPEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """The rows that a relation gives.
+
+    `columns` are None where they cannot be told. `key`: no two rows that are there at a time agree in these columns
+    (None: not known); always known for UPSERT. `constants` have the same value in every row. `kinds`: the relation
+    has the column ROW_KIND, its last one; without it rows are inserts, or newest rows of their key (`mechanism`).
+    `origin` is where changes come from, `stateful` an operator below that keeps state in append mode.
+    """
+
+    columns: tuple[str, ...] | None
+    changes: ChangelogMode = ChangelogMode.INSERT_ONLY
+    key: tuple[str, ...] | None = None
+    constants: frozenset[str] = frozenset()
+    kinds: bool = False
+    origin: exp.Expr | None = field(default=None, compare=False)
+    stateful: exp.Expr | None = field(default=None, compare=False)
+    mechanism: UpdatingOperator | None = None
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether rows may be updated or deleted."""
+        return self.changes is not ChangelogMode.INSERT_ONLY
+
+
+def renamed(flow: Flow, names: list[str]) -> Flow:
+    """Give the flow under other names of its columns, by position; the hidden column has none."""
+    if flow.columns is None or len(names) != len(flow.columns):
+        return replace(flow, columns=tuple(names))
+    new = dict(zip(flow.columns, names, strict=True))
+    return replace(
+        flow,
+        columns=tuple(names),
+        key=None if flow.key is None else tuple(new.get(name, name) for name in flow.key),
+        constants=frozenset(new.get(name, name) for name in flow.constants),
+    )
+
+
+def kind_literal(kind: RowKind) -> exp.Expr:
+    """Give a row kind as SQL, in the type of the column."""
+    return exp.cast(exp.Literal.number(int(kind)), exp.DType.TINYINT)
+
+
+def kind_of(flow: Flow) -> exp.Expr:
+    """Give the kind of a row of `flow` as SQL: its hidden column, or what all its rows are."""
+    if flow.kinds:
+        return exp.column(ROW_KIND, quoted=True)
+    return kind_literal(RowKind.UPDATE_AFTER if flow.is_changing else RowKind.INSERT)
+
+
+def is_one_of(kind: exp.Expr, *kinds: RowKind) -> exp.Expr:
+    """Test a row's kind."""
+    return exp.In(this=kind, expressions=[exp.Literal.number(int(k)) for k in kinds])
+
+
+def delete() -> exp.Expr:
+    """Give the kind of a row that is gone."""
+    return kind_literal(RowKind.DELETE)

@@ -1,0 +1,124 @@
+"""Inline the queries of WITH and the views that a query reads; find every table of the catalog that remains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.table import Table, View
+from penstock.connector.options.legacy import translate_legacy_options
+from penstock.sql.binding.binder import forget_types, view_body
+from penstock.sql.dialect import table_options
+from penstock.sql.dialect.flink.trees import named_tables
+from penstock.sql.syntax.traversal import copy_tree, find_nodes
+
+__all__ = ["Relations", "TableReference", "find_relations", "inline_ctes"]
+
+
+def inline_ctes(query: exp.Expr) -> exp.Expr:
+    """Give `query` without WITH; a query that is named twice stands there twice. The tree is changed."""
+    with_ = query.args.get("with_")
+    if with_ is not None:
+        query.set("with_", None)
+        known: dict[str, exp.CTE] = {}
+        for cte in with_.expressions:
+            _fill(cte.this, known)
+            inline_ctes(cte.this)
+            known[cte.alias] = cte
+        _fill(query, known)
+    for inner in [node for node in find_nodes(query, exp.Query) if node.args.get("with_")]:
+        inline_ctes(inner)
+    return query
+
+
+def _fill(query: exp.Expr, known: dict[str, exp.CTE]) -> None:
+    # a WITH further in may give a name another meaning; Flink resolves the nearest
+    for table in find_nodes(query, exp.Table):
+        cte = known.get(table.name)
+        if cte is None or table.db or not isinstance(table.this, exp.Identifier):
+            continue
+        if _is_hidden(table, query):
+            continue
+        columns = table.args["alias"].columns if table.args.get("alias") else []
+        alias = exp.TableAlias(
+            this=exp.to_identifier(table.alias or table.name, quoted=True),
+            columns=[c.copy() for c in columns or cte.args["alias"].columns],
+        )
+        table.replace(
+            exp.Subquery(
+                this=cte.this.copy(),
+                alias=alias,
+                joins=table.args.get("joins"),
+                version=table.args.get("version"),
+            )
+        )
+
+
+def _is_hidden(table: exp.Table, query: exp.Expr) -> bool:
+    above: exp.Expr | None = table.parent
+    while above is not None and above is not query:
+        with_ = above.args.get("with_")
+        if with_ is not None and any(cte.alias == table.name for cte in with_.expressions):
+            return True
+        above = above.parent
+    return False
+
+
+@dataclass(slots=True, kw_only=True)
+class TableReference:
+    """A table that a query reads, with the options of its hints. `nodes` are all its places in the query."""
+
+    table: Table
+    nodes: list[exp.Table] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relations:
+    """A query without views, and its tables in order of their first mention.
+
+    The order is kept over restarts, as a checkpoint knows sources by their position only.
+    """
+
+    query: exp.Expr
+    leaves: tuple[TableReference, ...]
+
+
+def find_relations(query: exp.Expr, namespace: Namespace) -> Relations:
+    """Write out the views of `query` and find its tables. Raises UnknownObjectError."""
+    expanded = _expand(copy_tree(query), namespace)
+    leaves: dict[tuple[Identifier, tuple[tuple[str, str], ...]], TableReference] = {}
+    for node in named_tables(expanded):
+        table = namespace.lookup(namespace.resolve(_parts(node)))
+        assert isinstance(table, Table), "views are written out before"
+        hints = tuple(sorted(translate_legacy_options(table_options(node)).options.items()))
+        if hints:
+            table = replace(table, options=tuple({**table.option_map, **dict(hints)}.items()))
+        leaves.setdefault((table.identifier, hints), TableReference(table=table)).nodes.append(node)
+    return Relations(query=expanded, leaves=tuple(leaves.values()))
+
+
+def _expand(query: exp.Expr, namespace: Namespace) -> exp.Expr:
+    typed = True
+    for node in named_tables(query):
+        found = namespace.lookup(namespace.resolve(_parts(node)))
+        if not isinstance(found, View):
+            continue
+        body, known = view_body(found, namespace)
+        typed &= known
+        _expand(body, namespace)
+        columns = [exp.to_identifier(name, quoted=True) for name in found.columns]
+        alias = exp.TableAlias(
+            this=exp.to_identifier(node.alias or node.name, quoted=True), columns=columns
+        )
+        version = node.args.get("version")
+        node.replace(exp.Subquery(this=body, alias=alias, version=version))
+    if not typed:
+        forget_types(query)
+    return query
+
+
+def _parts(node: exp.Table) -> tuple[str, ...]:
+    return tuple(part.name for part in node.parts)

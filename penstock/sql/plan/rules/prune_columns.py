@@ -1,0 +1,377 @@
+"""Prune columns and fields: which of a table a query needs, so that no others are decoded.
+
+A star asks for all columns where its own query is asked for all: at the top, in a set operation (by position),
+behind DISTINCT, under an alias that lists columns. In FROM, under a reader that names its columns, it asks for
+those, as in Top-N: SELECT a FROM (SELECT *, ROW_NUMBER() OVER (...) AS n FROM t) WHERE n < 3 (Calcite:
+RelFieldTrimmer). ROWs are narrowed to the fields that are named. The answer may be too large, never too small:
+what is not followed is read whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from penstock.catalog.model.schema import ComputedColumn, MetadataColumn, PhysicalColumn, Schema
+from penstock.catalog.model.types import LogicalType, RowType
+from penstock.connector.changelog import ChangelogMode
+from penstock.sql.dialect.parser.queries import WINDOW_FUNCTIONS
+from penstock.sql.expressions.expression import columns_of
+from penstock.sql.plan.rules.changelog_mode import LEAF
+from penstock.sql.plan.rules.flow import ScanFlow
+from penstock.sql.plan.rules.inline import inline_ctes
+from penstock.sql.syntax.traversal import all_nodes, copy_tree
+
+__all__ = [
+    "Paths",
+    "delivered_columns",
+    "field_paths",
+    "find_whole_scans",
+    "is_unnamed",
+    "merged",
+    "narrowed",
+    "narrowed_input",
+    "path_texts",
+    "row_paths",
+    "wanted_columns",
+    "with_key",
+]
+
+# every part of a SELECT that does not ask for what a star in it stands for; what is not named here counts as asking
+_OPEN = {
+    "expressions", "from_", "joins", "laterals", "where", "windows", "hint", "order", "limit", "fetch", "offset",
+}  # fmt: skip
+
+# every part of a relation in FROM that only names it or says how it is read
+_NAMING = {"this", "db", "catalog", "alias", "hints", "version"}
+
+
+def is_unnamed(node: exp.Expr) -> bool:
+    """Tell whether a node of a query may read columns that are not named: a star, NATURAL JOIN, a list of aliases."""
+    match node:
+        case exp.Star():
+            return not isinstance(node.parent, exp.Count)
+        case exp.Join():
+            return bool(node.args.get("method"))
+        case exp.Table():
+            alias = node.args.get("alias")
+            return alias is not None and bool(alias.columns)
+        case _:
+            return False
+
+
+def find_whole_scans(query: exp.Expr, nodes: Sequence[exp.Expr]) -> frozenset[int]:
+    """Give the leaves that a query with an unnamed node reads whole; `nodes` are all of its nodes.
+
+    `query` has no views, and its table nodes are labelled with the index of their leaf.
+    """
+    if any(node.args.get("with_") for node in nodes):
+        query = inline_ctes(copy_tree(query))
+        nodes = all_nodes(query)
+    walk = _Walk()
+    if all(_is_followed(node) for node in nodes if isinstance(node, exp.Star)):
+        walk.query(query, asked=True)
+    return frozenset(
+        node.meta[LEAF]
+        for node in nodes
+        if isinstance(node, exp.Table) and LEAF in node.meta and id(node) not in walk.narrow
+    )
+
+
+class _Walk:
+    """Goes from what a query gives down to its tables; `narrow` are the nodes that are not asked for all columns."""
+
+    def __init__(self) -> None:
+        self.narrow: set[int] = set()
+
+    def query(self, node: exp.Expr, *, asked: bool) -> None:
+        """Follow a query; `asked`: all its columns are, whatever their names."""
+        match node:
+            case exp.Select():
+                self._select(node, asked=asked)
+            case exp.SetOperation():
+                self.query(node.this, asked=True)
+                self.query(node.expression, asked=True)
+            case exp.Subquery():
+                self._relation(node, asked=asked)
+            case _:
+                pass
+
+    def _select(self, select: exp.Select, *, asked: bool) -> None:
+        joins = select.args.get("joins") or []
+        from_ = select.args.get("from_")
+        relations = [] if from_ is None else [from_.this]
+        relations += [join.this for join in joins]
+        relations += select.args.get("laterals") or []
+        stars = _stars_of(select, {relation.alias_or_name for relation in relations})
+        asked |= not _is_open(select)
+        # NATURAL compares the columns of one name, and USING makes one column of two
+        merged = any(join.args.get("method") for join in joins)
+        merged |= bool(stars) and any(join.args.get("using") for join in joins)
+        for relation in relations:
+            covered = bool(stars & {"", relation.alias_or_name})
+            self._relation(relation, asked=merged or (asked and covered))
+        self._inner(
+            node
+            for node in select.iter_expressions()
+            if not isinstance(node, exp.From | exp.Join | exp.Lateral)
+        )
+        self._inner(join.args["on"] for join in joins if join.args.get("on") is not None)
+
+    def _relation(self, node: exp.Expr, *, asked: bool) -> None:
+        alias = node.args.get("alias")
+        asked |= alias is not None and bool(alias.columns)  # which go by position
+        match node:
+            case exp.Table() | exp.Subquery() if _has_more(node, _NAMING):
+                pass
+            case exp.Table(this=exp.Anonymous() as call):
+                self._window(call, asked=asked)
+            case exp.Table() if not asked:
+                self.narrow.add(id(node))
+            case exp.Subquery():
+                self.query(node.this, asked=asked)
+            case exp.Lateral(this=exp.Subquery() as inner):
+                self._relation(inner, asked=asked)
+            case _:
+                pass
+
+    def _window(self, call: exp.Anonymous, *, asked: bool) -> None:
+        """Follow the table that a windowing function reads; its time column is named."""
+        if call.name.upper() in WINDOW_FUNCTIONS:
+            for argument in call.expressions:
+                value = argument.expression if isinstance(argument, exp.Kwarg) else argument
+                self._relation(value, asked=asked)
+
+    def _inner(self, nodes: Iterable[exp.Expr]) -> None:
+        """Follow the queries inside expressions; EXISTS asks them for no column."""
+        pending = list(nodes)
+        while pending:
+            node = pending.pop()
+            if isinstance(node, exp.Query):
+                self.query(node, asked=not isinstance(node.parent, exp.Exists))
+            else:
+                pending += node.iter_expressions()
+
+
+def _is_followed(star: exp.Star) -> bool:
+    """Tell a star of which it is known who reads it: `*` or `t.*` in a SELECT, without more; and COUNT(*)."""
+    if isinstance(star.parent, exp.Count):
+        return True
+    item = star.parent if isinstance(star.parent, exp.Column) else star
+    in_select = isinstance(item.parent, exp.Select) and item.arg_key == "expressions"
+    return in_select and not _has_more(star, set())
+
+
+def _stars_of(select: exp.Select, names: set[str]) -> set[str]:
+    """Give the relations that stars of a SELECT stand for; an empty name where one stands for all, or for a row."""
+    found: set[str] = set()
+    for item in select.expressions:
+        if isinstance(item, exp.Star):
+            found.add("")
+        elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+            found.add(item.table if item.table in names else "")
+    return found
+
+
+def _is_open(select: exp.Select) -> bool:
+    """Tell whether nothing in a SELECT itself asks for what its stars stand for: DISTINCT does, ORDER BY 1 may."""
+    order = select.args.get("order")
+    by_place = order is not None and any(isinstance(o.this, exp.Literal) for o in order.expressions)
+    return not by_place and not _has_more(select, _OPEN)
+
+
+def _has_more(node: exp.Expr, parts: set[str]) -> bool:
+    return any(value and name not in parts for name, value in node.args.items())
+
+
+def wanted_columns(
+    query: exp.Expr, tables: Sequence[ScanFlow], unnamed: frozenset[str] = frozenset()
+) -> tuple[frozenset[str] | None, ...]:
+    """Give, for each of the tables of `query`, every name that may be a column of it that is read; None for all.
+
+    `query` has no views, and its table nodes are labelled with their index in `tables`. `unnamed` are columns that are
+    read though the query names them nowhere. Names are taken from the whole query, so the answer may be too large,
+    never too small.
+    """
+    nodes = all_nodes(query)
+    names = unnamed | {node.name for node in nodes if isinstance(node, exp.Identifier)}
+    if not any(map(is_unnamed, nodes)):
+        return tuple(names for _ in tables)
+    whole = find_whole_scans(query, nodes)
+    return tuple(
+        None if index in whole else _behind_stars(table, names)
+        for index, table in enumerate(tables)
+    )
+
+
+def _behind_stars(table: ScanFlow, names: frozenset[str]) -> frozenset[str]:
+    """Give the columns of a table that stars may stand for.
+
+    With the key of its changes, which a star passes on; one at least, as a star cannot stand for nothing; and in any
+    case of letters, as Spark resolves what it was not found out statically to be.
+    """
+    folded = {name.casefold() for name in names}
+    found = frozenset(name for name in table.columns if name.casefold() in folded)
+    if table.changes is not ChangelogMode.INSERT_ONLY:
+        found |= set(table.key or ())
+    return found or frozenset(table.columns[:1])
+
+
+def with_key(table: ScanFlow, wanted: frozenset[str] | None) -> frozenset[str] | None:
+    """Add the key of upserts, by which the row is found that one replaces."""
+    if wanted is None or table.changes is not ChangelogMode.UPSERT:
+        return wanted
+    return wanted | set(table.key or ())
+
+
+def narrowed_input(table: ScanFlow, wanted: frozenset[str] | None) -> ScanFlow:
+    """Give a table with the columns that are read of it, which are those that stars over it stand for."""
+    if wanted is None:
+        return table
+    return replace(table, columns=tuple(name for name in table.columns if name in wanted))
+
+
+def delivered_columns(
+    schema: Schema, wanted: frozenset[str] | None
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Split the wanted columns into those that the source delivers, in table order, and computed ones.
+
+    The second maps a computed column to its Flink SQL text; what its expression reads is delivered too.
+    """
+    computed: dict[str, str] = {}
+    names = {column.name for column in schema.columns} if wanted is None else set(wanted)
+    pending = list(names)
+    needed: set[str] = set()
+    known = {column.name: column for column in schema.columns}
+    while pending:
+        column = known.get(pending.pop())
+        if column is None or column.name in needed:
+            continue
+        needed.add(column.name)
+        if isinstance(column, ComputedColumn):
+            computed[column.name] = column.expression
+            pending.extend(columns_of(column.expression))
+    delivered = tuple(
+        c.name for c in schema.columns if c.name in needed and not isinstance(c, ComputedColumn)
+    )
+    return delivered, computed
+
+
+Paths = frozenset[tuple[str, ...]]
+"""Fields below a column, each by its names from there; the empty one is the column itself."""
+
+WHOLE: Paths = frozenset({()})
+
+
+def field_paths(trees: Iterable[exp.Expr]) -> dict[str, Paths]:
+    """Give, for every name that stands in the trees, the names that follow it, dot by dot."""
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for tree in trees:
+        nodes, chained = all_nodes(tree), set[int]()
+        for column in nodes:
+            if not isinstance(column, exp.Column):
+                continue
+            parts = _chain(column)
+            chained |= {id(part) for part in parts}
+            names = tuple(part.name for part in parts)
+            for index, name in enumerate(names):
+                found.setdefault(name, set()).add(names[index + 1 :])
+        for node in nodes:
+            if isinstance(node, exp.Identifier) and id(node) not in chained:
+                found.setdefault(node.name, set()).add(())
+    return {name: frozenset(paths) for name, paths in found.items()}
+
+
+def row_paths(
+    schema: Schema, columns: Iterable[str], paths: Mapping[str, Paths]
+) -> dict[str, Paths]:
+    """Give the fields that are read of those of `columns` that are narrowed; nothing for whole ones."""
+    narrow: dict[str, Paths] = {}
+    known = {column.name: column.type for column in schema.columns}
+    for name in columns:
+        kind, wanted = known.get(name), paths.get(name, WHOLE)
+        if isinstance(kind, RowType) and (asked := _within(kind, wanted)) != WHOLE:
+            narrow[name] = asked
+    return narrow
+
+
+def merged(all_paths: Iterable[Paths]) -> Paths:
+    """Give the fields that one of several readers of a column asks for."""
+    together = frozenset[tuple[str, ...]]().union(*all_paths)
+    return WHOLE if () in together else together
+
+
+def narrowed(schema: Schema, paths: Mapping[str, Paths]) -> Schema:
+    """Give the schema with the types of these columns narrowed to these fields."""
+    if not paths:
+        return schema
+    columns = tuple(
+        column
+        if isinstance(column, ComputedColumn) or column.name not in paths
+        else _narrowed_column(column, paths[column.name])
+        for column in schema.columns
+    )
+    return replace(schema, columns=columns)
+
+
+def path_texts(name: str, paths: Paths) -> list[str]:
+    """Name the fields of a column that are read, as a query does: `item.price`."""
+    return [".".join((name, *path)) for path in sorted(paths)]
+
+
+def _narrowed_column(
+    column: PhysicalColumn | MetadataColumn, paths: Paths
+) -> PhysicalColumn | MetadataColumn:
+    return replace(column, type=_type(column.type, paths))
+
+
+def _type(kind: LogicalType, paths: Paths) -> LogicalType:
+    if () in paths or not isinstance(kind, RowType):
+        return kind
+    return replace(
+        kind,
+        fields=tuple(
+            replace(field, type=_type(field.type, _below(paths, field.name)))
+            for field in kind.fields
+            if _below(paths, field.name)
+        ),
+    )
+
+
+def _within(kind: LogicalType, paths: Paths) -> Paths:
+    """Cut paths where the rows end (an element, a function of Spark's); WHOLE where one names no field."""
+    if () in paths or not isinstance(kind, RowType):
+        return WHOLE
+    names = {field.name for field in kind.fields}
+    if any(path[0] not in names for path in paths):
+        return WHOLE
+    return frozenset(
+        (field.name, *rest)
+        for field in kind.fields
+        if (below := _below(paths, field.name))
+        for rest in _within(field.type, below)
+    )
+
+
+def _below(paths: Paths, name: str) -> Paths:
+    return frozenset(path[1:] for path in paths if path[0] == name)
+
+
+def _chain(column: exp.Column) -> list[exp.Expr]:
+    """Give the names of a column and of what is taken of it, as far as dots go."""
+    parts: list[exp.Expr] = list(column.parts)
+    node: exp.Expr = column
+    while node.parent is not None:
+        above = node.parent
+        if isinstance(above, exp.Paren):
+            node = above
+        elif isinstance(above, exp.Dot) and above.this is node:
+            if not isinstance(above.expression, exp.Identifier):
+                break
+            parts.append(above.expression)
+            node = above
+        else:
+            break
+    return parts

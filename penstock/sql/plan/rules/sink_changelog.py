@@ -1,0 +1,221 @@
+"""Check that a sink takes the changes of a query, and by which key; ON CONFLICT for several rows of one key.
+
+DEDUPLICATE keeps the last row, as tables with a key do. NOTHING keeps the first that came: the query is
+deduplicated by key in ingestion order, which is stateful and exact on replay. Rows that the target has from
+elsewhere are no conflict, as in Flink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.changelog import ChangelogMode
+from penstock.sql.plan.rules.flow import Flow
+from penstock.sql.statements.statement import Conflict, ConflictAction
+from penstock.sql.syntax.positions import attach, source_of, span_of
+
+__all__ = ["SinkTable", "check_conflict", "check_sink", "first_of_each_key", "keeps_first"]
+
+KEYED = "write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'"
+
+WINDOW = (
+    "aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) "
+    "GROUP BY window_start, window_end, ..."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkTable:
+    """What a query is written into: the columns that it fills, in its order, and the PRIMARY KEY (empty: none).
+
+    `wants_rows_before`: it takes changes, and upserts are not enough.
+    """
+
+    name: str
+    accepts: ChangelogMode
+    columns: tuple[str, ...]
+    key: tuple[str, ...] = ()
+    wants_rows_before: bool = False
+
+
+def check_sink(flow: Flow, sink: SinkTable) -> None:
+    """Raise UnsupportedError, at the operator that the changes come from, when `sink` cannot take them."""
+    match flow.changes:
+        case ChangelogMode.INSERT_ONLY:
+            return
+        case ChangelogMode.UPSERT | ChangelogMode.ALL:
+            if sink.accepts is ChangelogMode.INSERT_ONLY:
+                raise _append_only(flow, sink)
+            if sink.wants_rows_before and flow.changes is ChangelogMode.UPSERT:
+                raise _upserts(flow, sink)
+            if sink.key:
+                _check_key(flow, sink)
+        case _:
+            assert_never(flow.changes)
+
+
+def _append_only(flow: Flow, sink: SinkTable) -> UnsupportedError:
+    place = span_of(flow.origin) if flow.origin is not None else None
+    if flow.mechanism is None:
+        return UnsupportedError(
+            f"the rows read here are updated and deleted, and {sink.name} only takes rows that stay",
+            hint=KEYED,
+            span=place,
+        )
+    aggregation = flow.mechanism.operator == "aggregation"
+    return UnsupportedError(
+        f"this {flow.mechanism.operator} updates its results as rows come, and {sink.name} only takes rows that stay",
+        hint=f"{KEYED}; or {WINDOW}" if aggregation else KEYED,
+        span=flow.mechanism.span or place,
+    )
+
+
+def _upserts(flow: Flow, sink: SinkTable) -> UnsupportedError:
+    place = span_of(flow.origin) if flow.origin is not None else None
+    return UnsupportedError(
+        f"each row here replaces the one before with its key, and the format of {sink.name} writes that one, too",
+        hint="write into connector = 'upsert-kafka', or a Delta table with a PRIMARY KEY",
+        span=flow.mechanism.span or place if flow.mechanism is not None else place,
+    )
+
+
+def _check_key(flow: Flow, sink: SinkTable) -> None:
+    if flow.key is None:
+        return  # changes with the row before take away what they brought, by whatever key
+    place = span_of(flow.origin) if flow.origin is not None else None
+    missing = [name for name in sink.key if name not in sink.columns]
+    if missing:
+        raise UnsupportedError(
+            f"the INSERT fills no {', '.join(missing)}, by which {sink.name} tells rows apart",
+            hint=f"fill all of PRIMARY KEY ({', '.join(sink.key)})",
+            span=place,
+        )
+    if flow.columns is None or len(flow.columns) != len(sink.columns):
+        return  # Spark's own columns are compared later; they cannot be told here
+    filled = [flow.columns[sink.columns.index(name)] for name in sink.key]
+    more = set(filled) - set(flow.key) - flow.constants
+    # with the row before, a column that changes is taken back under its old value
+    fits = set(flow.key) <= set(filled) and (flow.changes is ChangelogMode.ALL or not more)
+    if not fits:
+        one = f"one row for each ({', '.join(flow.key)})" if flow.key else "one row in all"
+        raise UnsupportedError(
+            f"the query gives {one}, and {sink.name} keeps one for each ({', '.join(sink.key)}), which the query "
+            f"fills with ({', '.join(filled)})",
+            hint=_key_hint(flow, filled),
+            span=place,
+        )
+
+
+def _key_hint(flow: Flow, filled: Sequence[str]) -> str:
+    if flow.key:
+        by = ", ".join(filled)
+        return (
+            f"the PRIMARY KEY has to be the columns filled by ({', '.join(flow.key)}); or choose one row for each "
+            f"({by}) in the query: ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY ...) AS n, WHERE n = 1"
+        )
+    return "fill the PRIMARY KEY with a constant: SELECT 'all' AS name, COUNT(*) FROM t"
+
+
+NUMBER, ROWS = "__number", "__rows"
+
+
+def check_conflict(conflict: Conflict, flow: Flow, sink: SinkTable, *, followed: bool) -> None:
+    """Refuse what a sink, or a query, cannot keep of ON CONFLICT. `followed`: the query's tables are streams.
+
+    Raises UnsupportedError at the clause.
+    """
+    words = f"ON CONFLICT {conflict.action}"
+    if sink.accepts is ChangelogMode.INSERT_ONLY:
+        raise UnsupportedError(
+            f"{words} is for tables that take updates by their PRIMARY KEY, and {sink.name} only takes rows that stay",
+            hint="leave it out, or write into a Delta table, upsert-kafka or jdbc",
+            span=conflict.span,
+        )
+    if _is_unique(flow, sink):
+        return
+    match conflict.action:
+        case ConflictAction.DEDUPLICATE:
+            reason = "they are updated and deleted, and none is kept to go back to when the last one of a key goes"
+            refused = flow.is_changing
+        case ConflictAction.NOTHING:
+            reason = "they are updated and deleted" if flow.is_changing else "they are read once"
+            refused = flow.is_changing or not followed
+        case ConflictAction.ERROR:
+            reason = "several may have one key, and no batch is failed for the keys of its rows"
+            refused = True
+        case _:
+            assert_never(conflict.action)
+    if refused:
+        raise UnsupportedError(
+            f"{words} is not supported over these rows: {reason}",
+            hint=_hint(conflict.action, flow, sink),
+            span=conflict.span,
+        )
+
+
+def keeps_first(conflict: Conflict | None, flow: Flow, sink: SinkTable) -> bool:
+    """Tell whether the query has to be deduplicated: its rows stay, and several may have one key."""
+    return (
+        conflict is not None
+        and conflict.action is ConflictAction.NOTHING
+        and not _is_unique(flow, sink)
+    )
+
+
+def first_of_each_key(query: exp.Expr, sink: SinkTable) -> exp.Query:
+    """Write the query of the first rows that come, one for each key of `sink`, with its names."""
+    rows = attach(
+        exp.Subquery(
+            this=query.copy(),
+            alias=_alias(ROWS, sink.columns),
+        ),
+        source_of(query),
+    )
+    number = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[exp.column(_name(c)) for c in sink.key],
+        order=exp.Order(expressions=[exp.Ordered(this=exp.Anonymous(this="PROCTIME"))]),
+    )
+    items = _columns(sink.columns)
+    numbered = exp.select(*items, exp.alias_(number, NUMBER, quoted=True)).from_(rows, copy=False)
+    first = exp.EQ(this=exp.column(_name(NUMBER)), expression=exp.Literal.number(1))
+    return (
+        exp.select(*_columns(sink.columns))
+        .from_(exp.Subquery(this=numbered, alias=_alias(f"{ROWS}{NUMBER}")), copy=False)
+        .where(first, copy=False)
+    )
+
+
+def _is_unique(flow: Flow, sink: SinkTable) -> bool:
+    """Whether no two rows that are there at a time have one key."""
+    if flow.key is None or flow.columns is None or len(flow.columns) != len(sink.columns):
+        return False
+    filled = dict(zip(sink.columns, flow.columns, strict=True))
+    by = {filled[name] for name in sink.key if name in filled}
+    return set(flow.key) <= by
+
+
+def _hint(action: ConflictAction, flow: Flow, sink: SinkTable) -> str:
+    key = ", ".join(sink.key)
+    if flow.is_changing:
+        return f"make PRIMARY KEY ({key}) that of the query's rows, as by GROUP BY {key}"
+    if action is ConflictAction.ERROR:
+        return "DO NOTHING keeps the first row of each key, DO DEDUPLICATE the last one"
+    return "DO DEDUPLICATE keeps the last row of each key"
+
+
+def _columns(names: Sequence[str]) -> list[exp.Column]:
+    return [exp.column(_name(name)) for name in names]
+
+
+def _alias(name: str, columns: Sequence[str] = ()) -> exp.TableAlias:
+    return exp.TableAlias(this=_name(name), columns=[_name(column) for column in columns])
+
+
+def _name(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)

@@ -1,0 +1,129 @@
+"""What Spark refuses only when a stream starts, told before: joins without an equality, windows of processing time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.sql.dialect import WindowKind, window_tables
+from penstock.sql.plan.rules.changelog_mode import LEAF
+from penstock.sql.plan.rules.flow import ScanFlow
+from penstock.sql.plan.rules.joins import is_regular
+from penstock.sql.plan.rules.lookup_join import is_lookup
+from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.traversal import find_nodes
+
+__all__ = ["check_processing_time", "refuse_unequal_joins"]
+
+_RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
+
+
+def refuse_unequal_joins(query: exp.Expr, followed: frozenset[int], *, bounded: bool) -> None:
+    """Refuse a join of two streams that compares no columns for equality: Spark starts none. Raises UnsupportedError.
+
+    `followed` are the leaves that Spark reads as streams. `bounded`: those of SELECTs with a bound in time, which
+    Spark runs whatever else keeps the results up to date; else the others.
+    """
+    for select in query.find_all(exp.Select):
+        nodes = _relations(select)
+        streams = [node for node in nodes if _leaves(node) & followed]
+        if len(streams) < 2 or is_regular(select) is bounded:
+            continue
+        tests = list(_conditions(select))
+        for join in select.args.get("joins") or []:
+            apart = join.this in streams and not (join.args.get("using") or join.method)
+            if apart and not is_lookup(join) and not _is_compared(join.this.alias_or_name, tests):
+                raise UnsupportedError(
+                    "a join of streams without an equality between their columns is not supported",
+                    hint="join ON a.x = b.x, with the other conditions behind AND",
+                    span=span_of(join) or span_of(select),
+                )
+
+
+def check_processing_time(query: exp.Expr, tables: Sequence[ScanFlow]) -> None:
+    """Refuse SESSION windows, and outer joins with an interval, of processing time. Raises UnsupportedError."""
+    if not any(table.proctimes for table in tables):
+        return
+    for window in window_tables(query):
+        if window.kind is WindowKind.SESSION and window.time_column in _proctimes(
+            [window.input], tables
+        ):
+            raise UnsupportedError(
+                f"SESSION windows of processing time are not supported, and '{window.time_column}' is PROCTIME()",
+                hint="use a column with a WATERMARK; TUMBLE, HOP and CUMULATE take PROCTIME(), too",
+                span=window.span,
+            )
+    for select in query.find_all(exp.Select):
+        for join in select.args.get("joins") or []:
+            if join.side and not is_lookup(join) and _is_timed(join, select, tables):
+                raise UnsupportedError(
+                    f"a {join.side} JOIN with an interval of processing time is not supported",
+                    hint="compare columns with a WATERMARK; or leave the interval out, and bound what is kept with "
+                    "SET 'table.exec.state.ttl' = '4 h'",
+                    span=span_of(join.args["on"]) or span_of(join) or span_of(select),
+                )
+
+
+# --- relations ---
+
+
+def _relations(select: exp.Select) -> list[exp.Expr]:
+    source = select.args.get("from_")
+    joined = [join.this for join in select.args.get("joins") or []]
+    return ([source.this] if source is not None else []) + joined
+
+
+def _leaves(node: exp.Expr) -> set[int]:
+    return {table.meta[LEAF] for table in find_nodes(node, exp.Table) if LEAF in table.meta}
+
+
+def _proctimes(nodes: Sequence[exp.Expr], tables: Sequence[ScanFlow]) -> frozenset[str]:
+    """Give the columns of relations that say when a row came, by the names that their tables have for them."""
+    found = (tables[leaf].proctimes for node in nodes for leaf in _leaves(node))
+    return frozenset[str]().union(*found)
+
+
+# --- conditions ---
+
+
+def _conditions(select: exp.Select) -> Iterator[exp.Expr]:
+    where = select.args.get("where")
+    tests = [join.args.get("on") for join in select.args.get("joins") or []]
+    tests.append(where.this if where is not None else None)
+    for test in tests:
+        inner = None if test is None else test.unnest()
+        if inner is not None:
+            yield from inner.flatten() if isinstance(inner, exp.And) else (inner,)
+
+
+def _is_compared(alias: str, tests: Sequence[exp.Expr]) -> bool:
+    """Tell whether a condition says that a value of one relation is equal to a value of others."""
+    for test in tests:
+        inner = test.unnest()
+        if not isinstance(inner, exp.EQ | exp.NullSafeEQ):
+            continue
+        left, right = (
+            {c.table for c in find_nodes(s, exp.Column)} for s in (inner.this, inner.expression)
+        )
+        if not (left and right):
+            continue
+        if "" in left | right:  # a bare name may be of any relation
+            return True
+        if (left == {alias} and alias not in right) or (right == {alias} and alias not in left):
+            return True
+    return False
+
+
+def _is_timed(join: exp.Join, select: exp.Select, tables: Sequence[ScanFlow]) -> bool:
+    """Tell whether ON compares processing times of both sides."""
+    named = {node.alias_or_name: _proctimes([node], tables) for node in _relations(select)}
+    every = frozenset[str]().union(*named.values())
+    for test in find_nodes(join.args["on"], *_RANGES) if join.args.get("on") else ():
+        times = {
+            c.table for c in find_nodes(test, exp.Column) if c.name in named.get(c.table, every)
+        }
+        if len(times) > 1:
+            return True
+    return False

@@ -1,0 +1,164 @@
+"""Which of rows with equal order ROW_NUMBER takes: Flink's rule, and how a query carries the order in which rows came.
+
+Flink keeps rows of one sort key in the order in which they came (AppendOnlyTopNFunction, TopNBuffer), and the first
+row of a key stays where another of the same time comes. Only the last row of a key by a rowtime, ORDER BY ts DESC and
+the number 1, gives way to one of the same time (RowTimeDeduplicateFunction, keepLastRow).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from sqlglot import exp
+
+from penstock.connector.scan import ARRIVED
+from penstock.sql.dialect import window_tables
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, is_windowing
+from penstock.sql.plan.rules.aggregate import own_aggregates
+from penstock.sql.plan.rules.flow import LEAF, Arrival, ScanFlow
+from penstock.sql.plan.rules.row_number import RowNumberQuery
+
+__all__ = ["ARRIVES", "TieBreak", "carry_arrival", "tie_break", "winner"]
+
+ARRIVES = "penstock.arrives"  # label of a table node that is read with ARRIVED
+
+
+class TieBreak(StrEnum):
+    """Which of rows with equal order comes first."""
+
+    FIRST = "first"
+    LAST = "last"
+
+
+def tie_break(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak | None:
+    """Give the rule for a query that numbers rows, whose FROM then has the column ARRIVED; None where it cannot."""
+    if numbered.ties:
+        return None
+    rule = winner(numbered, tables)
+    return rule if carry_arrival(numbered.select, tables) else None
+
+
+def winner(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak:
+    """Tell which of rows with equal order is taken."""
+    order = numbered.window.args.get("order")
+    parts = order.expressions if order is not None else []
+    if numbered.limit > 1 or len(parts) != 1 or not parts[0].args.get("desc"):
+        return TieBreak.FIRST
+    (by,) = parts
+    is_time = isinstance(by.this, exp.Column) and _is_rowtime(
+        numbered.select, by.this.name, tables, inside=True
+    )
+    return TieBreak.LAST if is_time else TieBreak.FIRST
+
+
+def carry_arrival(select: exp.Select, tables: Sequence[ScanFlow]) -> bool:
+    """Let the FROM of `select` give the column ARRIVED; False, and nothing is changed, where rows have no such order.
+
+    They have one as long as each is a row of a table: through projections, filters, windows and UNION ALL.
+    """
+    if select.args.get("from_") is None or _joins(select):
+        return False
+    found = _carriers(select.args["from_"].this, tables)
+    if found is None:
+        return False
+    for node in found:
+        if isinstance(node, exp.Select):
+            node.append("expressions", exp.column(ARRIVED, quoted=True))
+        else:
+            node.meta[ARRIVES] = True
+    return True
+
+
+def _carriers(node: exp.Expr, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
+    """Give the tables and the SELECTs that have to give the column; None where it cannot be."""
+    if _names_columns(node):
+        return None
+    match node:
+        case exp.Table() if LEAF in node.meta:
+            return [node] if tables[node.meta[LEAF]].arrival is Arrival.RECORD else None
+        case exp.Table() if is_windowing(node):
+            (window, *_) = window_tables(node)
+            return _carriers(window.input, tables)
+        case exp.Subquery():
+            return _carriers(node.this, tables)
+        case exp.Union() if not node.args.get("distinct"):
+            return _of_union(node, tables)
+        case exp.Select():
+            return _of_select(node, tables)
+        case _:
+            return None
+
+
+def _of_select(select: exp.Select, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
+    clauses = ("group", "having", "distinct", "order", "limit", "offset", "qualify")
+    if any(select.args.get(clause) is not None for clause in clauses) or _joins(select):
+        return None
+    if own_aggregates(select) or any(item.find(exp.Window) for item in select.expressions):
+        return None
+    from_ = select.args.get("from_")
+    found = None if from_ is None else _carriers(from_.this, tables)
+    if found is None or any(item.find(exp.Star) for item in select.expressions):
+        return found  # a star has it with the others
+    return [*found, select]
+
+
+def _of_union(union: exp.Union, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
+    """Carry it through both sides, as the last column; rows of one table on both would have the same."""
+    sides = [_carriers(side, tables) for side in (union.this, union.expression)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    selects = [s for side in (union.this, union.expression) for s in side.find_all(exp.Select)]
+    if any(item.find(exp.Star) for select in selects for item in select.expressions):
+        return None
+    read = [{n.meta[LEAF] for n in side if LEAF in n.meta} for side in sides if side is not None]
+    return None if read[0] & read[1] else [*sides[0], *sides[1]]
+
+
+def _joins(select: exp.Select) -> bool:
+    return bool(select.args.get("joins") or select.args.get("laterals"))
+
+
+def _names_columns(node: exp.Expr) -> bool:
+    alias = node.args.get("alias")
+    return isinstance(alias, exp.TableAlias) and bool(alias.columns)
+
+
+# --- rowtimes ---
+
+
+def _is_rowtime(
+    node: exp.Expr, name: str, tables: Sequence[ScanFlow], *, inside: bool = False
+) -> bool:
+    """Tell whether a column of a relation is a time attribute of event time; `inside`: of the FROM of a SELECT.
+
+    The windows of TABLE(TUMBLE(...)) leave the rowtime what it is to a deduplication (WindowDeduplicate).
+    """
+    match node:
+        case exp.Table() if LEAF in node.meta:
+            return tables[node.meta[LEAF]].rowtime == name and not _names_columns(node)
+        case exp.Table() if is_windowing(node):
+            (window, *_) = window_tables(node)
+            inner = window.time_column if name == WINDOW_COLUMNS[-1] else name
+            return not _names_columns(node) and _is_rowtime(window.input, inner, tables)
+        case exp.Subquery():
+            return not _names_columns(node) and _is_rowtime(node.this, name, tables)
+        case exp.Union() if not node.args.get("distinct"):
+            return all(_is_rowtime(side, name, tables) for side in (node.this, node.expression))
+        case exp.Select() if node.args.get("from_") is not None and not _joins(node):
+            if node.args.get("group") is not None or node.args.get("distinct") is not None:
+                return False
+            given = name if inside else _given(node, name)
+            return given is not None and _is_rowtime(node.args["from_"].this, given, tables)
+        case _:
+            return False
+
+
+def _given(select: exp.Select, name: str) -> str | None:
+    """Give the column that a SELECT gives as `name`."""
+    for item in select.expressions:
+        value = item.unalias()
+        if item.alias_or_name == name and not isinstance(value, exp.Star):
+            plain = isinstance(value, exp.Column) and not isinstance(value.this, exp.Star)
+            return str(value.name) if plain else None
+    return name if any(item.find(exp.Star) for item in select.expressions) else None

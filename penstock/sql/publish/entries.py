@@ -1,0 +1,182 @@
+"""Spark's session catalog, written to entry by entry: the only place that knows the inside of it.
+
+SQL has no way to make an entry without looking at the table behind it, which takes a Spark job for each Delta table,
+and none for a permanent view over a temporary one. Both exist as plain values in Spark (CatalogTable), and a session
+catalog takes them (SessionCatalog.createTable); what is analysed is analysed when somebody reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from penstock.catalog.model.identifier import quoted
+from penstock.sql.publish.text import PublishedName
+
+__all__ = ["MARK", "SparkEntries", "is_durable"]
+
+MARK = "penstock.published"
+"""The property of an entry, or of a database, that says who put it there."""
+
+_CATALYST = "org.apache.spark.sql.catalyst.catalog"
+_FIRST_DEFAULT, _FIELDS = 5, 22  # CatalogTable: the first four fields are always given
+_PROVIDER, _PROPERTIES, _VIEW_TEXT, _COMMENT, _VIEW_ORIGINAL = 5, 12, 14, 15, 21
+
+
+def is_durable(spark: SparkSession) -> bool:
+    """Tell whether entries outlive this Spark, and are seen by others: a Hive metastore keeps them."""
+    return bool(spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "hive")
+
+
+class SparkEntries:
+    """The entries of one Spark's session catalog; `owner` is what MARK says of those that are put here."""
+
+    def __init__(self, spark: SparkSession, owner: str) -> None:
+        self._spark = spark
+        self.owner = owner
+        jvm: Any = spark._jvm  # noqa: SLF001  PySpark has no public way to its JVM
+        self._jvm = jvm
+        self._catalog: Any = spark._jsparkSession.sessionState().catalog()  # noqa: SLF001
+        # looked up once: each name in a Java package is a call
+        catalyst = jvm.org.apache.spark.sql.catalyst
+        self._entry = catalyst.catalog.CatalogTable
+        self._format = catalyst.catalog.CatalogStorageFormat
+        self._name = catalyst.TableIdentifier
+        self._schema = jvm.org.apache.spark.sql.types.DataType
+        self._some = jvm.scala.Some
+        self._none = jvm.scala.Option.empty()
+        self._maps = jvm.PythonUtils
+        self._json = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+        self._map_class = jvm.java.lang.Class.forName("java.util.HashMap")
+        tables = self._object(f"{_CATALYST}.CatalogTable")
+        numbers = range(_FIRST_DEFAULT, _FIELDS + 1)
+        self._defaults = {n: getattr(tables, f"apply$default${n}")() for n in numbers}
+        self._storage = self._object(f"{_CATALYST}.CatalogStorageFormat").empty()
+        self._kinds = self._object(f"{_CATALYST}.CatalogTableType")
+        self._uris = self._object(f"{_CATALYST}.CatalogUtils")
+
+    def names(self, database: str) -> frozenset[str]:
+        """List what is in a database, whoever put it there, in lower case; nothing where there is no such database."""
+        if not self._catalog.databaseExists(database):
+            return frozenset()
+        listed = self._catalog.externalCatalog().listTables(database).mkString("\n")
+        return frozenset(name.lower() for name in listed.split("\n") if name)
+
+    def owner_of(self, place: PublishedName) -> str | None:
+        """Tell who put an entry there; None for one that is not Penstock's. There has to be one."""
+        found = self._catalog.externalCatalog().getTable(place.database, place.name)
+        properties = found.properties()
+        return str(properties.apply(MARK)) if properties.contains(MARK) else None
+
+    def create_database(self, name: str) -> bool:
+        """Make a database unless there is one; tells whether it was made."""
+        if self._catalog.databaseExists(name):
+            return False
+        self._spark.sql(
+            f"CREATE DATABASE {quoted(name)} WITH DBPROPERTIES ('{MARK}' = '{self.owner}')"
+        )
+        return True
+
+    def drop_database(self, name: str) -> None:
+        """Remove a database, unless somebody else has put something into it."""
+        if not self.names(name):
+            self._spark.sql(f"DROP DATABASE IF EXISTS {quoted(name)}")
+
+    def put_delta(
+        self,
+        place: PublishedName,
+        location: str,
+        schema: StructType,
+        comment: str | None,
+        *,
+        owner: str | None = None,
+    ) -> None:
+        """Make a name for the Delta table at `location`, which stays what it is when the name goes.
+
+        `owner` is whose the entry is; None: it is put here.
+        """
+        storage = self._format(
+            self._some(self._uris.stringToURI(location)),
+            *(self._none,) * 3,
+            False,
+            self._storage.properties(),
+            self._none,
+        )
+        given = {_PROVIDER: self._some("delta")}
+        properties = {MARK: owner or self.owner}
+        self._put(place, self._kinds.EXTERNAL(), storage, schema, comment, properties, given)
+
+    def put_view(
+        self,
+        place: PublishedName,
+        text: str,
+        schema: StructType,
+        comment: str | None,
+        *,
+        temporary_views: Sequence[str] = (),
+        functions: Sequence[str] = (),
+        owner: str | None = None,
+    ) -> None:
+        """Make a view of Spark SQL, which is not looked at before somebody reads it.
+
+        Types in `schema` may be estimates: Spark puts right what the query gives (WITH SCHEMA TYPE EVOLUTION).
+        `temporary_views` are the global temporary views, `functions` the session's, that the text names. `owner` is as
+        in `put_delta`.
+        """
+        names = {
+            f"view.query.out.col.{index}": name for index, name in enumerate(schema.fieldNames())
+        }
+        properties = {
+            "view.schemaMode": "TYPE EVOLUTION",
+            # a view of ours may read a table by its path where its reader may not (`penstock serve`)
+            "view.sqlConfig.spark.sql.runSQLOnFiles": "true",
+            "view.catalogAndNamespace.numParts": "2",
+            "view.catalogAndNamespace.part.0": "spark_catalog",
+            "view.catalogAndNamespace.part.1": place.database,
+            "view.query.out.numCols": str(len(names)),
+            "view.referredTempViewNames": json.dumps([["global_temp", n] for n in temporary_views]),
+            "view.referredTempFunctionsNames": json.dumps(list(functions)),
+            **names,
+            MARK: owner or self.owner,
+        }
+        given = {_VIEW_TEXT: self._some(text), _VIEW_ORIGINAL: self._some(text)}
+        self._put(place, self._kinds.VIEW(), self._storage, schema, comment, properties, given)
+
+    def drop(self, place: PublishedName, *, whoever: bool = False) -> None:
+        """Remove an entry if it is there and was put here, or by `whoever`; what it names stays."""
+        name = self._name(place.name, self._some(place.database))
+        if self._catalog.tableExists(name) and (whoever or self.owner_of(place) == self.owner):
+            self._catalog.dropTable(name, True, False)
+
+    def _put(  # noqa: PLR0917  the fields of an entry, in Spark's order
+        self,
+        place: PublishedName,
+        kind: Any,
+        storage: Any,
+        schema: StructType,
+        comment: str | None,
+        properties: Mapping[str, str],
+        given: Mapping[int, Any],
+    ) -> None:
+        fields = self._defaults | dict(given)
+        # as one text: Java would be asked to take each pair
+        text = json.dumps(dict(properties))
+        fields[_PROPERTIES] = self._maps.toScalaMap(self._json.readValue(text, self._map_class))
+        if comment is not None:
+            fields[_COMMENT] = self._some(comment)
+        entry = self._entry(
+            self._name(place.name, self._some(place.database)),
+            kind,
+            storage,
+            self._schema.fromJson(schema.json()),
+            *(fields[number] for number in sorted(fields)),
+        )
+        self._catalog.createTable(entry, False, False)
+
+    def _object(self, name: str) -> Any:
+        """Give a Scala object (a class's companion)."""
+        return self._jvm.java.lang.Class.forName(f"{name}$").getField("MODULE$").get(None)

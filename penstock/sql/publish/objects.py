@@ -1,0 +1,291 @@
+"""What a published name stands for: a Delta table, files, a scan, a query, or `information_schema`; with its
+columns.
+
+Asks Spark only whether a declared Delta table exists yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, StructType
+
+from penstock.catalog.definitions.encryption import encrypt_references
+from penstock.catalog.definitions.information_schema import is_information
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.model.identifier import Identifier, quoted
+from penstock.catalog.model.schema import ComputedColumn
+from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.types import LogicalType, parse_type
+from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.connector.contract import BoundedSource, is_split_source
+from penstock.connector.delta.source import DeltaSource
+from penstock.connector.delta.table import exists
+from penstock.connector.filesystem.sink.target import is_written_only, read_target
+from penstock.connector.registry import connector_of
+from penstock.connector.scan import Scan
+from penstock.connector.spark.source.batch import SnapshotReader
+from penstock.connector.spark.source.columns import SKIPPED, scan_schema
+from penstock.connector.spark.types import spark_schema, spark_type
+from penstock.sql.binding.binder import columns_of_object
+from penstock.sql.dialect import parse_query, to_text
+from penstock.sql.expressions.expression import infer_type
+from penstock.sql.plan.rules.inline import find_relations
+from penstock.sql.publish.text import (
+    PublishedName,
+    empty_text,
+    scanned_text,
+    selected_text,
+    view_text,
+)
+
+__all__ = [
+    "DeltaTable",
+    "Field",
+    "InformationReader",
+    "PublishedFrame",
+    "PublishedQuery",
+    "PublishedScan",
+    "PublishedSource",
+    "fields_of",
+    "resolve_published",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformationReader:
+    """Reads one of the tables from the store at `catalog`; what lives in a session alone is not seen by it."""
+
+    table: Table
+    catalog: str
+    project: Path
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Give the table as a frame; nothing is asked before it runs."""
+        schema = spark_schema(self.table.schema.physical)
+        return spark.range(0, 1, 1, 1).mapInArrow(self._read, schema)
+
+    def _read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from penstock.catalog.store.sql_catalog import SqlCatalog
+        from penstock.sql.execution.context import open_names
+        from penstock.sql.information_schema.rows import information_rows
+
+        for _ in batches:
+            continue  # the range only makes the task
+        names = open_names(SqlCatalog(self.catalog), self.project, offline=True)
+        yield from information_rows(self.table, names, self.project).to_batches()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A column as Spark shows it. `type` is None where only Spark can tell it."""
+
+    name: str
+    type: DataType | None
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaTable:
+    """A Delta table that Spark reads by itself."""
+
+    location: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedQuery:
+    """What a text of Spark SQL gives. `pending`: nothing was written yet, so it is to be looked at again."""
+
+    text: str
+    pending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedScan:
+    """A table of the split runtime, read once to what it holds when a query starts. `schema` is what the scan gives."""
+
+    scan: Scan
+    schema: StructType
+    changes: ChangelogMode
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Give the relation that reads the scan."""
+        return SnapshotReader(scan=self.scan, schema=self.schema).frame(spark)
+
+    def text(self, relation: str) -> str:
+        """Select the table's rows of the relation that reads the scan. Raises UnsupportedError."""
+        return scanned_text(
+            self.scan.table,
+            relation,
+            changes=self.changes,
+            counts_skipped=SKIPPED in self.schema.fieldNames(),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedFrame:
+    """A table that another engine is asked for when a query runs (JDBC, the catalog itself)."""
+
+    table: Table
+    frame: Callable[[SparkSession], DataFrame]
+
+    def text(self, relation: str) -> str:
+        """Select the table's rows of the relation that is the frame."""
+        return selected_text(self.table, relation)
+
+
+PublishedSource = DeltaTable | PublishedQuery | PublishedScan | PublishedFrame
+
+
+def resolve_published(
+    found: Table | View,
+    namespace: Namespace,
+    project: Path,
+    spark: SparkSession,
+    places: Mapping[Identifier, PublishedName],
+    *,
+    catalog: str,
+) -> PublishedSource:
+    """Say what stands behind a definition. `places` are the names that tables are published under.
+
+    `catalog` is the URL of the store.
+
+    Raises UnsupportedError for what plain Spark SQL cannot read, and InputError for a definition that is wrong.
+    """
+    if isinstance(found, View):
+        return PublishedQuery(text=view_text(found, namespace, places))
+    if is_written_only(found) and found.connector == "filesystem":
+        return _files(found, project, spark)
+    if is_information(found.identifier):
+        reader = InformationReader(table=found, catalog=catalog, project=project)
+        return PublishedFrame(table=found, frame=reader.frame)
+    found = encrypt_references(found, namespace.secrets)
+    source = connector_of(found, project=project).source(found)
+    if is_split_source(source):
+        return _scanned(found, project, spark)
+    if isinstance(source, BoundedSource):
+        return PublishedFrame(table=found, frame=partial(source.frame, streaming=False))  # type: ignore[union-attr]
+    if not isinstance(source, DeltaSource):
+        raise UnsupportedError(
+            f"tables with 'connector' = '{found.connector}' are not read by plain Spark SQL",
+            hint=f"session.table('{found.identifier.name}') reads it",
+        )
+    if not exists(source.target, spark):
+        return _empty(found)
+    if not found.schema.computed:
+        return DeltaTable(location=source.target.location)
+    relation = f"delta.{quoted(source.target.location)}"
+    return PublishedQuery(text=selected_text(found, relation))
+
+
+def fields_of(found: Table | View, namespace: Namespace) -> tuple[Field, ...]:
+    """Give the columns, in order; none where the names of a view's columns cannot be told."""
+    if isinstance(found, Table):
+        fields = []
+        for column in found.schema.columns:
+            logical = column.type
+            if logical is None and isinstance(column, ComputedColumn):
+                logical = infer_type(column.expression, found.schema)
+            fields.append(
+                Field(name=column.name, type=_spark_type(logical), comment=column.comment)
+            )
+        return tuple(fields)
+    columns = columns_of_object(found, namespace)
+    if columns is None:
+        return ()
+    comments = _inherited(found, namespace) | {
+        name: comment
+        for name, comment in zip(found.columns, found.column_comments, strict=False)
+        if comment is not None
+    }
+    return tuple(
+        Field(
+            name=name,
+            type=None if kind is None else _spark_type(parse_type(to_text(kind))),
+            comment=comments.get(name),
+        )
+        for name, kind in columns.items()
+    )
+
+
+def _scanned(table: Table, project: Path, spark: SparkSession) -> PublishedScan:
+    computed = {column.name for column in table.schema.computed}
+    source = connector_of(table, project=project).source(table)
+    columns = tuple(name for name in table.schema.names if name not in computed)
+    if source.changes is not ChangelogMode.INSERT_ONLY:
+        columns = (*columns, ROW_KIND)
+    scan = Scan(
+        table=table,
+        columns=columns,
+        rowtime=None,
+        time_zone=spark.conf.get("spark.sql.session.timeZone") or "UTC",
+        project=str(project),
+    )
+    schema = scan_schema(scan, counts_skipped=source.skips_bad_records)  # type: ignore[union-attr]
+    return PublishedScan(scan=scan, schema=schema, changes=source.changes)
+
+
+def _files(table: Table, project: Path, spark: SparkSession) -> PublishedQuery:
+    """Files of a format that only Spark reads here."""
+    target = read_target(table, project)
+    kind = table.option_map["format"]
+    if kind == "csv":
+        raise UnsupportedError(
+            "csv files do not tell the types of their columns, and are written only",
+            hint="write 'parquet', or a table with 'connector' = 'delta'",
+        )
+    jvm: Any = spark._jvm  # noqa: SLF001  Hadoop knows the place, PySpark has no way to ask it
+    path = jvm.org.apache.hadoop.fs.Path(target.root)
+    conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+    if not path.getFileSystem(conf).exists(path):
+        return _empty(table)
+    partitions = ", ".join(
+        f"CAST({quoted(c.name)} AS {spark_type(c.type).simpleString()}) AS {quoted(c.name)}"
+        for c in table.schema.physical
+        if c.name in table.partition_keys
+    )
+    relation = f"{kind}.{quoted(target.root)}"
+    if partitions:
+        dropped = ", ".join(quoted(name) for name in table.partition_keys)
+        relation = f"(SELECT * EXCEPT ({dropped}), {partitions} FROM {relation})"  # noqa: S608  quoted
+    return PublishedQuery(text=selected_text(table, relation))
+
+
+def _empty(table: Table) -> PublishedQuery:
+    known = [
+        (column.name, spark_type(column.type).simpleString())
+        for column in table.schema.columns
+        if column.type is not None
+    ]
+    return PublishedQuery(text=selected_text(table, f"({empty_text(known)})"), pending=True)
+
+
+def _spark_type(logical: LogicalType | None) -> DataType | None:
+    return None if logical is None else spark_type(logical)
+
+
+def _inherited(view: View, namespace: Namespace) -> dict[str, str]:
+    """Find the comments of columns that a view takes over as they are."""
+    query = parse_query(view.query)
+    known: dict[str, str | None] = {}
+    for leaf in find_relations(query, namespace).leaves:
+        for column in leaf.table.schema.columns:
+            # two tables with a column of one name: which one is meant is not told by the name
+            known[column.name] = None if column.name in known else column.comment
+    selects = query.selects if hasattr(query, "selects") else []
+    names = view.columns or tuple(item.alias_or_name for item in selects)
+    found = {}
+    for name, item in zip(names, selects, strict=False):
+        comment = known.get(item.unalias().name)
+        if comment is not None and item.unalias().key == "column":
+            found[name] = comment
+    if query.is_star:
+        found |= {name: comment for name, comment in known.items() if comment is not None}
+    return found

@@ -1,1 +1,0 @@
-"""Runs planned statements: sessions, jobs with their supervisors, whole SQL files and what they report."""

@@ -1,0 +1,332 @@
+"""Finds the dead letters that a project has, in tables and topics, and gives records of them back to Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import assert_never
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.catalog.definitions.contract import Catalog
+from penstock.catalog.definitions.encryption import encrypt_references
+from penstock.catalog.errors import (
+    InputError,
+    StateMismatchError,
+    UnknownObjectError,
+    UnsupportedError,
+)
+from penstock.catalog.model.identifier import Identifier, parse_identifier
+from penstock.catalog.model.table import Table
+from penstock.connector.dead_letters.backends import (
+    DeadLetterBackend,
+    DeltaDeadLetters,
+    KafkaDeadLetters,
+)
+from penstock.connector.dead_letters.delta_files import DeadLetterFiles
+from penstock.connector.dead_letters.store import DeadLetterStore, Replay, no_dead_letters
+from penstock.connector.dead_letters.table import FOLDER, REPLAYED_SUFFIX
+from penstock.connector.delta.log.schema import is_delta_table
+from penstock.connector.kafka.client.tuning import admin_connection
+from penstock.connector.kafka.sink.checks import check_topics
+from penstock.connector.kafka.sink.client import SinkAdmin
+from penstock.connector.kafka.sink.replay import ClusterReplay, replay_records
+from penstock.connector.kafka.sink.settings import read_sink_settings
+from penstock.connector.kafka.source.source import KafkaSource
+from penstock.connector.kafka.table.subscription import TopicList
+from penstock.connector.options.bad_records import (
+    BesideCheckpoint,
+    DeltaPath,
+    KafkaTopic,
+    bad_record_settings,
+    cluster_of,
+)
+from penstock.connector.registry import connector_of
+from penstock.connector.spark.hadoop_files import list_names
+from penstock.connector.storage import open_folder
+from penstock.connector.urls import is_url, resolve_path
+from penstock.sql.checkpoint.identity import read_identity
+from penstock.sql.checkpoint.location import checkpoint_root, folder_name, old_folder_name
+from penstock.sql.checkpoint.reader import LocalFiles
+from penstock.sql.checkpoint.search import OpenFiles, is_checkpoint
+from penstock.sql.clock import SystemClock
+from penstock.sql.script.project import Project
+from penstock.sql.settings.pipeline import CHECKPOINT_DIR
+
+__all__ = [
+    "DeadLetterReplayer",
+    "find_dead_letter_files",
+    "find_dead_letter_stores",
+    "known_pipelines",
+]
+
+_BROKERS = "properties.bootstrap.servers"
+
+TOPICS = "dead-letter-topics"
+"""Folder beside the pipelines' checkpoints: which letters of topics were given back."""
+
+MARKER_LASTS_MS = 6 * 86_400_000
+"""A replay's marker is trusted for so long: brokers forget it after offsets.retention.minutes, 7 days by default."""
+
+
+def find_dead_letter_stores(
+    spark: SparkSession,
+    project: Project,
+    catalog: Catalog,
+    workdir: Path,
+    *,
+    pipelines: Collection[str] | None,
+    path: str | None,
+    bases: Collection[str] = (),
+) -> Sequence[DeadLetterStore]:
+    """Find dead letters: the Delta table at `path`, else those of the project's checkpoints and of its tables.
+
+    `pipelines` leave out others; None is all. `bases` are folders of checkpoints beside the project's. `workdir` is
+    private to this process. Raises BrokerUnavailableError.
+    """
+    places: list[DeadLetterBackend] = []
+    if path is not None:
+        places.append(DeltaDeadLetters(path=resolve_path(path, project.root)))
+    else:
+        for root in dict.fromkeys(
+            (_checkpoints(project), *(checkpoint_root(b, project.root) for b in bases))
+        ):
+            beside = _beside_checkpoints(partial(list_names, spark), root, pipelines)
+            places += (DeltaDeadLetters(path=one) for one in beside)
+        places += _named(catalog, project, workdir)
+    found = tuple(dict.fromkeys(places))
+    clusters = _clusters(catalog)
+    shelves = [
+        DeadLetterStore(
+            spark=spark,
+            place=one,
+            project=project.root,
+            pipelines=None if pipelines is None else tuple(pipelines),
+            others=tuple(other for other in found if other != one),
+            clusters=clusters,
+        )
+        for one in found
+    ]
+    # one that was named has to be there, and is missed when it is looked at
+    return [shelf for shelf in shelves if path is not None or shelf.exists()]
+
+
+def find_dead_letter_files(
+    project: Project,
+    catalog: Catalog,
+    *,
+    pipelines: Collection[str] | None,
+    path: str | None,
+    bases: Collection[str] = (),
+) -> list[DeadLetterFiles] | None:
+    """Find dead letters as `find_dead_letter_stores` does, without Spark.
+
+    Return None where some are in a topic or behind a URL.
+
+    Raises UnknownObjectError for a `path` without.
+    """
+    roots: list[str] = []
+    places = [] if path is None else [resolve_path(path, project.root)]
+    if path is None:
+        named = list(_named(catalog, project, Path()))
+        places = [place.path for place in named if isinstance(place, DeltaDeadLetters)]
+        if len(places) < len(named):
+            return None
+        roots = [_checkpoints(project), *(checkpoint_root(base, project.root) for base in bases)]
+    if any(map(is_url, (*roots, *places))):
+        return None
+    beside = [
+        one
+        for root in dict.fromkeys(roots)
+        for one in _beside_checkpoints(lambda f: LocalFiles(location=f).names(""), root, pipelines)
+    ]
+    found = tuple(dict.fromkeys((*beside, *places)))
+    there = [one for one in found if is_delta_table(open_folder(one))]
+    if path is not None and not there:
+        raise no_dead_letters(places[0])
+    clusters = _clusters(catalog)
+    return [
+        DeadLetterFiles(
+            path=one,
+            pipelines=None if pipelines is None else tuple(pipelines),
+            others=tuple(other for other in found if other != one),
+            clusters=clusters,
+        )
+        for one in there
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterReplayer:
+    """Gives records back. `target` is a topic for all of them, None is each record's own."""
+
+    catalog: Catalog
+    project: Path
+    target: str | None
+
+    def run_all(self, shelves: Sequence[DeadLetterStore], *, really: bool) -> Iterator[str]:
+        """Give back what waits in several places, a record that is in more than one of them once, as `run` does."""
+        for index, shelf in enumerate(shelves):
+            yield from self.run(shelf, really=really, besides=() if really else shelves[:index])
+
+    def run(
+        self, shelf: DeadLetterStore, *, really: bool, besides: Sequence[DeadLetterStore] = ()
+    ) -> Iterator[str]:
+        """Give back what waits, or say what would be; gives lines for people. Raises InputError, RunError.
+
+        What waits in `besides` is not said again.
+        """
+        for replay in shelf.unfinished():
+            yield self._again(shelf, replay) if really else self._line(replay, "would go on with")
+        waiting = (
+            shelf.waiting(self.target, besides)
+            .groupBy("table")
+            .agg(F.count(F.lit(1)).alias("count"), F.collect_set("topic").alias("topics"))
+        )
+        for row in waiting.orderBy("table").collect():
+            if not really:
+                where = self.target or "the topics they came from"
+                yield f"would give {row['count']} records of {row['table']} back to {where}"
+                continue
+            # refused before anything is written down
+            settings = self._settings(row["table"])
+            _check_there(settings, [self.target] if self.target else row["topics"])
+            planned = shelf.plan(row["table"], self.target)
+            if planned is not None:
+                yield self._give(shelf, planned, settings)
+
+    def _again(self, shelf: DeadLetterStore, replay: Replay) -> str:
+        if SystemClock().now_ms() - replay.planned_at_ms > MARKER_LASTS_MS:
+            raise StateMismatchError(
+                f"replay {replay.replay_id} of {replay.records} records of {replay.table} was begun more than six "
+                "days ago and nobody knows how it ended: the broker has forgotten it by now",
+                hint=f"look for its records in topic '{replay.marked}'; then delete the rows of this replay_id from "
+                f"the Delta table {shelf.place.notes} if they are missing there, or add one with the state 'done'",
+            )
+        settings = self._settings(replay.table)
+        try:
+            _check_there(settings, [replay.marked])
+        except UnknownObjectError as error:
+            error.hint = (
+                f"make it again; or forget replay {replay.replay_id}, which was begun: delete its rows from the Delta "
+                f"table {shelf.place.notes}"
+            )
+            raise
+        return self._give(shelf, replay, settings)
+
+    def _give(self, shelf: DeadLetterStore, replay: Replay, source: KafkaSource) -> str:
+        owner = f"table {replay.table}"
+        given = ClusterReplay(
+            client=source.settings.client,
+            sink=read_sink_settings(source.settings.resolved, upsert=False, owner=owner),
+            name=f"penstock-dlq-{replay.replay_id}",
+            target=replay.target,
+            marked=replay.marked,
+        )
+        with closing(shelf.records(replay)) as records:
+            count = replay_records(given, records)
+        shelf.finish(replay)
+        return self._line(replay, "found written" if count is None else "gave back")
+
+    def _line(self, replay: Replay, what: str) -> str:
+        where = replay.target or "the topics they came from"
+        return f"{what} {replay.records} records of {replay.table} to {where} (replay {replay.replay_id})"
+
+    def _settings(self, name: str) -> KafkaSource:
+        """Find the table that records were read for. Raises InputError."""
+        catalog, database, table = parse_identifier(name)
+        try:
+            found = self.catalog.get(Identifier(catalog=catalog, database=database, name=table))
+        except InputError as error:
+            error.hint = "the connection to Kafka is that of the table: define it again"
+            raise
+        source = None
+        if isinstance(found, Table):
+            found = encrypt_references(found, self.catalog.secrets)
+            source = connector_of(found, project=self.project).source(found)
+        if not isinstance(source, KafkaSource):
+            raise UnsupportedError(
+                f"{name} is no Kafka table now, so its records cannot be given back to Kafka",
+                hint="define it as it was when the records were read",
+            )
+        return source
+
+
+def _check_there(source: KafkaSource, topics: Sequence[str]) -> None:
+    """Check that topics are there: a replay that was planned has to go where it was to. Raises UnknownObjectError."""
+    admin = SinkAdmin(admin_connection(source.settings.client))
+    check_topics(admin, TopicList(topics=tuple(sorted(topics))))
+
+
+def _beside_checkpoints(
+    list_folder: Callable[[str], Sequence[str]], root: str, named: Collection[str] | None
+) -> Iterator[str]:
+    if named is None:
+        pipelines = list_folder(root)
+    else:
+        # by its name, or as letters have it, with the table behind it
+        names = [name for one in named for name in (one, one.rpartition("/")[0] or one)]
+        folders = [f for name in names for f in (folder_name(name), old_folder_name(name))]
+        pipelines = list(dict.fromkeys(folder for folder in folders if folder is not None))
+    for name in pipelines:
+        for sink in list_folder(f"{root}/{name}"):
+            # not everything beside the checkpoints is one: Delta refuses to look for a table inside a table
+            if FOLDER in list_folder(f"{root}/{name}/{sink}"):
+                yield f"{root}/{name}/{sink}/{FOLDER}"
+
+
+def _checkpoints(project: Project) -> str:
+    """Give the folder of all checkpoints."""
+    base = project.settings.get(CHECKPOINT_DIR.key, CHECKPOINT_DIR.default or "")
+    return checkpoint_root(base, project.root)
+
+
+def known_pipelines(open_files: OpenFiles, project: Project, catalog: Catalog) -> list[str]:
+    """Name the pipelines that have checkpoints in the project, or run."""
+    root, found = _checkpoints(project), set()
+    for folder in open_files(root).names(""):
+        for sink in open_files(f"{root}/{folder}").names(""):
+            files = open_files(f"{root}/{folder}/{sink}")
+            if is_checkpoint(files):
+                identity = read_identity(files)
+                found.add(folder if identity is None else identity.pipeline)
+    found |= {claim.lease.pipeline.rpartition("/")[0] for claim in catalog.claims()}
+    return sorted(found)
+
+
+def _clusters(catalog: Catalog) -> dict[str, str]:
+    """Give the brokers of each Kafka table: by these two topics of one name are told apart."""
+    found = {}
+    for identifier in catalog.tables():
+        table = catalog.get(identifier)
+        if isinstance(table, Table) and (brokers := table.option_map.get(_BROKERS)):
+            found[str(identifier)] = ",".join(sorted(one.strip() for one in brokers.split(",")))
+    return found
+
+
+def _named(catalog: Catalog, project: Project, workdir: Path) -> Iterator[DeadLetterBackend]:
+    for identifier in catalog.tables():
+        table = catalog.get(identifier)
+        if not isinstance(table, Table):
+            continue
+        outlet = bad_record_settings(table).outlet
+        match outlet:
+            case BesideCheckpoint():
+                continue
+            case DeltaPath(path=path):
+                yield DeltaDeadLetters(path=resolve_path(path, project.root))
+            case KafkaTopic(topic=topic):
+                cluster = cluster_of(encrypt_references(table, catalog.secrets).option_map) or ()
+                yield KafkaDeadLetters(
+                    outlet=replace(outlet, cluster=cluster),
+                    brokers=outlet.brokers,
+                    notes=f"{_checkpoints(project)}/{TOPICS}/{topic}{REPLAYED_SUFFIX}",
+                    workdir=workdir,
+                    project=project.root,
+                )
+            case _:
+                assert_never(outlet)

@@ -1,0 +1,83 @@
+"""What a run of files happens in: where statements take effect, how it is stopped, who is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.catalog.definitions.contract import Catalog
+from penstock.catalog.definitions.resolver import Namespace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession  # noqa: TC004 - `penstock plan` loads this module without Spark
+
+    from penstock.sql.jobs.job import Job
+    from penstock.sql.runner.summary import StatementResult
+
+__all__ = ["Listener", "RunContext", "RunMode", "SilentListener", "StopRequest", "run_mode"]
+
+
+class RunMode(StrEnum):
+    """Whether queries end: each as its tables say, all with what is there now, or none."""
+
+    BY_TABLES = "by-tables"
+    AVAILABLE_NOW = "available-now"
+    CONTINUOUS = "continuous"
+
+    def ends(self, *, bounded: bool) -> bool:
+        """Whether a query over tables that all have an end, or not, is to end by itself."""
+        return bounded if self is RunMode.BY_TABLES else self is RunMode.AVAILABLE_NOW
+
+
+def run_mode(*, available_now: bool | None) -> RunMode:
+    """Give the mode that was asked for; None leaves it to the tables."""
+    if available_now is None:
+        return RunMode.BY_TABLES
+    return RunMode.AVAILABLE_NOW if available_now else RunMode.CONTINUOUS
+
+
+class StopRequest:
+    """How often the user asked for the end. A signal handler may count it up: it takes no lock."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Listener(Protocol):
+    """Is told what happens, on the thread that runs the files."""
+
+    def job_started(self, job: Job) -> None:
+        """An INSERT runs."""
+
+    def rows_came(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        """A SELECT that never ends has rows, `op` in front: their kinds."""
+
+    def statement_ended(self, result: StatementResult) -> None:
+        """A statement is over."""
+
+
+class SilentListener:
+    """A listener that does not listen."""
+
+    def job_started(self, job: Job) -> None:
+        """An INSERT runs."""
+
+    def rows_came(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        """A SELECT that never ends has rows, `op` in front: their kinds."""
+
+    def statement_ended(self, result: StatementResult) -> None:
+        """A statement is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """Where statements take effect. `settings` is changed by SET, `namespace` and `catalog` by definitions."""
+
+    spark: SparkSession
+    catalog: Catalog
+    namespace: Namespace
+    project: Path
+    settings: dict[str, str]

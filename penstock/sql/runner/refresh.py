@@ -1,0 +1,179 @@
+"""Refresh materialized tables: once by ALTER MATERIALIZED TABLE ... REFRESH, or periodically by jobs of a run.
+
+Flink's scheduler runs the same statement at each of its times. The query is planned again each time, in a Spark
+session of the job's own: names and settings in it do not reach the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.errors import UnknownObjectError
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.table import RefreshMode, Table
+from penstock.connector.contract import Continuous, Trigger
+from penstock.connector.spark.session import copy_session, drop_temporary_views
+from penstock.sql.checkpoint.location import refresh_name
+from penstock.sql.clock import Clock, SystemClock
+from penstock.sql.convert.statement import parse_statement
+from penstock.sql.execution.context import SessionContext
+from penstock.sql.execution.functions import register_called
+from penstock.sql.jobs.job import Job, report_of
+from penstock.sql.jobs.lease import PipelineLease, hold_lease
+from penstock.sql.jobs.progress import short_name
+from penstock.sql.jobs.refresher import Refresher
+from penstock.sql.plan.physical.planner import Planner
+from penstock.sql.script.splitter import split
+from penstock.sql.statements.changes import ChangeMaterializedTable, CreateMaterializedTable
+from penstock.sql.statements.statement import Statement
+
+if TYPE_CHECKING:
+    from penstock.catalog.definitions.contract import Catalog
+    from penstock.connector.contract import LostLease
+    from penstock.sql.jobs.startable_query import StartableQuery
+    from penstock.sql.statements.statement import InsertInto
+
+__all__ = [
+    "FullRefresh",
+    "refresh_trigger",
+    "start_refreshes",
+    "stop_own_refreshes",
+    "stop_refreshes",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullRefresh:
+    """Writes `table` anew (`refresher.Refresh`). `settings` are those of the statement that had it refreshed.
+
+    `group` names its Spark jobs, so that they can be cancelled.
+    """
+
+    table: Identifier
+    namespace: Namespace
+    project: Path
+    settings: Mapping[str, str]
+    spark: SparkSession
+    group: str = field(default_factory=lambda: f"penstock-refresh-{uuid4().hex}")
+    _copies: list[SparkSession] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def sink(self) -> str:
+        """The table written, as messages name it."""
+        return short_name(self.table)
+
+    def interval_ms(self) -> int | None:
+        """Give the table's freshness; None where it was dropped, suspended, or made another table."""
+        try:
+            found = self.namespace.lookup(self.table)
+        except UnknownObjectError:
+            return None
+        kept = found.materialization if isinstance(found, Table) else None
+        if kept is None or kept.suspended or kept.refresh_mode is not RefreshMode.FULL:
+            return None
+        return kept.interval_ms
+
+    def write(self, lost_lease: LostLease | None = None) -> None:
+        """Write the table anew, in one commit. Raises InputError, the error of `lost_lease`, what Spark raises."""
+        if not self._copies:
+            self._copies.append(copy_session(self.spark))
+        (spark,) = self._copies
+        spark.sparkContext.setJobGroup(self.group, f"refresh {self.sink}", interruptOnCancel=True)
+        insert = self._insert()
+        register_called(insert.query, self.namespace, spark, self.project)
+        planner = Planner(
+            namespace=self.namespace, project=self.project, settings=dict(self.settings)
+        )
+        try:
+            planned = planner.plan_insert(planner.analyse_insert(insert), spark)
+            planned.prepare()
+            planned.write(lost_lease)
+        finally:
+            planner.close()
+            drop_temporary_views(spark)
+
+    def cancel(self) -> None:
+        """End a `write` that runs."""
+        self.spark.sparkContext.cancelJobGroup(self.group)
+
+    def _insert(self) -> InsertInto:
+        (text,) = split(f"ALTER MATERIALIZED TABLE {self.table} REFRESH", "<refresh>")
+        statement = parse_statement(text, self.namespace)
+        assert isinstance(statement, ChangeMaterializedTable), "it says so"
+        assert statement.insert is not None, "REFRESH has one"
+        return statement.insert
+
+
+def refresh_trigger(statement: Statement, queries: Sequence[StartableQuery]) -> Trigger | None:
+    """Give the trigger of a query that keeps a materialized table; None for others, and where every table ends.
+
+    Delta tables are followed: that a query over them alone has an end holds for other statements.
+    """
+    match statement:
+        case CreateMaterializedTable(table=table) | ChangeMaterializedTable(table=table):
+            leaves = [leaf for query in queries for leaf in query.leaves]
+            if table.materialization is None or all(x.by_splits and x.bounded for x in leaves):
+                return None
+            return Continuous(interval_ms=table.materialization.interval_ms)
+    return None
+
+
+def start_refreshes(
+    first: StartableQuery,
+    refresh: FullRefresh,
+    *,
+    catalog: Catalog,
+    clock: Clock | None = None,
+    lease: PipelineLease | None = None,
+) -> Job:
+    """Refresh a table here and now by `first`, its query as it is planned, and from then on by a job.
+
+    A `lease` that is held already passes to the job. Raises PipelineLockedError when another runner refreshes it, and
+    what the first refresh raises.
+    """
+    clock = clock or SystemClock()
+    held = lease or hold_lease(catalog, first.pipeline, clock)
+    refresher = Refresher(
+        refresh,
+        pipeline=first.pipeline,
+        clock=clock,
+        lost_lease=held.lost,
+        at_end=held.release,
+    )
+    held.on_stop_request(refresher.request_stop)
+    held.on_report(lambda: report_of(refresher.progress()))
+    try:
+        first.prepare()
+        first.write(held.lost)
+        refresher.start(refresh.interval_ms())
+    except BaseException:
+        held.release()
+        raise
+    return Job(refresher)
+
+
+def stop_refreshes(table: Identifier, scene: SessionContext) -> None:
+    """Let the jobs of this session that fill a table finish their batch and stop; ask those of others to do so."""
+    names = stop_own_refreshes(table, scene.jobs)
+    for claim in scene.namespace.catalog.claims():
+        pipeline = claim.lease.pipeline
+        if pipeline not in names and pipeline.rpartition("/")[2] == refresh_name(table):
+            scene.namespace.catalog.request_stop(pipeline)
+
+
+def stop_own_refreshes(table: Identifier, jobs: Sequence[Job]) -> set[str]:
+    """Let those of `jobs` that fill a table finish their batch, and wait until they have; gives their names."""
+    name = short_name(table)
+    own = [job for job in jobs if job.progress.sink == name and not job.status.final]
+    for job in own:
+        job.request_stop()
+    for job in own:
+        job.wait()
+    return {job.name for job in own}

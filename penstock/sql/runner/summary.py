@@ -1,0 +1,230 @@
+"""What came of each statement of a file: the values behind the closing summary and the JSON document."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock.catalog.errors import PenstockError
+from penstock.sql.errors.render import position_text
+from penstock.sql.jobs.progress import JobProgress, JobStatus
+from penstock.sql.plan.physical.batch_metrics import LateSplit, TimelessSplit
+
+if TYPE_CHECKING:
+    from penstock.sql.jobs.job import Job
+    from penstock.sql.jobs.startable_query import StartableQuery
+
+__all__ = [
+    "ResultRows",
+    "SinkResult",
+    "StatementResult",
+    "StatementStatus",
+    "document",
+    "plain",
+    "with_error",
+    "with_jobs",
+    "with_refreshes",
+]
+
+S = TypeVar("S")
+
+
+class StatementStatus(StrEnum):
+    """How a statement ended. `skipped`: the file was stopped, or failed, before its turn."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRows:
+    """What a SELECT, SHOW or DESCRIBE gave. `truncated`: there were more rows than are kept."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkResult:
+    """What one sink of a statement set was given; `batches` is None where all sinks share the query."""
+
+    sink: str
+    rows_out: int
+    batches: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementResult:
+    """What came of one statement; counts are None where the statement has none.
+
+    `subject` names what the statement is about. `error` is one line of text; beside it are `code`, its kind
+    (docs/errors.md), `place` in the file (file:line:column) where it has one, and `hint`, what to do. `seconds` is
+    wall-clock time, `watermark_ms` is event time in epoch ms, `timeless` and `late_splits` are those of the progress.
+    `sinks` are those of a statement set. `failure` is what these words are from, for those who tell it otherwise.
+    """
+
+    kind: str
+    subject: str | None = None
+    sink: str | None = None
+    rows_in: int | None = None
+    rows_out: int | None = None
+    rows_dropped: int | None = None
+    bad_records: int | None = None
+    watermark_ms: int | None = None
+    timeless: tuple[TimelessSplit, ...] = ()
+    late_splits: tuple[LateSplit, ...] = ()
+    batches: int | None = None
+    seconds: float = 0.0
+    status: StatementStatus = StatementStatus.FINISHED
+    error: str | None = None
+    code: str | None = None
+    place: str | None = None
+    hint: str | None = None
+    rows: ResultRows | None = None
+    sinks: tuple[SinkResult, ...] = ()
+    failure: PenstockError | None = field(default=None, compare=False, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the result as plain values; a query's rows are added under `rows`, the sinks of a set under `sinks`."""
+        value: dict[str, Any] = {
+            "kind": self.kind,
+            "sink": self.sink,
+            "rows_in": self.rows_in,
+            "rows_out": self.rows_out,
+            "rows_dropped": self.rows_dropped,
+            "bad_records": self.bad_records,
+            "watermark": None if self.watermark_ms is None else _event_time(self.watermark_ms),
+            "batches": self.batches,
+            "seconds": round(self.seconds, 3),
+            "status": self.status.value,
+            "error": self.error,
+            "code": self.code,
+            "place": self.place,
+            "hint": self.hint,
+        }
+        if self.sinks:
+            value["sinks"] = [{"sink": s.sink, "rows_out": s.rows_out} for s in self.sinks]
+        if self.rows is not None:
+            names = self.rows.columns
+            value["rows"] = [
+                dict(zip(names, map(plain, row), strict=True)) for row in self.rows.rows
+            ]
+        return value
+
+
+def document(results: tuple[StatementResult, ...]) -> dict[str, Any]:
+    """Give the JSON document of a run."""
+    return {"statements": [result.to_json() for result in results]}
+
+
+def with_error(
+    result: StatementResult, error: PenstockError, *, prefix: str = ""
+) -> StatementResult:
+    """Add what an error says, its message behind `prefix`."""
+    return replace(
+        result,
+        error=prefix + error.message,
+        code=error.code,
+        place=position_text(error.span) if error.span else None,
+        hint=error.hint,
+        failure=error,
+    )
+
+
+def with_jobs(
+    result: StatementResult, queries: Sequence[StartableQuery], jobs: Sequence[Job]
+) -> StatementResult:
+    """Add what came of the statement's jobs, which have ended: sums, and the first failure by the name of its sink."""
+    progress = [job.progress for job in jobs]
+    watermarks = [each.watermark_ms for each in progress]
+    known = [watermark for watermark in watermarks if watermark is not None]
+    failed = next((job for job in jobs if job.exception is not None), None)
+    error = None if failed is None else failed.exception
+    prefix = f"sink {failed.progress.sink}: " if failed is not None and len(jobs) > 1 else ""
+    noted = result if error is None else with_error(result, error, prefix=prefix)
+    return replace(
+        noted,
+        rows_in=sum(each.rows_in for each in progress),
+        rows_out=sum(each.rows_out for each in progress),
+        rows_dropped=sum(each.rows_dropped for each in progress),
+        bad_records=sum(each.bad_records for each in progress),
+        watermark_ms=min(known) if known and len(known) == len(watermarks) else None,
+        timeless=_distinct(split for each in progress for split in each.timeless),
+        late_splits=_distinct(split for each in progress for split in each.late_splits),
+        batches=sum(each.batches for each in progress),
+        seconds=max(each.seconds for each in progress),
+        status=_status([each.status for each in progress]),
+        sinks=tuple(_sinks(queries, progress)),
+    )
+
+
+def _distinct(splits: Iterable[S]) -> tuple[S, ...]:
+    """Leave out what several queries say of one split."""
+    return tuple(dict.fromkeys(splits))
+
+
+def with_refreshes(result: StatementResult, job: Job, *, stopped: bool) -> StatementResult:
+    """Add what came of a table's refreshes, which are over; `stopped`: because the user asked for it."""
+    progress, error = job.progress, job.exception
+    ended = StatementStatus.STOPPED if stopped else StatementStatus.FINISHED
+    status = ended if error is None else StatementStatus.FAILED
+    noted = result if error is None else with_error(result, error)
+    return replace(noted, batches=progress.batches, seconds=progress.seconds, status=status)
+
+
+def _status(ended: Sequence[JobStatus]) -> StatementStatus:
+    if JobStatus.FAILED in ended:
+        return StatementStatus.FAILED
+    return StatementStatus.STOPPED if JobStatus.STOPPED in ended else StatementStatus.FINISHED
+
+
+def _sinks(
+    queries: Sequence[StartableQuery], progress: Sequence[JobProgress]
+) -> Iterator[SinkResult]:
+    """Tell the sinks of a statement set apart; none for a plain INSERT."""
+    for query, each in zip(queries, progress, strict=True):
+        if query.rows_by_sink is not None:
+            for sink, rows in query.rows_by_sink.items():
+                yield SinkResult(sink=sink, rows_out=rows)
+        elif len(queries) > 1:
+            yield SinkResult(sink=each.sink, rows_out=each.rows_out, batches=each.batches)
+
+
+def plain(value: Any) -> Any:
+    """Turn a value of a Spark row into what JSON can hold: exact numbers and times as text, bytes as base64."""
+    match value:
+        case dict():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            fields = getattr(value, "__fields__", None)  # a pyspark Row is a tuple with names
+            if fields is not None:
+                return {name: plain(item) for name, item in zip(fields, value, strict=True)}
+            return [plain(item) for item in value]
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> Any:
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)  # JSON has no NaN
+        case datetime() | date() | time():
+            return value.isoformat()
+        case bytes() | bytearray():
+            return base64.b64encode(value).decode("ascii")
+    return str(value)  # Decimal, intervals
+
+
+def _event_time(epoch_ms: int) -> str:
+    """Event time in ISO 8601; written as UTC, whether the column has a time zone or not."""
+    moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{epoch_ms % 1000:03d}Z"

@@ -1,0 +1,175 @@
+"""Bounds of a template's time and memory: what could loop or grow is rendered in a child process of its own.
+
+A template that only names variables cannot do either and is rendered here, which costs nothing. For the others a fork
+takes some milliseconds, and what they use goes with them: no look at the template tells what a macro, a filter or a
+number times a text comes to. Where there is no fork, on Windows, templates have no bounds.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import selectors
+import signal
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from jinja2 import nodes
+
+from penstock.catalog.errors import PenstockError, Span, TemplateError
+from penstock.catalog.masking import forget_secrets, keep_secret, kept_secrets
+
+__all__ = [
+    "LONGEST_S",
+    "MOST_BYTES",
+    "TooLongError",
+    "first_template_line",
+    "is_plain",
+    "within_limits",
+]
+
+LONGEST_S = 5.0
+"""Seconds that a template may take; a thousand lines from loops take a hundredth."""
+
+MOST_BYTES = 512 << 20
+"""What a template may take of memory, beside what the process has already."""
+
+_GRACE_S = 2.0
+"""After this much more the child is killed: an operation within Python's own code cannot be interrupted."""
+
+T = TypeVar("T")
+
+_PLAIN = (nodes.Template, nodes.Output, nodes.TemplateData, nodes.Const, nodes.Name, nodes.Call)
+_LOOKUPS = ("var", "env_var", "secret")
+
+
+class TooLongError(Exception):
+    """A template took too long."""
+
+
+def is_plain(tree: nodes.Template) -> bool:
+    """Tell whether a template only puts in texts and named values: it takes no more than it has."""
+    return all(
+        isinstance(node, _PLAIN)
+        and not (
+            isinstance(node, nodes.Call)
+            and not (isinstance(node.node, nodes.Name) and node.node.name in _LOOKUPS)
+        )
+        for node in (tree, *tree.find_all(nodes.Node))
+    )
+
+
+def within_limits(work: Callable[[], T], text: str, file: str) -> T:
+    """Do `work` in a child process with bounds, and give what it gave. Raises what it raises, and TemplateError.
+
+    Secrets that the child has seen are masked here too.
+    """
+    if not hasattr(os, "fork"):
+        return work()
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        # the child takes no lock of other threads: it renders, writes to the pipe and is gone
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        os.close(reader)
+        _answer(work, writer)
+    os.close(writer)
+    try:
+        answer = _received(reader, LONGEST_S + _GRACE_S)
+    finally:
+        os.close(reader)
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    if not answer:
+        raise TemplateError(
+            f"the template took more than {LONGEST_S:g} s or {MOST_BYTES >> 20} MiB, and was stopped",
+            hint="look for a loop, a power or a text that is repeated very often",
+            span=first_template_line(text, file),
+        )
+    result, error, secrets = pickle.loads(answer)  # noqa: S301  our own child wrote it
+    for value in secrets:
+        keep_secret(value)
+    if error is not None:
+        kind, message, hint, span = error
+        raise kind(message, hint=hint, span=span)
+    return result  # type: ignore[no-any-return]
+
+
+def _answer(work: Callable[[], Any], writer: int) -> NoReturn:
+    """Do the work in the child and write what came of it; nothing of the parent's is flushed or closed."""
+    try:
+        forget_secrets()
+        _bind()
+        result, error = _outcome(work)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _unbind()
+        document = pickle.dumps((result, error, kept_secrets()))
+        while document:
+            document = document[os.write(writer, document) :]
+    finally:
+        os._exit(0)  # not this process's handlers, threads or open files
+
+
+def _outcome(
+    work: Callable[[], Any],
+) -> tuple[Any, tuple[type, str, str | None, Span | None] | None]:
+    try:
+        return work(), None
+    except PenstockError as error:
+        return None, (type(error), error.message, error.hint, getattr(error, "span", None))
+
+
+def _bind() -> None:
+    """Bound this process. Soft limits, which end a computation and not the answer."""
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
+    import resource  # not on Windows
+
+    # what the process has is not the template's
+    with suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        limit = pages * os.sysconf("SC_PAGE_SIZE") + MOST_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def _unbind() -> None:
+    """Let the answer have the memory that it takes."""
+    import resource
+
+    with suppress(OSError, ValueError):
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def _too_long(*_: object) -> NoReturn:
+    raise TooLongError
+
+
+def _received(reader: int, timeout_s: float) -> bytes:
+    """Read what a child writes until it ends; nothing where that takes too long."""
+    parts: list[bytes] = []
+    end = time.monotonic() + timeout_s
+    with selectors.DefaultSelector() as selector:
+        selector.register(reader, selectors.EVENT_READ)
+        while selector.select(max(0.0, end - time.monotonic())):
+            part = os.read(reader, 1 << 16)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+    return b""
+
+
+def first_template_line(text: str, file: str) -> Span | None:
+    """Give the first line that has template syntax: where in it the time went is not known."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        at = min((line.find(mark) for mark in ("{{", "{%") if mark in line), default=-1)
+        if at >= 0:
+            length = len(line) - at
+            return Span(file=file, line=number, column=at + 1, length=length, line_text=line)
+    return None

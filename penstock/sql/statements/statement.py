@@ -1,0 +1,370 @@
+"""Every statement of the language that Penstock runs, as a value; and the names of those it refuses.
+
+This is the one module to read to know the language; families of statements that it lists at its end are in
+definition_statements.py, show_statements.py and change_statements.py. Names are resolved; queries are syntax trees of
+the dialect `flink` (`penstock.sql.dialect`), whose nodes `source` locates in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sqlglot import exp
+
+from penstock.catalog.errors import InputError, Span
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.table import Table, View
+from penstock.sql.script.compound import Detail
+from penstock.sql.script.splitter import StatementText
+from penstock.sql.statements.changes import (
+    AlterFunction,
+    AlterSecret,
+    CallProcedure,
+    ChangeMaterializedTable,
+    CreateFunction,
+    CreateMaterializedTable,
+    CreateSecret,
+    DeleteRows,
+    DropFunction,
+    DropMaterializedTable,
+    DropSecret,
+    TruncateTable,
+    UpdateRows,
+)
+from penstock.sql.statements.definitions import (
+    AlterCatalog,
+    AlterDatabase,
+    AlterTable,
+    AlterView,
+    CreateCatalog,
+    CreateDatabase,
+    DropCatalog,
+    DropDatabase,
+    ShowCreateCatalog,
+    locate_option,
+)
+from penstock.sql.statements.show import (
+    AddJar,
+    DescribeCatalog,
+    DescribeDatabase,
+    DescribeFunction,
+    DescribeJob,
+    ShowList,
+    StopJob,
+    UseModules,
+)
+
+__all__ = [
+    "UNSUPPORTED",
+    "AlterCatalog",
+    "AlterDatabase",
+    "AlterTable",
+    "AlterView",
+    "CreateCatalog",
+    "CreateDatabase",
+    "CreateTable",
+    "CreateTableAs",
+    "CreateView",
+    "Definition",
+    "Describe",
+    "DropCatalog",
+    "DropDatabase",
+    "DropTable",
+    "DropView",
+    "Explain",
+    "InsertInto",
+    "NamespaceDefinition",
+    "OtherDefinition",
+    "ReplaceTableAs",
+    "ResetOption",
+    "Select",
+    "SetOption",
+    "ShowCreate",
+    "ShowCreateCatalog",
+    "ShowOptions",
+    "ShowTables",
+    "Statement",
+    "StatementSet",
+    "TableDefinition",
+    "Use",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTable:
+    """CREATE [TEMPORARY] TABLE [IF NOT EXISTS] name (columns, watermark, key) ... WITH (options).
+
+    `option_spans` are the places of the option keys, `column_spans` those of the columns' names, for errors that
+    connectors find in them.
+    """
+
+    table: Table
+    if_not_exists: bool = False
+    option_spans: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
+    column_spans: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
+    span: Span = field(compare=False)
+
+    def place(self, error: InputError) -> InputError:
+        """Give an error about this table the place of its column, of the option that it names, or of the statement."""
+        return locate_option(error, self.option_spans, self.span, self.column_spans)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateView:
+    """CREATE [TEMPORARY] VIEW [IF NOT EXISTS] name [(columns)] [COMMENT] AS query."""
+
+    view: View
+    if_not_exists: bool = False
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropTable:
+    """DROP [TEMPORARY] TABLE [IF EXISTS] name."""
+
+    identifier: Identifier
+    if_exists: bool = False
+    temporary: bool = False
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropView:
+    """DROP [TEMPORARY] VIEW [IF EXISTS] name."""
+
+    identifier: Identifier
+    if_exists: bool = False
+    temporary: bool = False
+    span: Span = field(compare=False)
+
+
+class ConflictAction(StrEnum):
+    """What an INSERT does with several rows of its query that have one PRIMARY KEY of the target (FLIP-558)."""
+
+    NOTHING = "DO NOTHING"
+    """The first row stays."""
+    ERROR = "DO ERROR"
+    DEDUPLICATE = "DO DEDUPLICATE"
+    """The last row stays; where it goes, the one before comes back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """ON CONFLICT of an INSERT, and its place."""
+
+    action: ConflictAction
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertInto:
+    """INSERT INTO | OVERWRITE name [/*+ OPTIONS(...) */] [PARTITION (...)] [(columns)] query [ON CONFLICT].
+
+    `columns` is empty where the statement lists none: then the query fills the target's physical
+    and non-virtual metadata columns in order. `output` are the query's column names, None where
+    they could not be told without Spark. The values of `partition` are columns of `query` already;
+    with `overwrite` they name the partition that is replaced. `replaces`: all rows go first, those of other
+    partitions too (REPLACE TABLE ... AS).
+    """
+
+    target: Identifier
+    columns: tuple[str, ...] = ()
+    query: exp.Query | exp.Values
+    options: tuple[tuple[str, str], ...] = ()
+    output: tuple[str, ...] | None = None
+    overwrite: bool = False
+    replaces: bool = False
+    partition: tuple[tuple[str, str], ...] = ()
+    conflict: Conflict | None = None
+    source: StatementText = field(repr=False, compare=False)
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTableAs:
+    """CREATE TABLE [IF NOT EXISTS] name ... AS query: a table of the query's columns, and its rows.
+
+    As in Flink, a table that is there already (IF NOT EXISTS) is filled too.
+    """
+
+    create: CreateTable
+    insert: InsertInto
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceTableAs:
+    """[CREATE OR] REPLACE TABLE name ... AS query: another definition, and the query's rows in place of the old.
+
+    `before` is what stood there, None if nothing did, which only CREATE OR REPLACE allows.
+    """
+
+    before: Table | None
+    create: CreateTable
+    insert: InsertInto
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select:
+    """A query on its own: SELECT, WITH, VALUES, UNION, ..."""
+
+    query: exp.Query | exp.Values
+    output: tuple[str, ...] | None = None
+    source: StatementText = field(repr=False, compare=False)
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementSet:
+    """EXECUTE STATEMENT SET BEGIN insert; ... END, or BEGIN STATEMENT SET; insert; ... END: INSERTs that run as one."""
+
+    inserts: tuple[InsertInto, ...]
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explain:
+    """EXPLAIN [PLAN FOR | detail, ...] statement."""
+
+    statement: Select | InsertInto | StatementSet | CreateTableAs | ReplaceTableAs
+    details: tuple[Detail, ...] = ()
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOption:
+    """SET 'key' = 'value'."""
+
+    key: str
+    value: str
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowOptions:
+    """SET on its own: shows what is set."""
+
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetOption:
+    """RESET 'key'; all keys where `key` is None."""
+
+    key: str | None
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowTables:
+    """SHOW TABLES | VIEWS [FROM database] [[NOT] LIKE | ILIKE 'pattern'] (% and _ as in LIKE).
+
+    As in Flink, views are among the tables; `views_only` is SHOW VIEWS.
+    """
+
+    views_only: bool
+    catalog: str
+    database: str
+    pattern: str | None = None
+    negated: bool = False
+    ignore_case: bool = False
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowCreate:
+    """SHOW CREATE TABLE | VIEW | [OR ALTER] MATERIALIZED TABLE name; that it is what was named was checked."""
+
+    identifier: Identifier
+    or_alter: bool = False
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Describe:
+    """DESCRIBE | DESC [EXTENDED] name, of a table or view."""
+
+    identifier: Identifier
+    extended: bool = False
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """USE [catalog.]database, USE CATALOG name (then the database is its default one)."""
+
+    parts: tuple[str, ...]
+    span: Span = field(compare=False)
+
+
+TableDefinition = (
+    CreateTable
+    | CreateTableAs
+    | ReplaceTableAs
+    | AlterTable
+    | DropTable
+    | CreateView
+    | AlterView
+    | DropView
+)
+NamespaceDefinition = (
+    CreateDatabase | AlterDatabase | DropDatabase | CreateCatalog | AlterCatalog | DropCatalog | Use
+)
+OtherDefinition = (
+    CreateFunction
+    | AlterFunction
+    | DropFunction
+    | CreateSecret
+    | AlterSecret
+    | DropSecret
+    | CreateMaterializedTable
+    | ChangeMaterializedTable
+    | DropMaterializedTable
+)
+Definition = TableDefinition | NamespaceDefinition | OtherDefinition
+"""Statements that change the catalog, or the place in it."""
+
+Statement = (
+    Definition
+    | InsertInto
+    | StatementSet
+    | Select
+    | UpdateRows
+    | DeleteRows
+    | TruncateTable
+    | CallProcedure
+    | Explain
+    | SetOption
+    | ShowOptions
+    | ResetOption
+    | ShowTables
+    | ShowCreate
+    | ShowCreateCatalog
+    | ShowList
+    | Describe
+    | DescribeCatalog
+    | DescribeDatabase
+    | DescribeFunction
+    | DescribeJob
+    | StopJob
+    | AddJar
+    | UseModules
+)
+
+
+UNSUPPORTED = (
+    "CREATE MODEL",
+    "CREATE CONNECTION",
+    "ALTER MODEL",
+    "ALTER CONNECTION",
+    "DROP MODEL",
+    "DROP CONNECTION",
+    "EXECUTE PLAN",
+    "COMPILE PLAN",
+    "COMPILE AND EXECUTE PLAN",
+    "DESCRIBE MODEL",
+)
+"""First words of the statements of Flink 2.2 that are refused; TEMPORARY and SYSTEM are passed over."""

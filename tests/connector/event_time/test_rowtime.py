@@ -1,0 +1,146 @@
+"""The watermark of raw records, evaluated before Spark runs. That Spark says the same: tests/sql/expressions/test_duckdb.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.model.schema import PhysicalColumn, Schema
+from penstock.catalog.model.types import BigIntType
+from penstock.connector.event_time.rowtime import (
+    count_late,
+    evaluate_watermarks,
+    highest_watermark,
+    rows_above,
+)
+from penstock.connector.scan import Delayed, Rowtime
+from penstock.sql.expressions.expression import to_duckdb
+
+
+def rowtime(expression: str, *, instant: bool = False) -> Rowtime:
+    """A rowtime of an expression in DuckDB's SQL."""
+    return Rowtime(column="at", inputs=("at",), expression=expression, instant=instant)
+
+
+def test_the_watermark_is_epoch_milliseconds_rounded_down():
+    """Also before 1970; NULL stays NULL."""
+    batch = pa.record_batch({"at": pa.array([0, 1_999, -1, None, -1_000], pa.timestamp("us"))})
+
+    assert evaluate_watermarks(rowtime('"at"'), batch, "UTC") == [0, 1, -1, None, -1]
+
+
+def test_a_local_time_counts_as_utc_and_an_instant_is_one():
+    """Only conversions between the two look at the session's time zone."""
+    at, on = pa.timestamp("us"), pa.timestamp("us", "UTC")
+    batch = pa.record_batch({"at": pa.array([0], at), "on": pa.array([0], on)})
+
+    assert evaluate_watermarks(rowtime('"at"'), batch, "Asia/Tokyo") == [0]
+    assert evaluate_watermarks(rowtime('"on"', instant=True), batch, "Asia/Tokyo") == [0]
+    assert evaluate_watermarks(
+        rowtime('CAST("at" AS TIMESTAMPTZ)', instant=True), batch, "Asia/Tokyo"
+    ) == [-9 * 3_600_000]
+
+
+def test_a_record_that_fails_costs_no_other_its_watermark():
+    """It has none: a watermark that is too low closes windows late, one too high would lose rows."""
+    batch = pa.record_batch({"s": ["2024-01-01 00:00:00", "never", None, "2024-01-02 00:00:00"]})
+
+    assert evaluate_watermarks(rowtime('CAST("s" AS TIMESTAMP)'), batch, "UTC") == [
+        1_704_067_200_000,
+        None,
+        None,
+        1_704_153_600_000,
+    ]
+
+
+def test_infinity_is_no_time():
+    """DuckDB reads it, Spark does not."""
+    batch = pa.record_batch({"s": ["infinity", "-infinity"]})
+
+    assert evaluate_watermarks(rowtime('CAST("s" AS TIMESTAMP)'), batch, "UTC") == [None, None]
+
+
+def test_late_rows_are_those_not_after_the_watermark():
+    """By their own time, which is their watermark and the bound; NULL is neither late nor not."""
+    at_ms = [1000, 999, 1001, None, -5]
+    batch = pa.record_batch({"at": pa.array(at_ms, pa.timestamp("ms")).cast(pa.timestamp("us"))})
+    bound = replace(rowtime("\"at\" - INTERVAL '5' SECOND"), bound_us=5_000_000)
+
+    assert count_late(bound, batch, "UTC", 1000) == 3
+    assert count_late(bound, batch.slice(3, 1), "UTC", 1000) == 0
+    assert count_late(rowtime('"at"'), batch, "UTC", 1000) == 0
+
+
+def test_a_batch_of_nothing_has_no_watermarks():
+    """No rows in, none out."""
+    batch = pa.record_batch({"at": pa.array([], pa.timestamp("us"))})
+
+    assert evaluate_watermarks(rowtime('"at"'), batch, "UTC") == []
+
+
+def test_an_unknown_time_zone_is_refused():
+    """With a hint of what would do."""
+    batch = pa.record_batch({"at": pa.array([0], pa.timestamp("us"))})
+
+    with pytest.raises(UnsupportedError, match="Mars/Olympus"):
+        evaluate_watermarks(rowtime('"at"'), batch, "Mars/Olympus")
+
+
+def test_the_highest_of_a_batch_is_that_of_its_rows():
+    """In one value; records without a watermark and infinities do not count."""
+    batch = pa.record_batch({"s": ["2024-01-01 00:00:00", "never", "infinity", None]})
+    timed = rowtime('CAST("s" AS TIMESTAMP)')
+    known = [at for at in evaluate_watermarks(timed, batch, "UTC") if at is not None]
+
+    assert highest_watermark(timed, batch, "UTC") == max(known) == 1_704_067_200_000
+    assert highest_watermark(timed, batch.slice(1), "UTC") is None
+
+
+@given(
+    at=st.lists(st.none() | st.integers(-(10**6), 10**6)),
+    delay_us=st.integers(-5000, 5000),
+    instant=st.booleans(),
+)
+def test_a_plain_watermark_needs_no_query(
+    at: list[int | None], delay_us: int, *, instant: bool
+) -> None:
+    """The highest of a delivered time less a constant is what the query gives, nothing in a batch of nothing."""
+    batch = pa.record_batch({"at": pa.array(at, pa.timestamp("us", "UTC" if instant else None))})
+    queried = rowtime(f'TRY("at" - to_microseconds({delay_us}))', instant=instant)
+    plain = replace(queried, delayed=Delayed(column="at", delay_us=delay_us))
+
+    assert highest_watermark(plain, batch, "UTC") == highest_watermark(queried, batch, "UTC")
+
+
+def test_rows_above_a_bound_are_found_with_their_watermarks():
+    """The bound itself is not above; the watermark is rounded down before it is compared."""
+    batch = pa.record_batch({"at": pa.array([1_999, 2_000, 999, None, 9_000], pa.timestamp("us"))})
+
+    assert rows_above(rowtime('"at"'), batch, "UTC", 1) == {1: 2, 4: 9}
+    assert rows_above(rowtime('"at"'), batch, "UTC", 9) == {}
+
+
+@given(
+    found=st.lists(st.none() | st.integers(-(10**15), 10**15)),
+    precision=st.sampled_from([0, 3]),
+    seconds=st.integers(-5, 5),
+)
+def test_an_epoch_number_needs_no_query(
+    found: list[int | None], precision: int, seconds: int
+) -> None:
+    """The highest is what the query gives, numbers that are no time of any engine left out."""
+    schema = Schema(columns=(PhysicalColumn(name="at", type=BigIntType()),))
+    expression = f"TO_TIMESTAMP_LTZ(`at`, {precision}) - INTERVAL '{seconds}' SECOND"
+    queried = rowtime(to_duckdb(expression, schema), instant=True)
+    unit_us = 1000 if precision else 1_000_000
+    delayed = Delayed(column="at", delay_us=seconds * 1_000_000, unit_us=unit_us)
+    batch = pa.record_batch({"at": pa.array(found, pa.int64())})
+
+    assert highest_watermark(replace(queried, delayed=delayed), batch, "UTC") == highest_watermark(
+        queried, batch, "UTC"
+    )

@@ -1,0 +1,65 @@
+"""A table that computes every row and keeps none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import SparkSession
+
+from penstock.catalog.errors import OptionError, UnsupportedError
+from penstock.catalog.model.schema import Schema
+from penstock.catalog.model.table import Table
+from penstock.connector.changelog import ChangelogMode
+from penstock.connector.contract import AvailableNow, SinkSettings
+from penstock.connector.registry import connector_of
+from penstock.connector.spark.sink.micro_batch import MicroBatch
+from tests.catalog.examples import columns, identifier
+
+
+def hole(**options: str) -> Table:
+    given = {"connector": "blackhole", **options}
+    return Table(
+        identifier=identifier("hole"),
+        schema=Schema(columns=columns(id="BIGINT")),
+        options=tuple(given.items()),
+    )
+
+
+CONNECTOR = connector_of(hole(), project=Path("/"))
+
+
+def test_it_takes_every_change_and_no_option_and_gives_nothing() -> None:
+    """Flink's has no options either."""
+    assert CONNECTOR.sink(hole()).accepts is ChangelogMode.ALL
+    with pytest.raises(OptionError, match="unsupported option"):
+        CONNECTOR.check(hole(path="x"))
+    with pytest.raises(UnsupportedError, match="keeps nothing"):
+        CONNECTOR.source(hole())
+
+
+def test_rows_are_really_computed(spark: SparkSession, tmp_path: Path) -> None:
+    """A row that cannot be computed fails the INSERT, in a batch and in a stream; batches are told of."""
+    failing = "IF(id = 2, raise_error('seen'), id) AS id"
+    with pytest.raises(PySparkException, match="seen"):
+        CONNECTOR.sink(hole()).write(spark.range(3).selectExpr(failing))
+    spark.range(3).write.parquet(str(tmp_path / "in"))
+    frame = spark.readStream.schema("id BIGINT").parquet(str(tmp_path / "in"))
+    seen: list[MicroBatch] = []
+
+    def settings(name: str) -> SinkSettings:
+        return SinkSettings(
+            checkpoint=str(tmp_path / name),
+            query_name=name,
+            trigger=AvailableNow(),
+            after_batch=seen.append if name == "told" else None,
+        )
+
+    CONNECTOR.sink(hole()).start(frame, settings("told")).awaitTermination()
+    with pytest.raises(StreamingQueryException, match="seen"):
+        CONNECTOR.sink(hole()).start(
+            frame.selectExpr(failing), settings("failing")
+        ).awaitTermination()
+
+    assert [batch.batch_id for batch in seen] == [0]

@@ -1,0 +1,79 @@
+"""Read limits: fair shares and the packing of ranges into tasks."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.connector.source.microbatch.read_limit import SplitRange, pack, share
+
+backlogs = st.dictionaries(st.text(min_size=1, max_size=3), st.integers(0, 5_000), max_size=8)
+
+
+@given(backlog=backlogs, limit=st.integers(1, 10_000))
+def test_shares_use_the_limit_and_never_more_than_there_is(
+    backlog: dict[str, int], limit: int
+) -> None:
+    """The shares add up to the limit, or to all there is where that is less."""
+    shares = share(limit, backlog)
+
+    assert sum(shares.values()) == min(limit, sum(backlog.values()))
+    assert all(0 <= shares[split] <= wanted for split, wanted in backlog.items())
+
+
+@given(backlog=backlogs, limit=st.integers(1, 10_000))
+def test_no_split_is_starved_by_a_longer_one(backlog: dict[str, int], limit: int) -> None:
+    """A split gets less than another only where it has no more (or by the one record that cannot be halved)."""
+    shares = share(limit, backlog)
+
+    for split, got in shares.items():
+        if got < backlog[split]:
+            assert all(got >= other - 1 for other in shares.values())
+
+
+def test_what_cannot_be_divided_goes_to_the_splits_named_first() -> None:
+    """With fewer records than splits the order of the backlog decides: the slowest split must not wait for ever."""
+    assert share(2, {"slow": 50, "b": 3, "c": 10, "d": 1}) == {"slow": 1, "b": 1, "c": 0, "d": 0}
+
+
+def test_without_a_limit_everything_is_read() -> None:
+    """None is no limit."""
+    assert share(None, {"a": 3, "b": 0}) == {"a": 3, "b": 0}
+
+
+ranges = st.lists(
+    st.builds(
+        lambda i, start, size: SplitRange(split_id=f"t-{i}", start=start, stop=start + size),
+        st.integers(0, 50),
+        st.integers(0, 1000),
+        st.integers(0, 1000),
+    ),
+    max_size=8,
+    unique_by=lambda item: item.split_id,
+)
+
+
+@given(ranges=ranges, tasks=st.none() | st.integers(1, 6))
+def test_every_position_is_read_by_exactly_one_task_in_order(
+    ranges: list[SplitRange], tasks: int | None
+) -> None:
+    """Packed ranges, put together again, are the ranges given; no more tasks than asked for."""
+    packed = pack(ranges, tasks)
+
+    for item in ranges:
+        pieces = [piece for task in packed for piece in task if piece.split_id == item.split_id]
+        position = item.start
+        for piece in pieces:
+            assert piece.start == position
+            position = piece.stop
+        assert position == item.stop or item.size == 0
+    assert all(task for task in packed)
+    if tasks is not None:
+        assert len(packed) <= tasks
+
+
+def test_a_long_split_is_read_by_several_tasks() -> None:
+    """With more tasks than splits a range is cut into equal pieces."""
+    packed = pack([SplitRange(split_id="t-0", start=0, stop=10)], 3)
+
+    assert [(piece.start, piece.stop) for (piece,) in packed] == [(0, 4), (4, 8), (8, 10)]

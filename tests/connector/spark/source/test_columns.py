@@ -1,0 +1,63 @@
+"""Batches as Spark takes them: exactly its types, as it looks at the first batch of a task only (SPARK-55583)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from penstock.connector.spark.source.columns import SKIPPED, WATERMARK, WATERMARK_BEFORE, RowFramer
+from penstock.connector.spark.source.offsets import Watermarks
+
+PLAIN = StructType([StructField("id", LongType()), StructField("name", StringType())])
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        {"id": pa.array([1], pa.int32()), "name": pa.array(["a"], pa.large_string())},
+        {"id": pa.array([1], pa.int64()), "name": pa.array(["a"]).dictionary_encode()},
+        {"name": pa.array(["a"]), "id": pa.array([1], pa.int64())},
+    ],
+    ids=["other widths", "dictionary", "other order"],
+)
+def test_every_batch_has_the_exact_schema(second: dict[str, pa.Array]) -> None:
+    """What a format gives in a later batch is cast: Spark would read other buffers than there are."""
+    framed = RowFramer(PLAIN, None).rows(pa.RecordBatch.from_pydict(second))
+
+    assert framed.schema.equals(to_arrow_schema(PLAIN, timezone="UTC"), check_metadata=True)
+    assert framed.to_pylist() == [{"id": 1, "name": "a"}]
+
+
+def test_what_cannot_be_cast_is_an_error_here() -> None:
+    """Not a crash of the JVM."""
+    batch = pa.RecordBatch.from_pydict({"id": pa.array(["x"]), "name": pa.array(["a"])})
+
+    with pytest.raises(pa.ArrowInvalid, match="x"):
+        RowFramer(PLAIN, None).rows(batch)
+
+
+def test_the_watermark_is_in_every_row_and_alone_in_a_heartbeat() -> None:
+    """A heartbeat has no watermark before it, by which it is told from rows."""
+    schema = StructType(
+        [
+            StructField("id", LongType()),
+            StructField(WATERMARK, TimestampType()),
+            StructField(WATERMARK_BEFORE, TimestampType()),
+        ]
+    )
+    framer = RowFramer(schema, Watermarks(now_ms=2000, before_ms=1000))
+    rows = framer.rows(pa.RecordBatch.from_pydict({"id": [7, 8]})).to_pylist()
+    (beat,) = framer.heartbeat().to_pylist()
+
+    assert {row[WATERMARK].timestamp() for row in rows} == {2.0}
+    assert {row[WATERMARK_BEFORE].timestamp() for row in rows} == {1.0}
+    assert (beat["id"], beat[WATERMARK_BEFORE]) == (None, None)
+    assert beat[WATERMARK].timestamp() == 2.0
+
+
+def test_a_marker_row_carries_a_count_alone() -> None:
+    schema = StructType([StructField("id", LongType()), StructField(SKIPPED, LongType())])
+
+    assert RowFramer(schema, None).skipped(3).to_pylist() == [{"id": None, SKIPPED: 3}]

@@ -1,0 +1,87 @@
+"""The tasks of a batch, planned from its end offset alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.connector.source.state import SourceState, SplitState
+from penstock.connector.spark.source.offsets import plan_partitions
+from tests.connector.filesystem.tables import file_source, planned, planning, write
+from tests.connector.source.planned_source import Listing
+
+STATE = SourceState(
+    splits=(SplitState(split_id="t-0", owner="t", start=0, end=7),), clock_ms=1_000_000
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "max_future_ms", "tracks_event_time", "expected"),
+    [
+        (STATE, 500, True, 1_000_500),
+        (STATE, 900, True, 1_000_900),
+        (STATE, None, True, None),
+        (STATE, 500, False, None),
+        (SourceState(splits=STATE.splits), 500, True, None),
+    ],
+    ids=["bound", "a changed option", "off", "no rowtime", "an offset without a clock"],
+)
+def test_tasks_get_the_bound_that_the_offset_and_the_option_give(
+    state: SourceState, max_future_ms: int | None, *, tracks_event_time: bool, expected: int | None
+) -> None:
+    """A replay decides alike, and a batch that failed for a record of the future goes on under a changed option."""
+    (task,) = plan_partitions(
+        state,
+        Listing({"t-0": 0}),
+        tasks=None,
+        tracks_event_time=tracks_event_time,
+        max_future_ms=max_future_ms,
+    )
+
+    assert task.not_after_ms == expected
+
+
+def test_every_task_knows_how_many_records_its_batch_can_have_at_most() -> None:
+    """By the positions of all its ranges, however they are cut."""
+    splits = (*STATE.splits, SplitState(split_id="t-1", owner="t", start=5, end=9))
+    tasks = plan_partitions(
+        SourceState(splits=splits),
+        Listing({"t-0": 0, "t-1": 0}),
+        tasks=3,
+        tracks_event_time=False,
+    )
+
+    assert len(tasks) == 3
+    assert {task.batch_positions for task in tasks} == {11}
+
+
+def test_the_one_position_of_a_compressed_file_bounds_nothing(tmp_path: Path) -> None:
+    """It stands for any number of records."""
+    write(tmp_path / "a.json.gz", '{"id": 1}')
+    planner = planning(file_source(tmp_path))
+    ranges = planned(planner)
+    states = [SplitState(split_id=i, owner=i, start=a, end=b) for i, (a, b) in ranges.items()]
+    (task,) = plan_partitions(
+        SourceState(splits=tuple(states)), planner, tasks=None, tracks_event_time=False
+    )
+
+    assert task.batch_positions is not None
+    assert task.batch_positions > 1 << 60
+
+
+@pytest.mark.parametrize("tasks", [None, 1, 3])
+def test_tasks_know_the_places_of_their_splits_in_the_offset(tasks: int | None) -> None:
+    """However the ranges are dealt to tasks: a replay by another number of cores gives rows the same order."""
+    splits = (*STATE.splits, SplitState(split_id="t-1", owner="t", start=5, end=9))
+    listing = Listing({"t-0": 0, "t-1": 0})
+    planned_tasks = plan_partitions(
+        SourceState(splits=splits), listing, tasks=tasks, tracks_event_time=False
+    )
+
+    places = [
+        (split.split_id, place)
+        for task in planned_tasks
+        for split, place in zip(task.splits, task.numbers, strict=True)
+    ]
+    assert set(places) == {("t-0", 0), ("t-1", 1)}

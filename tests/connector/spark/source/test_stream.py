@@ -1,0 +1,75 @@
+"""Spark's calls on a stream, without Spark: what an outage of the broker means at which moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.sql.types import StructType
+
+from penstock.catalog.errors import BrokerUnavailableError
+from penstock.connector.contract import SplitSource
+from penstock.connector.source.state import SourceState, SplitState, encode_state
+from penstock.connector.spark.errors import SparkReadableError
+from penstock.connector.spark.source.offsets import INITIAL_OFFSET
+from penstock.connector.spark.source.planning import PlanningExecutor
+from penstock.connector.spark.source.stream import SplitStreamReader
+from tests.connector.source.planned_source import Listing
+from tests.connector.spark.source.test_planning import SCAN
+
+STATE = SourceState(splits=(SplitState(split_id="t-0", owner="t", start=0, end=7),))
+
+
+@dataclass
+class Planning:
+    """Answers with these outcomes, one a call."""
+
+    outcomes: list[SourceState | Exception | None]
+    planner: Listing = field(default_factory=lambda: Listing({}))
+    completed: list[SourceState] = field(default_factory=list)
+
+    def plan(self, _after: SourceState, _limit: int | None) -> SourceState | None:
+        """Plan, or fail."""
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def complete(self, end: SourceState) -> None:
+        """Note it."""
+        self.completed.append(end)
+
+
+def stream(planning: Planning) -> SplitStreamReader:
+    """Make a stream whose planning is scripted."""
+    made = SplitStreamReader(SCAN, cast("SplitSource", None), StructType())
+    made._executor = cast("PlanningExecutor", planning)
+    return made
+
+
+def test_a_broker_that_is_away_later_is_waited_for() -> None:
+    """The next offset is late, as if nothing had been."""
+    made = stream(Planning([STATE, BrokerUnavailableError("away"), None]))
+    first = made.latestOffset(INITIAL_OFFSET, ReadMaxRows(10))
+
+    assert first == encode_state(STATE)
+    assert made.latestOffset(first, ReadMaxRows(10)) == first
+
+
+def test_a_broker_that_was_never_there_fails_the_query_at_once() -> None:
+    """It may be the address that is wrong."""
+    made = stream(Planning([BrokerUnavailableError("away"), STATE]))
+
+    with pytest.raises(SparkReadableError, match="away"):
+        made.latestOffset(INITIAL_OFFSET, ReadMaxRows(10))
+
+
+def test_a_committed_batch_is_published_and_completes_the_checkpoint() -> None:
+    """Group offsets for the outside, checkpoint completion for the enumerator."""
+    planning = Planning([])
+    stream(planning).commit(encode_state(STATE))
+
+    assert planning.planner.committed == [{"t-0": 7}]
+    assert planning.completed == [STATE]

@@ -1,0 +1,173 @@
+"""A task's work without Spark: rows of its ranges, framed, with what was left out counted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.catalog.errors import SinkError
+from penstock.catalog.model.schema import Watermark
+from penstock.connector.event_time.future_timestamps import filters_future_rows
+from penstock.connector.filesystem.connector import FilesystemConnector
+from penstock.connector.scan import ARRIVED, Rowtime, Scan
+from penstock.connector.source.split import Split
+from penstock.connector.spark.errors import SparkReadableError
+from penstock.connector.spark.source import task
+from penstock.connector.spark.source.columns import SKIPPED, scan_schema
+from penstock.connector.spark.source.offsets import TaskPartition, Watermarks
+from penstock.connector.spark.source.task import read_partition
+from tests.connector.filesystem.tables import file_table, planned, planning, write
+
+LINES = (
+    '{"id":1,"ts":"2024-01-01 00:00:00"}',
+    '{"id":2,"ts":"2090-01-01 00:00:00"}',
+    "bad",
+    '{"id":3}',
+)
+BOUND_MS = 1_704_153_600_000  # 2024-01-02
+ROWTIME = Rowtime(column="ts", inputs=("ts",), expression='"ts"', instant=False)
+
+
+def run(
+    folder: Path, columns: tuple[str, ...], *, bound: bool = True, **options: str | None
+) -> list[dict[str, Any]]:
+    """The rows of one task over all files of a folder."""
+    given = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    given = {"scan.dead-letter.path": "letters"} | given
+    table = file_table(folder / "in", given, columns={"id": "BIGINT", "ts": "TIMESTAMP(3)"})
+    watermark = Watermark(column="ts", expression="ts")
+    table = replace(table, schema=replace(table.schema, watermark=watermark))
+    scan = Scan(table=table, columns=columns, rowtime=ROWTIME, time_zone="UTC", project=str(folder))
+    source = FilesystemConnector(project=folder).source(table)
+    planner = planning(source)
+    splits: list[Split] = [planner.split(i, *at) for i, at in planned(planner).items()]
+    partition = TaskPartition(
+        splits=tuple(splits),
+        watermarks=Watermarks(now_ms=0, before_ms=0),
+        heartbeat=False,
+        not_after_ms=BOUND_MS if bound else None,
+    )
+    counts = source.skips_bad_records or filters_future_rows(scan, source.watermark)
+    schema = scan_schema(scan, counts_skipped=counts)
+    found = read_partition(partition, scan, source, schema)
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project with one file."""
+    write(tmp_path / "in" / "a", "\n".join((*LINES[:2], LINES[3])))
+    return tmp_path
+
+
+def test_a_record_of_the_future_fails_the_task(folder: Path) -> None:
+    """Unless the table says otherwise; file and position are named."""
+    with pytest.raises(SparkReadableError, match=r"/in/a, byte 36: the watermark of this record"):
+        run(folder, ("id", "ts"))
+
+
+@pytest.mark.parametrize("columns", [("id", "ts"), ("id",)])
+def test_skipped_records_are_counted_in_a_marker_row(
+    folder: Path, columns: tuple[str, ...]
+) -> None:
+    """Also where the query does not want the time; a record without a time stays."""
+    rows = run(folder, columns, scan__watermark__on_future="skip")
+
+    assert [(row["id"], row[SKIPPED]) for row in rows] == [(1, None), (3, None), (None, 1)]
+    assert all(("ts" in row) == ("ts" in columns) for row in rows)
+
+
+def test_bad_records_of_both_kinds_are_one_count(tmp_path: Path) -> None:
+    """Those that cannot be decoded, and those of the future."""
+    write(tmp_path / "in" / "a", "\n".join(LINES))
+    rows = run(
+        tmp_path, ("id",), json__ignore_parse_errors="true", scan__watermark__on_future="skip"
+    )
+
+    assert [row[SKIPPED] for row in rows] == [None, None, 2]
+
+
+def test_dead_letters_are_written_once_however_often_the_task_runs(folder: Path) -> None:
+    """The same rows, the same count, the same file."""
+    runs = [run(folder, ("id",), scan__watermark__on_future="dead-letter") for _ in range(2)]
+
+    (path,) = (folder / "letters").rglob("*.jsonl")
+    (letter,) = map(json.loads, path.read_text().splitlines())
+    assert runs[0] == runs[1]
+    assert runs[0][-1][SKIPPED] == 1
+    assert (letter["split"], letter["position"], letter["value"]) == ("a", 36, LINES[1])
+
+
+def test_without_a_bound_all_rows_come(folder: Path) -> None:
+    """The option is off, or the offset is of before there was one."""
+    rows = run(folder, ("id",), bound=False)
+
+    assert [row["id"] for row in rows] == [1, 2, 3]
+
+
+def test_a_record_of_the_future_may_be_kept_with_the_other_bad_records(folder: Path) -> None:
+    """Without a directory of its own it goes where they go; in a SELECT, which keeps none, it is counted."""
+    write(folder / "in" / "a", "\n".join(LINES))
+    options = {"scan__watermark__on_future": "dead-letter", "bad_records": "dead-letter"}
+    rows = run(folder, ("id",), scan__dead_letter__path=None, **options)
+
+    assert [row[SKIPPED] for row in rows] == [None, None, 2]
+
+
+def test_both_kinds_of_bad_records_stop_a_task_together(folder: Path) -> None:
+    """The limit is one of records, whatever is wrong with them."""
+    write(folder / "in" / "a", "\n".join(LINES))
+    options = {"scan__watermark__on_future": "dead-letter", "bad_records": "dead-letter"}
+    with pytest.raises(SparkReadableError, match="2 of 4"):
+        run(folder, ("id",), scan__dead_letter__path=None, bad_records__max_rows="1", **options)
+
+
+def arrived(
+    folder: Path, ranges: dict[str, tuple[int, int]], **scan_changes: Any
+) -> dict[int, Any]:
+    """Read ranges of files as one task; gives ids with when their rows came."""
+    table = file_table(folder / "in", {}, columns={"id": "BIGINT"})
+    source = FilesystemConnector(project=folder).source(table)
+    planner = planning(source)
+    splits = {i: planner.split(i, *at) for i, at in planned(planner).items()}
+    scan = Scan(table=table, columns=("id",), rowtime=None, time_zone="UTC", project=str(folder))
+    scan = replace(scan, input=2, **scan_changes)
+    partition = TaskPartition(
+        splits=tuple(replace(splits[i], start=at, stop=stop) for i, (at, stop) in ranges.items()),
+        watermarks=None,
+        heartbeat=False,
+        numbers=tuple(sorted(splits).index(i) for i in ranges),
+    )
+    found = read_partition(partition, scan, source, scan_schema(scan, counts_skipped=False))
+    return {row["id"]: tuple(row[ARRIVED].values()) for b in found for row in b.to_pylist()}
+
+
+def test_rows_of_two_tasks_are_in_the_order_of_their_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is cut gives the order that it has whole; another file comes behind it, a batch before all."""
+    monkeypatch.setattr(task, "_batch_id", lambda: 4)
+    for name, first in (("a", 0), ("b", 5)):
+        rows = "\n".join(f'{{"id":{first + i}}}' for i in range(4))
+        write(tmp_path / "in" / name, rows + "\n")
+    a, b = sorted(planned(planning(FilesystemConnector(project=tmp_path).source(
+        file_table(tmp_path / "in", {}, columns={"id": "BIGINT"})))))  # fmt: skip
+    whole = arrived(tmp_path, {a: (0, 36), b: (0, 36)}, event_times="stream")
+    cut = arrived(tmp_path, {a: (18, 36), b: (0, 36)}) | arrived(tmp_path, {a: (0, 18)})
+
+    assert sorted(whole, key=whole.__getitem__) == sorted(cut, key=cut.__getitem__)
+    assert sorted(whole, key=whole.__getitem__) == [0, 1, 2, 3, 5, 6, 7, 8]
+    assert {came[:2] for came in whole.values()} == {(4, 2)}
+    assert {came[:2] for came in cut.values()} == {(0, 2)}  # what is read once has no batches
+
+
+def test_a_task_that_cannot_tell_its_batch_gives_no_order(tmp_path: Path) -> None:
+    """Rows of later batches would seem to have come first."""
+    write(tmp_path / "in" / "a", '{"id":1}\n')
+
+    with pytest.raises(SinkError, match="so it cannot say which rows came first"):
+        arrived(tmp_path, {}, event_times="stream")

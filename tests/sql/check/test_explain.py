@@ -1,0 +1,269 @@
+"""EXPLAIN: stable text, made without an engine, a broker, or anything started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.sql.check.explain import explain_lines
+from penstock.sql.convert.statement import parse_statement
+from penstock.sql.plan.physical.planner import Planner
+from penstock.sql.script.splitter import split
+from penstock.sql.statements.statement import Explain
+from tests.sql.sql_objects import new_namespace
+
+TABLES = """
+CREATE TABLE clicks (
+  id BIGINT, url STRING, at TIMESTAMP(3), twice AS id * 2, WATERMARK FOR at AS at - INTERVAL '1' SECOND
+) WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json',
+        'scan.startup.mode' = 'earliest-offset', 'scan.max-records-per-batch' = '100');
+CREATE TABLE a (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 'a');
+CREATE TABLE b (id BIGINT) WITH ('connector' = 'delta', 'path' = 'b');
+CREATE TABLE names (id BIGINT, name STRING) WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:n.db',
+  'table-name' = 'names', 'lookup.cache' = 'PARTIAL', 'lookup.partial-cache.max-rows' = '9');
+CREATE VIEW last_clicks AS SELECT id, url, at FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY at DESC) AS n
+  FROM clicks) WHERE n = 1;
+CREATE TABLE per_set (url STRING, id BIGINT, g BIGINT, n BIGINT, PRIMARY KEY (url, id, g) NOT ENFORCED)
+  WITH ('connector' = 'print');
+CREATE TABLE per_minute (start_at TIMESTAMP(3), n BIGINT) WITH ('connector' = 'delta', 'path' = 'm');
+"""
+
+
+def explained(text: str) -> str:
+    """What EXPLAIN says, as one text."""
+    namespace = new_namespace(TABLES)
+    (statement,) = (parse_statement(one, namespace) for one in split(text, "f.sql"))
+    assert isinstance(statement, Explain)
+    planner = Planner(namespace=namespace, project=Path("/nowhere"))
+    return "\n".join(explain_lines(statement, planner))
+
+
+def test_an_insert_shows_what_it_reads_does_and_writes() -> None:
+    """Only the columns that are needed are decoded; the watermark is not followed where nothing waits for it."""
+    text = explained("EXPLAIN PLAN FOR INSERT INTO a SELECT twice, url FROM clicks WHERE id > 3;")
+
+    assert (
+        text
+        == """\
+INSERT INTO a
+  read clicks (kafka)
+    columns: id, url, twice
+    computed: twice AS id * 2
+    watermark: at AS at - INTERVAL '1' SECOND (not followed: nothing waits for it)
+    end: none
+    splits: a task for each, at most 100 records in a batch, new ones are looked for every 1 s
+  operators: projection and filter of each row, no state
+  write a (delta)
+    takes: insert-only
+    delivery: exactly-once"""
+    )
+
+
+def test_a_lookup_shows_its_keys_and_its_cache() -> None:
+    """Or why the table is read whole."""
+    query = "EXPLAIN SELECT c.url, n.name FROM clicks AS c JOIN names FOR SYSTEM_TIME AS OF PROCTIME() AS n ON "
+
+    hint = (
+        "/*+ LOOKUP('table' = 'n', 'retry-predicate' = 'lookup_miss', 'retry-strategy' = 'fixed_delay', "
+        "'fixed-delay' = '500 ms', 'max-attempts' = '3') */"
+    )
+    by_key = explained(f"{query} c.id = n.id;")
+    again = explained(f"{query} c.id = n.id;".replace("SELECT", f"SELECT {hint}"))
+    whole = explained(f"{query} c.id = n.name;")
+
+    assert (
+        """\
+  read names (jdbc)
+    columns: id, name
+    looked up: the rows of each batch's keys (id), asked for by key
+    lookup cache: PARTIAL, in each worker process: at most 9 rows
+    end: where its options say
+"""
+        in by_key
+    )
+    assert "    keys without rows: asked for again after 0.5 s, 3 times at most\n" in again
+    assert "asked for again" not in by_key
+    assert (
+        "    looked up: read anew in each batch, whole, as the database is not asked for name by a BIGINT\n"
+        in whole
+    )
+
+
+def test_a_star_whose_reader_names_its_columns_asks_for_no_others() -> None:
+    """As in Flink's Top-N, and in a view of it."""
+    ranked = "SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY at DESC) AS n FROM clicks"
+    columns = [
+        explained(f"EXPLAIN SELECT {what} FROM ({ranked}) WHERE n = 1;").splitlines()[2].strip()
+        for what in ("id", "id, twice", "*")
+    ]
+
+    assert columns == [
+        "columns: id, at",
+        "columns: id, at, twice",
+        "columns: id, url, at, twice",
+    ]
+
+
+def test_a_window_shows_its_state_and_the_watermark_that_closes_it() -> None:
+    """In the words of the query."""
+    text = explained(
+        "EXPLAIN INSERT INTO per_minute SELECT window_start, COUNT(*) "
+        "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+    )
+
+    assert "watermark: at AS at - INTERVAL '1' SECOND\n" in text
+    assert "operators, with state in the checkpoint:\n    GROUP BY window_start, window_end" in text
+
+
+def test_grouping_sets_are_shown_in_the_words_of_the_query() -> None:
+    """The columns that not every set has; of a window the state says what it is grouped by."""
+    window = explained(
+        "EXPLAIN INSERT INTO a SELECT COUNT(*), url FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), "
+        "INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ROLLUP (url)"
+    )
+    key = explained(
+        "EXPLAIN INSERT INTO per_set SELECT url, id, GROUPING_ID(url, id), COUNT(*) FROM last_clicks "
+        "GROUP BY GROUPING SETS (url, id)"
+    )
+
+    assert (
+        "    grouping sets: (url), (); each row counts in every one\n"
+        "    GROUP BY window_start, window_end, url, the grouping set COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, "
+        "DESCRIPTOR(at), INTERVAL '1' MINUTE))\n    GROUPING SETS (url), ()\n"
+    ) in window
+    assert "  grouping sets: (url), (id); each row counts in every one\n" in key
+    assert "key: url, id, GROUPING_ID(url, id), the grouping set\n" in key
+
+
+def test_a_statement_set_shows_whether_it_reads_once() -> None:
+    """One read and two sinks; or a query each, and why."""
+    shared = explained(
+        "EXPLAIN STATEMENT SET BEGIN INSERT INTO a SELECT id, url FROM clicks; INSERT INTO b SELECT id FROM clicks; END"
+    )
+    apart = explained(
+        "EXPLAIN EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT id, url FROM clicks; INSERT INTO b SELECT 1; END"
+    )
+
+    assert shared.startswith("STATEMENT SET: one query")
+    assert shared.count("read clicks") == 1
+    assert [line.strip() for line in shared.splitlines() if "write" in line] == [
+        "STATEMENT SET: one query, which reads once and writes every sink",
+        "write a (delta)",
+        "write b (delta)",
+    ]
+    assert apart.startswith("STATEMENT SET: a query per INSERT (an INSERT reads no table")
+
+
+def test_a_query_shows_its_reads() -> None:
+    """It has no sink."""
+    text = explained("EXPLAIN CHANGELOG_MODE SELECT COUNT(*) FROM clicks")
+
+    assert text.startswith("SELECT\n  read clicks (kafka)\n    columns: none, rows are counted")
+
+
+@pytest.mark.parametrize("detail", ["ESTIMATED_COST"])
+def test_details_that_are_not_there_are_refused(detail: str) -> None:
+    """By their names, with what there is instead."""
+    with pytest.raises(UnsupportedError, match=detail) as caught:
+        explained(f"EXPLAIN CHANGELOG_MODE, {detail} SELECT id FROM clicks")
+
+    assert caught.value.hint
+
+
+def test_changelog_modes_are_told_from_the_tables_to_the_sink() -> None:
+    """Of each operator the kinds of changes, its key, its state and what bounds that."""
+    text = explained("EXPLAIN CHANGELOG_MODE SELECT url, COUNT(*) FROM clicks GROUP BY url")
+    window = explained(
+        "EXPLAIN CHANGELOG_MODE INSERT INTO per_minute SELECT window_start, COUNT(*) "
+        "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+    )
+
+    assert "changelog modes:\n  read clicks: [I]\n" in text
+    assert "bound: the watermark\n  to per_minute, which takes [I]: [I]" in window
+
+
+def test_a_temporal_join_is_told_with_the_watermark_that_bounds_it() -> None:
+    """Its rows stay; there is no advice to bound what is bounded."""
+    text = explained(
+        "EXPLAIN CHANGELOG_MODE, PLAN_ADVICE INSERT INTO a SELECT c.id, l.url FROM clicks AS c "
+        "JOIN last_clicks FOR SYSTEM_TIME AS OF c.at AS l ON c.id = l.id"
+    )
+
+    assert "temporal_0, temporal join: [I], key: none" in text
+    assert "bound: the watermark of its table; one version" in text
+    assert "nothing bounds" not in text
+    assert "operators:\n    maintained in micro-batches" in text
+
+
+def test_advice_names_what_grows_and_what_is_read_for_nothing() -> None:
+    """And says so where there is nothing to say."""
+    window = explained(
+        "EXPLAIN PLAN_ADVICE INSERT INTO per_minute SELECT window_start, COUNT(*) "
+        "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+    )
+    none = explained("EXPLAIN PLAN_ADVICE INSERT INTO a SELECT id, url FROM clicks")
+
+    assert "'scan.watermark.idle-timeout' = '1 min' leaves it out" in window
+    assert none.endswith("advice:\n  nothing to say")
+
+
+def test_the_plan_as_json_has_its_lines_as_a_tree() -> None:
+    """What is indented belongs to what stands above it."""
+    text = explained("EXPLAIN JSON_EXECUTION_PLAN INSERT INTO a SELECT id, url FROM clicks")
+    (plan,) = json.loads(text.partition("plan as JSON:\n")[2])
+
+    assert plan["text"] == "INSERT INTO a"
+    assert [child["text"] for child in plan["children"]][-1] == "write a (delta)"
+    assert [child["text"] for child in plan["children"][-1]["children"]] == [
+        "takes: insert-only",
+        "delivery: exactly-once",
+    ]
+
+
+def test_details_of_a_statement_set_are_told_by_its_inserts() -> None:
+    """Each under its name."""
+    text = explained(
+        "EXPLAIN PLAN_ADVICE STATEMENT SET BEGIN INSERT INTO a SELECT id, url FROM clicks; "
+        "INSERT INTO b SELECT id FROM clicks; END"
+    )
+
+    assert text.partition("advice:\n")[2] == (
+        "  INSERT INTO a\n    nothing to say\n  INSERT INTO b\n    nothing to say"
+    )
+
+
+def test_a_table_made_of_a_query_is_explained_with_its_columns() -> None:
+    """Nothing is made; what was asked for beside the plan is told of the query that fills the table."""
+    text = explained(
+        "EXPLAIN CHANGELOG_MODE CREATE TABLE made WITH ('connector' = 'delta', 'path' = 'made') "
+        "AS SELECT id, CAST(url AS CHAR(3)) AS short FROM clicks"
+    )
+
+    lines = text.splitlines()
+    assert lines[:4] == ["CREATE TABLE made", "  id BIGINT", "  short CHAR(3)", "INSERT INTO made"]
+    assert "    columns: id, url" in lines
+    assert "changelog modes:" in lines
+    assert any(line.startswith("  to made, which takes ") for line in lines)
+
+
+def test_the_advice_leaves_out_state_that_a_hint_bounds() -> None:
+    """Each side of a join for itself; 0 s is no bound."""
+    query = "SELECT {} c.url FROM clicks AS c JOIN clicks AS d ON c.id = d.id;"
+    hints = ("'c' = '1 d', 'd' = '2 d'", "'c' = '1 d'", "'c' = '1 d', 'd' = '0 s'")
+    found = [
+        explained(
+            "EXPLAIN CHANGELOG_MODE, PLAN_ADVICE INSERT INTO a (url) "
+            + query.format(f"/*+ STATE_TTL({hint}) */")
+        )
+        for hint in hints
+    ]
+
+    assert ["1 operators keep state that nothing bounds" in text for text in found] == [
+        False,
+        True,
+        True,
+    ]
+    assert "bound: of feed_0 STATE_TTL, 86400 s after the last change; of rows_0 none" in found[2]

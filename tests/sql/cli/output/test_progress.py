@@ -1,0 +1,190 @@
+"""What the progress display says of a job."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from penstock.connector.source.state import MAX_WATERMARK_MS
+from penstock.connector.spark.source.retry import Outage
+from penstock.sql.cli.output.progress import JobBoard, ProgressLog, log_line, progress_table
+from penstock.sql.jobs.progress import JobProgress, JobStatus
+from penstock.sql.plan.physical.batch_metrics import LateSplit, TimelessSplit
+
+NOW = 1_767_225_720_000  # 2026-01-01 00:02:00
+
+
+def progress(**changes):
+    """A job in the middle of its work."""
+    values = {
+        "name": "quickstart/revenue",
+        "sink": "revenue",
+        "status": JobStatus.RUNNING,
+        "activity": "Processing new data",
+        "started_ms": NOW - 60_000,
+        "seconds": 60.0,
+        "batches": 13,
+        "batch_id": 12,
+        "rows_in": 1_200_000,
+        "rows_out": 3_456,
+        "rows_per_second": 45_210.4,
+        "watermark_ms": NOW - 65_000,
+        "lag_records": 340_000,
+        "last_commit_ms": NOW - 2_000,
+    }
+    return JobProgress(**(values | changes))
+
+
+def drawn(*jobs, width=140):
+    """The live display as text."""
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(progress_table(list(jobs), NOW))
+    return console.file.getvalue()
+
+
+def test_a_line_has_every_figure_that_matters():
+    """Batch, speed, output, watermark with its lag, records behind, rows dropped, last commit."""
+    header, line = drawn(progress(rows_dropped=7)).splitlines()
+
+    assert header.split("  ")[0] == "query"
+    for column in ("batch", "rows/s in", "rows out", "watermark", "lag", "behind", "dropped"):
+        assert column in header
+    figures = "revenue 12 45,210 3,456 2026-01-01 00:00:55 1 min 5 s 340,000 7 2 s ago"
+    assert " ".join(line.split()) == figures
+
+
+def test_a_broker_that_is_away_is_named_with_since_when():
+    """In the place of figures of a time that is over: nobody knows how far behind the query is."""
+    outage = Outage(
+        what="Kafka at 127.0.0.1:29092", since_ms=NOW - 80_000, reason="Connection refused"
+    )
+    waiting = progress(outage=outage, lag_records=None)
+    said = "waiting for Kafka at 127.0.0.1:29092 since 1 min 20 s (Connection refused)"
+
+    assert log_line(waiting, NOW) == f"revenue: {said}"
+    assert said in drawn(waiting, width=220)
+    assert "behind" not in log_line(waiting, NOW)
+
+
+def test_a_split_without_an_event_time_is_named_where_the_watermark_stands():
+    """For how long it is silent, and what to do; one that gives records is not told to be let go."""
+    silent = TimelessSplit(split_id="pay-1", silent_since_ms=NOW - 1_200_000)
+    other = TimelessSplit(split_id="pay-2", silent_since_ms=NOW - 60_000)
+    lively = TimelessSplit(split_id="pay-3", silent_since_ms=None)
+    none, still = progress(watermark_ms=None, timeless=(silent,)), progress(timeless=(lively,))
+    several = progress(watermark_ms=None, timeless=(silent, other, silent, silent, silent))
+
+    option = "scan.watermark.idle-timeout"
+    wanted = f"watermark - (pay-1 has given no event time: silent for 20 min; {option} lets it go)"
+    assert wanted in log_line(none, NOW)
+    assert "watermark 2026-01-01 00:00:55 (pay-3 has given no event time)" in log_line(still, NOW)
+    assert (
+        "(pay-1, pay-2, pay-1 and 2 more have given no event time: silent for 1 min;"
+        in log_line(several, NOW)
+    )
+    assert "pay-1 has given no event time" in drawn(none, width=250)
+
+
+def test_late_rows_of_a_partition_that_was_found_late_are_told_with_the_reason():
+    """Else nobody knows why they were dropped."""
+    late = LateSplit(split_id="events-3", rows=21_844, found_ms=NOW)
+
+    assert (
+        "21,844 rows of events-3 were late: found at 2026-01-01 00:02:00Z, after its first rows"
+        in log_line(progress(late_splits=(late,)), NOW)
+    )
+
+
+def test_each_query_has_one_line_at_any_width():
+    """Narrow terminals cut, they do not wrap."""
+    assert len(drawn(progress(), progress(sink="orders"), width=80).splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"batches": 0, "batch_id": None, "last_commit_ms": None, "activity": "starting"},
+            "starting",
+        ),
+        (
+            {
+                "batches": 0,
+                "batch_id": None,
+                "last_commit_ms": None,
+                "started_ms": NOW - 12_000,
+            },
+            "first batch running for 12 s",
+        ),
+        ({"last_commit_ms": NOW - 75_000}, "batch 13 running for 1 min 15 s"),
+        (
+            {"status": JobStatus.RESTARTING, "activity": "restarting in 8 s: [/x] is gone"},
+            "restarting in 8 s: [/x] is gone",
+        ),
+        ({"activity": "stopping after the batch in flight"}, "stopping after the batch in flight"),
+    ],
+)
+def test_what_is_out_of_the_ordinary_is_said_in_words(changes, words):
+    """A start, a long batch, a restart and a stop, live as in a log."""
+    job = progress(**changes)
+
+    assert words in drawn(job, width=200)
+    if not job.batches or job.status is JobStatus.RESTARTING:
+        assert log_line(job, NOW) == f"revenue: {words}"
+
+
+def test_a_log_line_says_the_same_in_a_sentence():
+    """For files and build logs."""
+    assert log_line(progress(bad_records=2), NOW) == (
+        "revenue: batch 12, 45,210 rows/s in, 1,200,000 in, 3,456 out, watermark 2026-01-01 00:00:55, "
+        "lag 1 min 5 s, 340,000 behind, 0 dropped, last commit 2 s ago, 2 bad records"
+    )
+
+
+def test_the_end_of_a_bounded_table_has_no_lag():
+    """Its watermark is the end of time."""
+    line = log_line(progress(watermark_ms=MAX_WATERMARK_MS, last_commit_ms=NOW), NOW)
+
+    assert "watermark end, 340,000 behind" in line
+    assert line.endswith("last commit now")
+
+
+def test_the_board_shows_only_what_runs():
+    """An ended job leaves the display; its summary comes later."""
+
+    class Ended:
+        progress = progress(status=JobStatus.FINISHED)
+
+    class Running:
+        progress = progress()
+
+    board = JobBoard()
+    board.add(Ended())
+    board.add(Running())
+
+    assert board.running() == [Running.progress]
+
+
+def test_log_lines_begin_with_the_time():
+    """In UTC, as watermarks are."""
+    lines = []
+    ProgressLog(lines.append).write([progress()], NOW)
+
+    assert lines == [f"2026-01-01 00:02:00Z {log_line(progress(), NOW)}"]
+
+
+def test_a_query_of_which_nothing_changed_has_a_log_line_a_minute():
+    """Time that passes is no change, a batch is; each query has its own minute."""
+    lines = []
+    log = ProgressLog(lines.append)
+    still, other = progress(rows_per_second=9.0), progress(name="quickstart/b", sink="b")
+    log.write([still], NOW)
+    for seconds in range(5, 60, 5):
+        log.write([progress(rows_per_second=8.0), other], NOW + seconds * 1000)
+    assert [line.split()[2] for line in lines] == ["revenue:", "b:"]
+
+    log.write([still, other], NOW + 60_000)
+    log.write([progress(batch_id=13, batches=14), other], NOW + 61_000)
+    assert [line.split()[2] for line in lines] == ["revenue:", "b:", "revenue:", "revenue:"]

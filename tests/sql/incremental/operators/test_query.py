@@ -1,0 +1,321 @@
+"""Maintained queries keep the batch answer of their SQL, whatever comes, batch by batch."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.changelog import ChangelogMode, RowKind
+from penstock.sql.incremental.stages import (
+    ChangelogNormalize,
+    IncrementalQuery,
+    InputState,
+    Measure,
+    StageInput,
+    StreamInput,
+)
+from tests.sql.maintain.maintaining import (
+    Change,
+    Pipeline,
+    Row,
+    computed,
+    feeds,
+    maintained,
+    parsed,
+    recomputed,
+    tagged,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+INSERT, BEFORE, AFTER, DELETE = (int(kind) for kind in RowKind)
+
+TTL_MS = 10_000
+
+
+def best(table: str, order: str, number: int = 1) -> str:
+    """Top-N of a table by `order`, without the rank."""
+    ranked = f"SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {order}) AS r FROM {table}"
+    return f"SELECT * FROM ({ranked}) AS t WHERE r <= {number}"
+
+
+def total(table: str, key: tuple[str, ...]) -> StageInput:
+    """An input of which SUM(v) of each key is kept."""
+    value = parsed("SELECT v").expressions[0]
+    return StageInput(name=table, key=key, measures=(Measure(name="total", value=value),))
+
+
+TOTALS = maintained(
+    feeds("a"),
+    recomputed("s", "SELECT k, total, __n AS n FROM a", total("a", ("k",)), key=("k",)),
+    recomputed(
+        "t",
+        "SELECT MAX(total) AS hi, COUNT(*) AS n, SUM(CAST(n AS DOUBLE) / 3) AS f FROM s",
+        StageInput(name="s", key=()),
+        key=(),
+    ),
+    columns="hi n f",
+)
+TOTALS_SQL = """
+    SELECT MAX(total), COUNT(*), ROUND(SUM(CAST(n AS DOUBLE) / 3), 9)
+    FROM (SELECT k, SUM(v) AS total, COUNT(*) AS n FROM a GROUP BY k) HAVING COUNT(*) > 0"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A maintained query, and its SQL over all rows of the tables `a` and `b`."""
+
+    query: IncrementalQuery
+    sql: str
+
+
+CASES = {
+    "Top-N of MIN, MAX and COUNT DISTINCT of a FULL JOIN": Case(
+        query=maintained(
+            feeds("a", "b"),
+            recomputed(
+                "j",
+                "SELECT a.k AS k, a.v AS x, b.v AS y FROM a FULL JOIN b ON a.k = b.k",
+                StageInput(name="a", key=("k",)),
+                StageInput(name="b", key=("k",)),
+                joins=True,
+            ),
+            recomputed(
+                "g",
+                "SELECT y, MIN(x) AS lo, MAX(k) AS hi, COUNT(DISTINCT x) AS n FROM j GROUP BY y",
+                StageInput(name="j", key=("y",)),
+                key=("y",),
+            ),
+            recomputed(
+                "t",
+                f"SELECT y, k FROM ({best('(SELECT n AS k, y, lo, hi FROM g)', 'lo, hi, y', 2)})",
+                StageInput(name="g", key=("n",)),
+            ),
+            columns="y k",
+        ),
+        sql=f"""
+            WITH j AS (SELECT a.k AS k, a.v AS x, b.v AS y FROM a FULL JOIN b ON a.k = b.k),
+              g AS (SELECT y, MIN(x) AS lo, MAX(k) AS hi, COUNT(DISTINCT x) AS n FROM j GROUP BY y)
+            SELECT y, k FROM ({best("(SELECT n AS k, y, lo, hi FROM g)", "lo NULLS FIRST, hi NULLS FIRST, y NULLS FIRST", 2)})""",
+    ),
+    "Top-N of inserts, of which the result is kept": Case(
+        query=maintained(
+            feeds("a", changes=ChangelogMode.INSERT_ONLY),
+            recomputed(
+                "s",
+                f"SELECT k, v FROM ({best('a', 'v DESC', 2)})",
+                StageInput(name="a", key=("k",), keeps=InputState.RESULT),
+            ),
+            columns="k v",
+        ),
+        sql=f"SELECT k, v FROM ({best('a', 'v DESC', 2)})",
+    ),
+}
+
+
+class Changing:
+    """Random changes of a table of few keys, some of them NULL; every row that goes is there."""
+
+    def __init__(self, seed: int, mode: ChangelogMode) -> None:
+        self._random = random.Random(seed)
+        self._inserts = mode is ChangelogMode.INSERT_ONLY
+        self.rows: Counter[Row] = Counter()
+
+    def next(self, size: int) -> list[Change]:
+        """The changes of a batch."""
+        changes: list[Change] = []
+        for _ in range(self._random.randint(0, size)):
+            going = not self._inserts and self.rows and self._random.random() < 0.45
+            if going:
+                row = self._random.choice(sorted(self.rows, key=repr))
+                self.rows = self.rows - Counter([row])
+                changes.append((*row, self._random.choice([BEFORE, DELETE])))
+            else:
+                row = (self._random.choice([1, 2, 3, 4, None]), self._random.randint(0, 4))
+                self.rows[row] += 1
+                changes.append((*row, self._random.choice([INSERT, AFTER])))
+        return changes
+
+
+def opened(spark: SparkSession, query: IncrementalQuery, path: Path, ttl_ms: int = 0) -> Pipeline:
+    """A run of `query` with its state in `path`."""
+    from penstock.sql.incremental.operators.query import IncrementalRun
+
+    return Pipeline(spark=spark, query=query, run=IncrementalRun(query, str(path), ttl_ms))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_changes_make_the_batch_answer(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """After every batch, the changes so far applied are the query's SQL over all rows so far."""
+    case = CASES[name]
+    running = opened(spark, case.query, tmp_path)
+    tables = {f.name: Changing(n, f.changes) for n, f in enumerate(case.query.feeds)}
+    for _ in range(3):
+        running.give(**{name: table.next(12) for name, table in tables.items()})
+
+        assert rounded(running.rows) == computed(case.sql, {n: t.rows for n, t in tables.items()})
+
+
+def test_a_batch_that_is_run_again_gives_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever of a batch was written before the crash: state whole, half, or only of the first stages."""
+    table = Changing(7, ChangelogMode.ALL)
+    running = opened(spark, TOTALS, tmp_path)
+    running.give(a=table.next(12))
+    changes = table.next(12)
+    given = running.give(a=changes)
+    for lost in ("s-a/batch=1/_files.json", "t-s/batch=1"):
+        remove(tmp_path / lost)
+        again = opened(spark, TOTALS, tmp_path).again(1, a=changes)
+
+        assert sorted(again) == sorted(given)
+
+    running.give(a=table.next(12))
+
+    assert rounded(running.rows) == computed(TOTALS_SQL, {"a": table.rows})
+
+
+def test_the_order_of_arrival_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    """A row of a later batch, and a later one of a batch, has the greater number; the result does not show it."""
+    query = maintained(
+        feeds("a", changes=ChangelogMode.INSERT_ONLY),
+        recomputed(
+            "s",
+            f"SELECT k, v, seen FROM ({best('a', 'seen DESC')})",
+            StageInput(name="a", key=("k",), keeps=InputState.RESULT, arrival="seen"),
+            key=("k",),
+        ),
+        columns="k v",
+    )
+    running = opened(spark, query, tmp_path)
+    first = running.give(a=[(1, 5, INSERT), (1, 9, INSERT), (2, 4, INSERT), (1, 7, INSERT)])
+    second = running.give(a=[(1, 3, INSERT), (1, 2, INSERT)])
+
+    assert sorted(first) == [(1, 7, INSERT), (2, 4, INSERT)]
+    assert second == [(1, 7, BEFORE), (1, 2, AFTER)]
+
+
+def test_upserts_become_changes_with_the_row_before(spark: SparkSession, tmp_path: Path) -> None:
+    """The last change of a key in a batch counts; a delete of a key that is not there gives nothing."""
+    feeding = (StreamInput(name="a", columns=("k", "v"), changes=ChangelogMode.UPSERT, key=("k",)),)
+    query = maintained(
+        feeding, ChangelogNormalize(name="n", input="a", key=("k",)), columns="k v", key=("k",)
+    )
+    running = opened(spark, query, tmp_path)
+    first = running.give(a=[(1, 5, AFTER), (None, 6, INSERT), (1, 7, AFTER), (2, None, DELETE)])
+    second = running.give(a=[(1, 7, AFTER), (None, 8, INSERT), (2, 1, AFTER), (2, None, DELETE)])
+    third = running.give(a=[(1, None, DELETE), (None, None, DELETE), (None, 9, INSERT)])
+
+    assert sorted(first, key=repr) == [(1, 7, INSERT), (None, 6, INSERT)]
+    assert second == [(None, 6, BEFORE), (None, 8, AFTER)]
+    assert sorted(third, key=repr) == [(1, 7, DELETE), (None, 8, BEFORE), (None, 9, AFTER)]
+
+
+def test_a_key_that_did_not_change_for_long_begins_anew(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As Flink's table.exec.state.ttl; a retraction of what is gone changes nothing, in rows as in sums."""
+    rows = recomputed(
+        "g",
+        "SELECT k, MAX(v) AS hi FROM a GROUP BY k",
+        StageInput(name="a", key=("k",)),
+        key=("k",),
+    )
+    sums = recomputed("s", "SELECT k, total FROM a", total("a", ("k",)), key=("k",))
+    both = recomputed(
+        "b",
+        "SELECT g.k AS k, hi, total FROM g FULL JOIN s ON g.k = s.k",
+        StageInput(name="g", key=("k",)),
+        StageInput(name="s", key=("k",)),
+        joins=True,
+    )
+    query = maintained(feeds("a"), rows, sums, both, columns="k hi total")
+    running = opened(spark, query, tmp_path, TTL_MS)
+    running.give(now_s=0, a=[(1, 9, INSERT), (2, 8, INSERT), (3, 1, INSERT)])
+    kept = running.give(now_s=8, a=[(2, 1, INSERT)])
+    gone = running.again(
+        2, now_s=17, a=[(1, 9, BEFORE), (1, 4, AFTER), (2, 1, INSERT), (3, 1, DELETE)]
+    )
+
+    assert sorted(kept) == [(2, 8, 8, DELETE), (2, 8, 9, INSERT)]
+    assert sorted(gone) == [(1, 4, 4, INSERT), (2, 8, 9, DELETE), (2, 8, 10, INSERT)]
+
+
+def test_each_side_of_a_join_has_a_time_to_live_of_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As the hint STATE_TTL gives it, over the setting; 0 is for ever, and an aggregation behind has the setting."""
+    join = recomputed(
+        "j",
+        "SELECT a.k AS k, a.v AS x, b.v AS y FROM a JOIN b ON a.k = b.k",
+        StageInput(name="a", key=("k",), time_to_live_ms=5_000),
+        StageInput(name="b", key=("k",), time_to_live_ms=0),
+        joins=True,
+    )
+    count = recomputed(
+        "g",
+        "SELECT k, COUNT(*) AS n FROM j GROUP BY k",
+        StageInput(name="j", key=("k",)),
+        key=("k",),
+    )
+    rows = opened(spark, maintained(feeds("a", "b"), join, columns="k x y"), tmp_path / "j", TTL_MS)
+    counts = opened(
+        spark, maintained(feeds("a", "b"), join, count, columns="k n"), tmp_path / "g", TTL_MS
+    )
+    given: list[tuple[int, dict[str, list[Change]]]] = [
+        (0, {"a": [(1, 10, INSERT)], "b": [(2, 20, INSERT), (None, 0, INSERT)]}),
+        (8, {"b": [(1, 11, INSERT)], "a": [(2, 21, INSERT), (None, 1, INSERT)]}),
+        (12, {"b": [(2, 22, INSERT)], "a": [(1, 12, INSERT)]}),
+        (40, {"a": [(1, 13, INSERT)]}),
+    ]
+    found = [
+        (sorted(rows.give(now_s=now, **batch)), sorted(counts.give(now_s=now, **batch)))
+        for now, batch in given
+    ]
+
+    assert found == [
+        ([], []),
+        ([(2, 21, 20, INSERT)], [(2, 1, INSERT)]),  # the row of a is gone, that of b is not
+        (
+            [(1, 12, 11, INSERT), (2, 21, 22, INSERT)],
+            [(1, 1, INSERT), (2, 1, BEFORE), (2, 2, AFTER)],
+        ),
+        ([(1, 13, 11, INSERT)], [(1, 1, INSERT)]),
+    ]
+
+
+def test_columns_that_cannot_be_compared_are_refused(spark: SparkSession) -> None:
+    """By name, before anything is read."""
+    from penstock.sql.incremental.operators.query import IncrementalRun
+
+    query = maintained(
+        feeds("a"),
+        recomputed("s", "SELECT k, MAP[k, v] AS m FROM a", StageInput(name="a", key=("k",))),
+        columns="k m",
+    )
+    with pytest.raises(UnsupportedError, match="column m is or holds a MAP"):
+        IncrementalRun(query, "nowhere").check(tagged(spark, query, {}, 0))
+
+    checked = IncrementalRun(TOTALS, "nowhere").check(tagged(spark, TOTALS, {}, 0))
+
+    assert checked.schema.simpleString() == "struct<hi:bigint,n:bigint,f:double,__row_kind:tinyint>"
+
+
+def rounded(rows: Counter[Row]) -> Counter[Row]:
+    """Rows whose fractions have nine digits, as engines add them up in other orders."""
+    found: Counter[Row] = Counter()
+    for row, count in rows.items():
+        found[tuple(round(v, 9) if isinstance(v, float) else v for v in row)] += count
+    return found
+
+
+def remove(path: Path) -> None:
+    """Take a file or folder away."""
+    shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,0 +1,308 @@
+"""How a job's query is watched, counted, restarted and stopped. The query follows a script, the clock jumps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from penstock.catalog.errors import (
+    BadRecordError,
+    BrokerUnavailableError,
+    PipelineLockedError,
+    QueryFailedError,
+    StateMismatchError,
+    encode_failure,
+)
+from penstock.catalog.masking import keep_secret
+from penstock.connector.contract import AvailableNow
+from penstock.connector.spark.source.retry import Outage
+from penstock.sql.jobs.job import report_of
+from penstock.sql.jobs.progress import JobStatus
+from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
+from penstock.sql.settings.restart import DEFAULT_RESTART, ExponentialDelay, NoRestart
+from tests.sql.run.scripted import END, IDLE, MovedClock, ScriptedInsert, ScriptedQuery
+
+BROKER_GONE = RuntimeError(
+    "[STREAM_FAILED] Query terminated with exception: "
+    + encode_failure(BrokerUnavailableError("the broker localhost:9092 does not answer"))
+)
+
+
+class Run:
+    """A supervisor over a script, run to its end."""
+
+    def __init__(self, *starts, restarts=DEFAULT_RESTART, rows=None, **changes):
+        self.insert = ScriptedInsert(starts=list(starts), rows=rows or {})
+        self.clock = MovedClock()
+        self.ends = 0
+        settings = SupervisorSettings(
+            trigger=AvailableNow(), restarts=restarts, stop_limit_ms=1_000
+        )
+        self.supervisor = Supervisor(
+            self.insert,
+            settings=settings,
+            clock=self.clock,
+            at_end=self._count_end,
+            chance=lambda: 0.5,
+            **changes,
+        )
+
+    def _count_end(self):
+        self.ends += 1
+
+    def to_end(self):
+        self.supervisor.start()
+        assert self.supervisor.done.wait(10), "the job did not end"
+        return self.supervisor.progress()
+
+
+def test_a_query_that_ends_by_itself_finishes_the_job():
+    """Every batch is counted, and the end is told once."""
+    run = Run(ScriptedQuery([0, 1, 2, END]), rows={0: 5, 1: 6, 2: 7})
+
+    progress = run.to_end()
+
+    assert (progress.status, progress.batches, progress.rows_in) == (JobStatus.FINISHED, 3, 18)
+    assert progress.watermark_ms == 2_000
+    assert run.ends == 1
+    assert run.supervisor.error is None
+
+
+def test_batches_between_two_looks_are_not_lost():
+    """When the last batch is not the next one, those between are fetched from what Spark keeps."""
+    progress = Run(ScriptedQuery([[0, 1, 2, 3], [4, 5], END])).to_end()
+
+    assert (progress.batches, progress.rows_in) == (6, 60)
+
+
+@pytest.mark.parametrize(
+    ("steps", "batches"),
+    [
+        ([0, IDLE, 1, END], 2),
+        ([0, IDLE, IDLE, [1, 2], END], 3),
+        ([[0, 1], IDLE, 2, IDLE, END], 3),
+    ],
+    ids=["one", "two", "last"],
+)
+def test_an_event_of_a_query_that_waits_is_of_no_batch(steps, batches):
+    """Spark sends it under the number that the next batch will have: that one counts all the same."""
+    progress = Run(ScriptedQuery(steps)).to_end()
+
+    assert (progress.batches, progress.rows_in) == (batches, 10 * batches)
+
+
+def test_a_transient_failure_restarts_from_the_checkpoint_and_counts_on():
+    """The batch that was in flight runs again under its id and counts once; the delay grows."""
+    run = Run(
+        ScriptedQuery([0, 1, BROKER_GONE]),
+        ScriptedQuery([BROKER_GONE]),
+        ScriptedQuery([1, 2, END]),
+        rows={0: 10, 1: 20, 2: 30},
+    )
+
+    progress = run.to_end()
+
+    assert (progress.status, progress.restarts) == (JobStatus.FINISHED, 2)
+    assert (progress.batches, progress.rows_in) == (3, 60)
+    assert run.clock.waits == [1_000, 2_000]
+    assert run.insert.started == [AvailableNow()] * 3
+
+
+def test_a_failing_start_after_a_failure_is_a_failure_too():
+    """Starting again may fail as well, and is tried again."""
+    run = Run(
+        ScriptedQuery([BROKER_GONE]), BrokerUnavailableError("still gone"), ScriptedQuery([END])
+    )
+
+    assert run.to_end().status is JobStatus.FINISHED
+    assert run.clock.waits == [1_000, 2_000]
+
+
+def test_the_first_start_fails_in_the_callers_hands():
+    """What is wrong at the start is raised there; no thread is left."""
+    run = Run(StateMismatchError("the checkpoint is of another query"))
+
+    with pytest.raises(StateMismatchError, match="another query"):
+        run.supervisor.start()
+    assert run.supervisor.progress().status is JobStatus.FAILED
+    assert run.ends == 1
+
+
+def test_bad_data_fails_the_job_at_once():
+    """A permanent error found in Spark's text is not tried again."""
+    text = "[STREAM_FAILED] ... Traceback ...\nRuntimeError: x " + encode_failure(
+        BadRecordError("topic orders, partition 3, offset 12: not JSON", hint="skip them")
+    )
+    run = Run(ScriptedQuery([0, RuntimeError(text)]))
+
+    assert run.to_end().status is JobStatus.FAILED
+    assert isinstance(run.supervisor.error, BadRecordError)
+    assert run.supervisor.error.hint == "skip them"
+    assert run.clock.waits == []
+
+
+def test_after_its_last_attempt_the_job_fails_and_says_how_often_it_tried():
+    """The limit of restarts is a limit."""
+    run = Run(
+        *(ScriptedQuery([BROKER_GONE]) for _ in range(3)), restarts=ExponentialDelay(attempts=2)
+    )
+
+    assert run.to_end().status is JobStatus.FAILED
+    assert isinstance(run.supervisor.error, BrokerUnavailableError)
+    assert "gave up after 2 restarts" in run.supervisor.error.hint
+
+
+def test_without_restarts_the_first_failure_is_the_jobs():
+    """`none` means none."""
+    run = Run(ScriptedQuery([RuntimeError("something")]), restarts=NoRestart())
+
+    assert run.to_end().status is JobStatus.FAILED
+    assert isinstance(run.supervisor.error, QueryFailedError)
+
+
+def test_a_stop_lets_the_batch_in_flight_finish():
+    """Spark's stop() comes only after the batch has committed, and that batch is counted."""
+    query = ScriptedQuery([], busy=True)
+    run = Run(query)
+    query.steps = [0, run.supervisor.request_stop, lambda: None, lambda: None, 1]
+
+    progress = run.to_end()
+
+    assert (progress.status, progress.batches, query.stops) == (JobStatus.STOPPED, 2, 1)
+    assert query.batches == [0, 1]
+
+
+def test_a_stop_does_not_wait_where_nothing_is_in_flight():
+    """A query that waits for data is stopped at once."""
+    query = ScriptedQuery([])
+    run = Run(query)
+    query.steps = [0, run.supervisor.request_stop]
+
+    assert run.to_end().status is JobStatus.STOPPED
+    assert (query.stops, run.clock.waits) == (1, [])
+
+
+def test_a_stop_now_does_not_wait_for_the_batch():
+    """Asked once more, the query is stopped in the middle of its batch."""
+    query = ScriptedQuery([], busy=True)
+    run = Run(query)
+    at_once = partial(run.supervisor.request_stop, now=True)
+    query.steps = [0, run.supervisor.request_stop, at_once]
+
+    assert run.to_end().status is JobStatus.STOPPED
+    assert (query.batches, query.stops) == ([0], 1)
+
+
+def test_a_stop_waits_for_a_batch_only_up_to_its_limit():
+    """A batch that does not end is interrupted."""
+    query = ScriptedQuery([], busy=True)
+    run = Run(query)
+    query.steps = [0, run.supervisor.request_stop]
+
+    assert run.to_end().status is JobStatus.STOPPED
+    assert sum(run.clock.waits) == 1_000
+
+
+def test_a_stop_while_waiting_to_restart_ends_the_wait():
+    """A job between two attempts stops without another one."""
+    run = Run(ScriptedQuery([0, BROKER_GONE]))
+    run.clock.while_waiting = run.supervisor.request_stop
+
+    progress = run.to_end()
+
+    assert (progress.status, progress.batches) == (JobStatus.STOPPED, 1)
+    assert len(run.insert.started) == 1
+
+
+def test_a_lost_lease_stops_the_query_for_good():
+    """When another runner has the pipeline, this one stops and does not try again."""
+    query = ScriptedQuery([0, 1])
+    taken = PipelineLockedError("host b, process 7 has the pipeline")
+    run = Run(query, lost_lease=lambda: taken if run.insert.started else None)
+
+    assert run.to_end().status is JobStatus.FAILED
+    assert isinstance(run.supervisor.error, PipelineLockedError)
+    assert (query.stops, len(run.insert.started)) == (1, 1)
+
+
+def test_insert_values_is_over_when_it_is_written():
+    """A batch insert has no query and no batches."""
+    run = Run(None)
+
+    run.supervisor.write()
+
+    assert run.supervisor.done.is_set()
+    assert run.supervisor.progress().status is JobStatus.FINISHED
+
+
+def test_the_sink_is_named_as_a_person_would():
+    """The default catalog and database go without saying."""
+    run = Run(ScriptedQuery([END]))
+
+    assert run.to_end().sink == "totals"
+
+
+def test_what_a_query_failed_of_is_known_while_it_runs_again():
+    """And how often; a job that failed for good says its last error too."""
+    told = []
+
+    def look():
+        told.append(run.supervisor.progress())
+
+    run = Run(ScriptedQuery([BROKER_GONE]), ScriptedQuery([0, look, END]))
+    run.to_end()
+    failing = Run(RuntimeError("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"))
+    with pytest.raises(QueryFailedError):
+        failing.supervisor.start()
+    failed = failing.supervisor.progress()
+
+    assert (told[0].status, told[0].restarts) == (JobStatus.RUNNING, 1)
+    assert told[0].last_error == "the broker localhost:9092 does not answer"
+    assert (failed.status, failed.last_error) == (JobStatus.FAILED, "Division by zero.")
+
+
+def test_nothing_is_behind_while_nobody_knows(caplog):
+    """A broker that is away is in the progress and in the log, and so is its return."""
+    outage = Outage(what="Kafka at b:9092", since_ms=1_000_000, reason="Connection refused")
+    told = []
+
+    def look():
+        told.append(run.supervisor.progress())
+        run.clock.now += 1_000
+
+    run = Run(ScriptedQuery([0, look, look, look, END]))
+    run.insert.outages = [None, outage, outage, None]
+    run.to_end()
+
+    assert [(one.outage, one.lag_records) for one in told] == [
+        (None, 0),
+        (outage, None),
+        (outage, None),
+    ]
+    assert caplog.messages == [
+        "totals: waiting for Kafka at b:9092 (Connection refused)",
+        "totals: Kafka at b:9092 answers again, after 3 s",
+    ]
+
+
+def test_nothing_is_behind_while_a_query_waits_to_start_again():
+    """What it knew is of before its failure."""
+    run = Run(ScriptedQuery([0, BROKER_GONE]), ScriptedQuery([1, END]))
+    told = []
+    run.clock.while_waiting = lambda: told.append(run.supervisor.progress())
+    last = run.to_end()
+
+    assert [(one.status, one.lag_records) for one in told] == [(JobStatus.RESTARTING, None)]
+    assert last.lag_records == 0
+
+
+def test_no_secret_is_in_what_others_see_of_a_job():
+    """The catalog is read by more people than the runner's log."""
+    progress = Run(ScriptedQuery([END])).to_end()
+    keep_secret("hunter2-hunter2")
+    told = report_of(replace(progress, last_error="log-in with hunter2-hunter2 failed"))
+
+    assert told.status == "finished"
+    assert told.last_error == "log-in with ****** failed"

@@ -1,0 +1,101 @@
+"""Counts of a batch, from events shaped as Spark's StreamingQueryProgress."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from penstock.connector.source.state import DiscoveredSplit, SourceState, SplitState, encode_state
+from penstock.sql.plan.physical.batch_metrics import LateSplit, TimelessSplit, read_batch_metrics
+
+STATE = SourceState(
+    splits=(
+        SplitState(split_id="t:0", owner="t", start=0, end=6, watermark_ms=60_000),
+        SplitState(split_id="t:1", owner="t", start=2, end=4, watermark_ms=50_000),
+    ),
+    watermark_ms=50_000,
+    watermark_before_ms=40_000,
+)
+
+
+def event(state: SourceState = STATE, rows: int = 8, **observed: dict[str, int]) -> dict[str, Any]:
+    """A progress event of one batch over one table, its split t:1 three records behind."""
+    source = {
+        "endOffset": json.dumps(encode_state(state)),
+        "latestOffset": json.dumps({"t:0": 6, "t:1": 7}),
+        "numInputRows": rows,
+    }
+    return {
+        "batchId": 3,
+        "timestamp": "1970-01-01T00:01:40.000Z",
+        "batchDuration": 500,
+        "numInputRows": rows,
+        "sources": [source],
+        "observedMetrics": observed,
+        "stateOperators": [{"numRowsDroppedByWatermark": 1}],
+    }
+
+
+def test_heartbeats_and_markers_are_no_rows() -> None:
+    """Eight came to Spark: one moved the watermark, two told of five bad records."""
+    batch = read_batch_metrics(
+        event(skipped={"skipped": 5, "markers": 2}, out={"rows": 4}), rows_out_metric="out"
+    )
+    assert (batch.rows_in, batch.rows_out, batch.bad_records) == (5, 4, 5)
+
+
+def test_a_plain_projection_sends_what_it_reads() -> None:
+    batch = read_batch_metrics(event(skipped={"skipped": 5, "markers": 2}), rows_out_metric=None)
+    assert batch.rows_out == batch.rows_in == 5
+
+
+def test_late_rows_of_windows_and_of_state_operators_add_up() -> None:
+    batch = read_batch_metrics(event(late={"late": 2}), rows_out_metric=None)
+    assert batch.rows_dropped == 3
+
+
+def test_watermark_lag_and_commit_time() -> None:
+    batch = read_batch_metrics(event(), rows_out_metric=None)
+    assert (batch.watermark_ms, batch.lag_records, batch.committed_at_ms) == (50_000, 3, 100_500)
+
+
+def test_records_beyond_the_end_of_a_bounded_table_are_not_waited_for() -> None:
+    first, second = STATE.splits
+    bounded = replace(STATE, splits=(replace(first, stop=6), replace(second, stop=5)))
+    assert read_batch_metrics(event(bounded), rows_out_metric=None).lag_records == 1
+
+
+def test_no_watermark_until_every_table_has_one() -> None:
+    two = event()
+    without = replace(STATE, watermark_ms=None, watermark_before_ms=None)
+    two["sources"] += event(without)["sources"]
+    assert read_batch_metrics(two, rows_out_metric=None).watermark_ms is None
+
+
+def test_a_batch_that_did_not_move_the_watermark_has_no_heartbeat() -> None:
+    batch = read_batch_metrics(
+        event(replace(STATE, watermark_before_ms=50_000)), rows_out_metric=None
+    )
+    assert batch.rows_in == 8
+
+
+def test_splits_without_an_event_time_and_with_late_rows_are_named() -> None:
+    """Not those that are idle or read to their end, nor any where nobody looks for event times."""
+    first, second = STATE.splits
+    found = DiscoveredSplit(at_ms=7000, until=4, late=12)
+    silent = replace(second, split_id="t:2", watermark_ms=None, quiet_since_ms=9000)
+    splits = (
+        first,
+        replace(second, found=found),
+        silent,
+        replace(silent, split_id="t:3", idle=True),
+        replace(silent, split_id="t:4", stop=4),
+    )
+    batch = read_batch_metrics(event(replace(STATE, splits=splits)), rows_out_metric=None)
+    untimed = replace(STATE, splits=(silent,), watermark_ms=None, watermark_before_ms=None)
+    plain = read_batch_metrics(event(untimed), rows_out_metric=None)
+
+    assert batch.timeless == (TimelessSplit(split_id="t:2", silent_since_ms=9000),)
+    assert batch.late_splits == (LateSplit(split_id="t:1", rows=12, found_ms=7000),)
+    assert plain.timeless == ()

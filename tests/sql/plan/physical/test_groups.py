@@ -1,0 +1,57 @@
+"""Alignment groups of a query: who is a member, and what an aligned table needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.sql.plan.analysed import AnalysedQuery
+from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.physical.frames import group_members
+from penstock.sql.statements.statement import Select
+from tests.sql.sql_objects import new_namespace, run
+
+TABLE = """
+CREATE TABLE {name} (id BIGINT, ts TIMESTAMP(3){watermark})
+WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092', 'format' = 'json',
+      'scan.startup.mode' = 'earliest-offset'{options})
+"""
+WATERMARK = ", WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
+ALIGNED = (
+    ", 'scan.watermark.alignment.group' = '{}', 'scan.watermark.alignment.max-drift' = '1 min'"
+)
+
+
+@pytest.fixture
+def analysed(tmp_path: Path) -> AnalysedQuery:
+    """A query without state over two tables of group g, one of group h, a free one, and one without event time."""
+    tables = [
+        TABLE.format(name="a", watermark=WATERMARK, options=ALIGNED.format("g")),
+        TABLE.format(name="b", watermark=WATERMARK, options=ALIGNED.format("g")),
+        TABLE.format(name="c", watermark=WATERMARK, options=ALIGNED.format("h")),
+        TABLE.format(name="d", watermark=WATERMARK, options=""),
+        TABLE.format(name="e", watermark="", options=ALIGNED.format("g")),
+    ]
+    namespace = new_namespace(";".join(tables))
+    union = " UNION ALL ".join(f"SELECT id FROM {name}" for name in "abcde")
+    (statement,) = run(union, namespace)
+    assert isinstance(statement, Select)
+    return analyse(statement.query, namespace, tmp_path, appends=True)
+
+
+def test_tables_that_name_the_same_group_are_its_members(analysed: AnalysedQuery) -> None:
+    """A table alone in its group needs no board, and one without event time cannot be aligned."""
+    names = [leaf.table.identifier.name for leaf in analysed.leaves]
+    members = dict(zip(names, group_members(analysed.leaves, names, Path("board")), strict=True))
+
+    assert [name for name, member in members.items() if member is not None] == ["a", "b"]
+    assert members["a"] is not None
+    assert members["a"].others == (("b", str(analysed.leaves[names.index("b")].table.identifier)),)
+
+
+def test_an_aligned_table_follows_event_time_in_any_query(analysed: AnalysedQuery) -> None:
+    """Others only where an operator waits for their watermark, as that costs."""
+    found = {leaf.table.identifier.name: leaf.rowtime is not None for leaf in analysed.leaves}
+
+    assert found == {"a": True, "b": True, "c": True, "d": False, "e": False}

@@ -1,0 +1,94 @@
+"""Which changes a sink takes, and by which key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.connector.changelog import ChangelogMode
+from penstock.sql.plan.rules.sink_changelog import SinkTable, check_sink
+from tests.sql.plan.changing import plan
+
+GROUPED = "SELECT k, COUNT(*) AS n FROM events GROUP BY k"
+
+
+def sink(*key: str, accepts: ChangelogMode = ChangelogMode.ALL, columns: str = "a b") -> SinkTable:
+    """Make a sink of two columns."""
+    return SinkTable(name="db.t", accepts=accepts, columns=tuple(columns.split()), key=key)
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        (GROUPED, "this aggregation updates its results"),
+        ("SELECT id, amount FROM cdc", "the rows read here are updated and deleted"),
+    ],
+)
+def test_an_append_only_sink_takes_no_changes(query: str, what: str) -> None:
+    """The place is the operator's, or the table's."""
+    with pytest.raises(UnsupportedError, match=what) as caught:
+        check_sink(plan(query).flow, sink(accepts=ChangelogMode.INSERT_ONLY))
+
+    assert caught.value.span is not None
+    assert "PRIMARY KEY" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("query", [GROUPED, "SELECT id, amount FROM latest"])
+def test_upserts_are_not_enough_for_a_format_that_writes_the_row_before(query: str) -> None:
+    """Changes with that row are."""
+    wants = replace(sink(), wants_rows_before=True)
+    check_sink(plan("SELECT id, amount FROM cdc").flow, wants)
+    with pytest.raises(UnsupportedError, match="each row here replaces the one before") as caught:
+        check_sink(plan(query).flow, wants)
+
+    assert caught.value.span is not None
+    assert "upsert-kafka" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [
+        (GROUPED, ("a",)),
+        (GROUPED, ()),
+        ("SELECT 'all' AS name, COUNT(*) AS n FROM events", ("a",)),
+        ("SELECT id, amount FROM latest", ("a",)),
+        ("SELECT id, amount FROM cdc", ("a", "b")),
+        ("SELECT region, amount FROM cdc", ("a",)),
+        ("SELECT id, x FROM events", ("b",)),
+    ],
+)
+def test_the_key_of_the_query_is_that_of_the_sink(query: str, key: tuple[str, ...]) -> None:
+    """Constants may be part of it; so may other columns, where the row before an update is told."""
+    flow = plan(query).flow
+
+    assert check_sink(flow, sink(*key)) is None  # type: ignore[func-returns-value]
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "what"),
+    [
+        (GROUPED, ("b",), r"one row for each \(k\), and db.t keeps one for each \(b\)"),
+        (GROUPED, ("a", "b"), r"fills with \(k, n\)"),
+        ("SELECT k, COUNT(*) AS n FROM events GROUP BY k, id", ("a",), "id is not selected"),
+        ("SELECT COUNT(*) AS n, MAX(x) AS m FROM events", ("a",), "one row in all"),
+        ("SELECT id, amount FROM cdc", ("b",), r"one row for each \(id\)"),
+        (GROUPED, ("c",), "fills no c"),
+    ],
+)
+def test_another_key_is_refused_with_both(query: str, key: tuple[str, ...], what: str) -> None:
+    """Rows of one key of the query would be left over under another of the sink."""
+    with pytest.raises(UnsupportedError, match=what) as caught:
+        check_sink(plan(query).flow, sink(*key))
+
+    assert caught.value.hint
+
+
+def test_another_key_is_refused_with_the_query_that_would_fit() -> None:
+    """One row for each key of the sink, chosen by the query."""
+    with pytest.raises(UnsupportedError) as caught:
+        check_sink(plan("SELECT id, amount FROM cdc").flow, sink("b"))
+
+    assert caught.value.hint is not None
+    assert "ROW_NUMBER() OVER (PARTITION BY amount ORDER BY ...)" in caught.value.hint
