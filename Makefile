@@ -58,7 +58,7 @@ lint: setup ## ruff, ruff format, mypy strict, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: setup ## let ruff mend and format
+format: setup ## let ruff fix and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -95,7 +95,7 @@ wheel: setup ## dist/penstock-*.whl, to install Penstock into an environment of 
 	@rm -rf build && $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist .
 	@rm -rf build && ls dist/penstock-*.whl
 
-lock: setup ## resolve the dependencies anew (needs uv)
+lock: setup ## resolve the dependencies again (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-emit-find-links --extra dev --upgrade pyproject.toml -o requirements.lock
 

@@ -26,7 +26,7 @@ def errors(
         ),
     ] = False,
 ) -> None:
-    """Say what an error code means and what mends it; without one, list them all.
+    """Say what an error code means and how to fix it; without one, list them all.
 
     Example: `penstock errors PEN-4001`
     """
@@ -47,4 +47,4 @@ def errors(
                 f"there is no error code {code!r}", hint=near or "`penstock errors` lists them"
             )
         found = known[asked]
-        print_lines([f"{found.code} {found.kind.__name__}", "", found.meaning, "", found.mend])
+        print_lines([f"{found.code} {found.kind.__name__}", "", found.meaning, "", found.fix])
