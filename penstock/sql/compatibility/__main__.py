@@ -1,4 +1,4 @@
-"""Writes docs/flink-compatibility.md anew; run from the root of a checkout."""
+"""Write docs/flink-compatibility.md; run from the root of a checkout."""
 
 from __future__ import annotations
 

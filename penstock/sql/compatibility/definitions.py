@@ -109,7 +109,7 @@ TABLES: tuple[Row, ...] = (
         "CREATE OR REPLACE TABLE AS",
         "CREATE OR REPLACE TABLE t WITH ('connector' = 'blackhole') AS SELECT auction FROM bids",
     ),
-    _own("DROP TABLE", "DROP TABLE bare", "what the connector holds stays", BARE),
+    _own("DROP TABLE", "DROP TABLE bare", "the connector's data stays", BARE),
     _own("DROP TABLE IF EXISTS", "DROP TABLE IF EXISTS nothing"),
     _own(
         "DROP TEMPORARY TABLE",
@@ -220,7 +220,10 @@ PLACES: tuple[Row, ...] = (
     _own("ALTER DATABASE SET", "ALTER DATABASE sales SET ('owner' = 'y')", given=SALES),
     _own("DROP DATABASE", "DROP DATABASE IF EXISTS sales RESTRICT", given=SALES),
     _own(
-        "DROP DATABASE CASCADE", "DROP DATABASE sales CASCADE", "definitions go, data stays", SALES
+        "DROP DATABASE CASCADE",
+        "DROP DATABASE sales CASCADE",
+        "definitions are removed, data stays",
+        SALES,
     ),
     _own("USE", "USE sales", given=SALES),
     _own(

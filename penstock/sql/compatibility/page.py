@@ -16,8 +16,8 @@ HEAD = """\
 # Flink SQL in Penstock
 
 What of Flink 2.2's SQL runs, what differs, and what is refused. This page is written by
-`python -m penstock.sql.compatibility` from the tables that the tests go through: every example here is
-parsed, written again and read back as the same, and either runs or is refused with the words shown.
+`python -m penstock.sql.compatibility` from the tables that the tests execute: every example here is
+parsed, written again and read back as the same, and either runs or is refused with the message shown.
 
 """
 TITLES = {
@@ -31,9 +31,9 @@ TITLES = {
 }
 MEANINGS = {
     Status.NATIVE: "Spark has it, with the same meaning",
-    Status.TRANSLATE: "written in Spark's words, corrected to Flink's meaning",
+    Status.TRANSLATE: "written as Spark SQL, corrected to Flink's meaning",
     Status.OWN: "done by Penstock's own catalog, planner or source runtime",
-    Status.REFUSE: "refused before anything starts, at its place, with the words in the note",
+    Status.REFUSE: "refused before anything starts, at its position, with the message in the note",
 }
 
 

@@ -6,19 +6,25 @@ from penstock.sql.compatibility.row import Kind, Row, Status
 
 __all__ = ["HINTS", "QUERIES"]
 
-UPDATING = "on a stream it keeps its results up to date: the sink has to take updates"
+UPDATING = "on a stream its results are maintained incrementally: the sink has to take updates"
 FIRST_COMES = f"{UPDATING}; of rows with equal order the one that came first is first, as in Flink"
 LAST_STAYS = f"{UPDATING}; of rows with equal times the one that came last stays, as in Flink"
 IN_WINDOWS = f"{UPDATING}; Flink gives them when the watermark closes the window"
-BOUNDED = "for tables that have an end"
+BOUNDED = "for bounded tables"
 MAINTAINED = "state is kept beside the checkpoint; the sink has to take updates"
-KEPT = "on a stream its results are kept up to date, with state beside the checkpoint: the sink has to take updates"
+KEPT = (
+    "on a stream its results are maintained incrementally, with state beside the checkpoint: the sink has to take "
+    "updates"
+)
 SETS = (
     "its key is known where GROUPING_ID of the columns is selected beside them; the PRIMARY KEY of a Delta table takes "
     "no NULL: COALESCE(auction, -1) where a set leaves the column out"
 )
-PASSED = "a row comes when the watermark has passed it, in order, and never changes; late ones are dropped and counted"
-CLOSED = "rows come when the watermark closes the window, and never change"
+PASSED = (
+    "a row is emitted when the watermark has passed it, in order, and never changes; late ones are dropped and "
+    "counted"
+)
+CLOSED = "rows are emitted when the watermark closes the window, and never change"
 
 
 WORDS = "CREATE FUNCTION words AS 'texts.words' LANGUAGE PYTHON;"
@@ -121,7 +127,7 @@ GROUPS: tuple[Row, ...] = (
          "kept, for others all rows, which EXPLAIN says; table.exec.state.ttl forgets keys"),
     _row("OVER on a stream by PROCTIME()",
          "SELECT auction, COUNT(*) OVER (PARTITION BY auction ORDER BY pt ROWS 9 PRECEDING) AS n FROM bids", Status.OWN,
-         "rows are given as they come; those of a micro-batch come at one time"),
+         "rows are emitted as they arrive; those of a micro-batch arrive at one time"),
     _row("ROW_NUMBER without a bound",
          "SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts) AS n FROM bids", Status.OWN,
          "on a stream by a time attribute, ascending"),
@@ -267,7 +273,7 @@ WINDOWS: tuple[Row, ...] = (
 
 JOINS: tuple[Row, ...] = (
     _row("INNER JOIN", "SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id",
-         Status.NATIVE, "of two streams: rows are kept for ever, unless the times are bounded (interval join)"),
+         Status.NATIVE, "of two streams: rows are kept permanently, unless the times are bounded (interval join)"),
     _row("INNER JOIN without an equality", "SELECT b.auction FROM bids AS b JOIN auctions AS a ON b.auction > a.id",
          Status.REFUSE, "a join of streams without an equality between their columns is not supported"),
     _row("LEFT JOIN", "SELECT p.name, q.since FROM people AS p LEFT OUTER JOIN people AS q ON p.id = q.id",
@@ -297,8 +303,8 @@ JOINS: tuple[Row, ...] = (
     _row("lookup join",
          "SELECT b.auction, p.name FROM bids AS b JOIN people FOR SYSTEM_TIME AS OF b.pt AS p "
          "ON b.bidder = p.id", Status.OWN, "of tables that Spark reads by itself, INNER and LEFT: jdbc is asked for "
-         "the rows of each batch's keys, with lookup.cache = PARTIAL for those that are not remembered; delta is read "
-         "anew in each batch"),
+         "the rows of each batch's keys, with lookup.cache = PARTIAL for those that are not cached; delta is read "
+         "again in each batch"),
     _row("UNNEST an array", "SELECT b.auction, t.tag FROM bids AS b CROSS JOIN UNNEST(b.tags) AS t (tag)",
          Status.TRANSLATE),
     _row("UNNEST an array, without names of columns",
@@ -368,7 +374,8 @@ HINTS: tuple[Row, ...] = (
     _hint("NEST_LOOP", "SELECT /*+ NEST_LOOP(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id",
           Status.TRANSLATE, "SHUFFLE_REPLICATE_NL in Spark"),
     _hint("STATE_TTL", "SELECT /*+ STATE_TTL('b' = '1d') */ auction, COUNT(*) AS n FROM bids AS b GROUP BY auction",
-          Status.OWN, "over table.exec.state.ttl: of an aggregation, or each side of a regular join; '0s' is for ever"),
+          Status.OWN, "over table.exec.state.ttl: of an aggregation, or each side of a regular join; '0s' keeps it "
+          "permanently"),
     _hint("STATE_TTL of a window",
           "SELECT /*+ STATE_TTL('w' = '1d') */ window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), "
           "INTERVAL '10' MINUTE)) AS w GROUP BY window_start, window_end", Status.REFUSE,

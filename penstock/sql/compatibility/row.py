@@ -33,11 +33,11 @@ class Status(StrEnum):
     NATIVE = "native"
     """Spark has it with the same meaning."""
     TRANSLATE = "translate"
-    """It is written in Spark's words, corrected to Flink's meaning."""
+    """It is written as Spark SQL, corrected to Flink's meaning."""
     OWN = "own layer"
     """Spark has nothing like it: the catalog, the planner or the source runtime of Penstock does it."""
     REFUSE = "refuse"
-    """It parses, and is refused at its place before anything starts."""
+    """It parses, and is refused at its position before anything starts."""
 
 
 @dataclass(frozen=True, slots=True)

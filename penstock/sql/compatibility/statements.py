@@ -227,7 +227,7 @@ MATERIALIZED: tuple[Row, ...] = (
         "CREATE OR ALTER MATERIALIZED TABLE",
         "CREATE OR ALTER MATERIALIZED TABLE live WITH ('connector' = 'delta', 'path' = 'live') "
         "AS SELECT auction, price FROM bids",
-        "goes on from the checkpoint when a file is run again; refused where its state does not fit the new query",
+        "resumes from the checkpoint when a file is run again; refused where its state does not fit the new query",
     ),
     _own("ALTER MATERIALIZED TABLE ... SUSPEND", "ALTER MATERIALIZED TABLE live SUSPEND", "", LIVE),
     _own("ALTER MATERIALIZED TABLE ... RESUME", "ALTER MATERIALIZED TABLE live RESUME", "", LIVE),

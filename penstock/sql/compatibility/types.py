@@ -6,7 +6,7 @@ from penstock.sql.compatibility.row import Kind, Row, Status
 
 __all__ = ["TYPES"]
 
-SYNONYM = "a synonym: {} is what is kept and shown"
+SYNONYM = "a synonym: {} is stored and shown"
 NO_FRACTION = "digits behind the sixth are cut off: Spark keeps microseconds"
 ZONED = "use TIMESTAMP_LTZ"
 
