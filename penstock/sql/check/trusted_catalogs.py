@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import os
 
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
-
 from penstock.catalog.errors import ConfigError
 
 __all__ = ["TRUSTED_VARIABLE", "check_trusted"]
@@ -21,12 +18,15 @@ TRUSTED_VARIABLE = "PENSTOCK_TRUSTED_CATALOGS"
 
 def check_trusted(url: str) -> None:
     """Check that a URL which a project's files name is a file's, or is trusted. Raises ConfigError."""
+    if url.partition(":")[0].partition("+")[0] == "sqlite":
+        return  # a file, for which SQLAlchemy need not be loaded
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
     try:
-        named = make_url(url)
+        make_url(url)
     except (ArgumentError, ValueError):
         return  # what is no URL is told by who opens it
-    if named.get_backend_name() == "sqlite":
-        return
     shown = _plain(url)
     trusted = os.environ.get(TRUSTED_VARIABLE, "").split()
     if "*" not in trusted and shown not in {_plain(each) for each in trusted}:
@@ -38,6 +38,9 @@ def check_trusted(url: str) -> None:
 
 def _plain(text: str) -> str | None:
     """Write a URL without its password, the same way however it was written; None for what is none."""
+    from sqlalchemy.engine import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
