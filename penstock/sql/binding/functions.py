@@ -25,8 +25,7 @@ from penstock.catalog.model.function import Language
 from penstock.sql.binding.checked_query import CheckedQuery
 from penstock.sql.dialect.functions.spark_names import SPARK_FUNCTIONS
 from penstock.sql.dialect.functions.table import FUNCTIONS
-from penstock.sql.dialect.parser.expressions import SYNTAX
-from penstock.sql.dialect.parser.queries import NODES, built_in_functions
+from penstock.sql.dialect.parser.calls import NODES, SYNTAX, built_in_functions
 from penstock.sql.dialect.parser.table_functions import (
     calling_relation,
     is_always,

@@ -10,7 +10,7 @@ from penstock.catalog.model.function import Function, Language
 from penstock.catalog.model.identifier import Identifier
 from penstock.sql.convert.names import function_identifier
 from penstock.sql.ddl.apply_ddl import validated_on_overlay
-from penstock.sql.dialect.parser.queries import is_built_in
+from penstock.sql.dialect.parser.calls import is_built_in
 from penstock.sql.script.splitter import StatementText
 from penstock.sql.statements.changes import (
     AlterFunction,

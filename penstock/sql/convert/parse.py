@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.catalog.errors import InputError, Span, SqlSyntaxError, UnsupportedError
 from penstock.sql.dialect.flink.trees import FLINK
-from penstock.sql.dialect.parser.queries import is_built_in
+from penstock.sql.dialect.parser.calls import is_built_in
 from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS, table_call, takes_values
 from penstock.sql.script.splitter import StatementText
 from penstock.sql.statements.statement import UNSUPPORTED

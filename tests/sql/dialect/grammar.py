@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from penstock.sql.compatibility import Kind, Status
 from penstock.sql.compatibility.rows import ROWS
 from penstock.sql.dialect.functions.table import FUNCTIONS
-from penstock.sql.dialect.parser.expressions import SYNTAX
-from penstock.sql.dialect.parser.queries import WINDOW_FUNCTIONS
+from penstock.sql.dialect.parser.calls import SYNTAX
+from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS
 from penstock.sql.dialect.parser.types import DECIMALS, PLAIN, SIZED, TIMES
 from penstock.sql.syntax.intervals import UNITS
 

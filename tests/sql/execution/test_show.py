@@ -13,7 +13,7 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnknownObjectError, UnsupportedError
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.convert.statement import parse_statement
-from penstock.sql.dialect.parser.queries import built_in_functions
+from penstock.sql.dialect.parser.calls import built_in_functions
 from penstock.sql.execution.commands import TITLES, check_command, is_command, run_command, stop_job
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.show import answer

@@ -129,7 +129,7 @@ def _talk(session: ShellSession) -> None:
 
 def _names(session: ShellSession) -> Names:
     from penstock.catalog.model.table import Table
-    from penstock.sql.dialect.parser.queries import built_in_functions
+    from penstock.sql.dialect.parser.calls import built_in_functions
     from penstock.sql.settings.pipeline import SETTINGS
     from penstock.sql.settings.session import RESTART_SETTINGS
     from penstock.sql.shell.completion import Names

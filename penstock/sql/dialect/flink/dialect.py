@@ -16,7 +16,7 @@ from penstock.sql.dialect.flink.tokens import FlinkTokenizer  # noqa: E402
 from penstock.sql.dialect.functions.result_types import interval_type, made_type  # noqa: E402
 from penstock.sql.dialect.functions.table import FUNCTIONS, result_argument  # noqa: E402
 from penstock.sql.dialect.generator.queries import FlinkGenerator  # noqa: E402
-from penstock.sql.dialect.parser.statements import FlinkParser  # noqa: E402
+from penstock.sql.dialect.parser.flink_parser import FlinkParser  # noqa: E402
 
 __all__ = ["READ_BY_FLINK", "Flink"]
 

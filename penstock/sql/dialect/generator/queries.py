@@ -10,8 +10,8 @@ from sqlglot import exp
 from sqlglot.generator import Generator
 
 from penstock.sql.dialect.generator.ddl import DefinitionGenerator
+from penstock.sql.dialect.generator.relations import RelationGenerator
 from penstock.sql.dialect.generator.statements import StatementWriter
-from penstock.sql.dialect.parser.relations import RelationGenerator
 
 __all__ = ["FlinkGenerator"]
 

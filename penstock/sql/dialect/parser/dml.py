@@ -1,4 +1,4 @@
-"""Parses the statements that change rows: INSERT, UPDATE, DELETE, TRUNCATE, ANALYZE, CALL.
+"""Read the statements that change rows: INSERT, UPDATE, DELETE, TRUNCATE, ANALYZE, CALL.
 
 INSERT is an Insert whose `partition` is a PartitionSpec and whose `conflict` is a Var; EXECUTE INSERT is the same
 statement in longer words.
@@ -6,126 +6,143 @@ statement in longer words.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
-
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from penstock.sql.dialect.parser.queries import HINTS
-from penstock.sql.dialect.parser.show import ShowParser
+from penstock.sql.dialect.parser.hints import HINTS, parse_table_options
+from penstock.sql.dialect.parser.parts import (
+    QUERY_STARTS,
+    expect_words,
+    match_one_of,
+    parse_list,
+    parse_name,
+    parse_name_list,
+    parse_partition_spec,
+    parse_target,
+    require_expression,
+    require_query,
+)
 from penstock.sql.syntax.nodes import AnalyzeTable, CallProcedure
+from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = ["ChangeParser"]
+__all__ = [
+    "parse_analyze_table",
+    "parse_call",
+    "parse_delete_from",
+    "parse_insert",
+    "parse_truncate",
+    "parse_update_table",
+]
 
-QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN)
+SOURCE_STARTS = (*QUERY_STARTS, TokenType.L_PAREN)
+
 CONFLICT_ACTIONS = (("DO", "NOTHING"), ("DO", "ERROR"), ("DO", "DEDUPLICATE"))
 
 
-class ChangeParser(ShowParser):
-    """The part of the parser that reads statements that change rows."""
+def parse_insert(parser: ReportingParser) -> exp.Insert | exp.MultitableInserts:
+    """What follows INSERT."""
+    overwrite = bool(parser._match(TokenType.OVERWRITE))
+    if not overwrite and not parser._match(TokenType.INTO):
+        parser.raise_error("Expected INTO or OVERWRITE")
+    table: exp.Expr = parse_target(parser)
+    parse_table_options(parser, table)  # type: ignore[arg-type]
+    table.meta.pop(HINTS, None)
+    partition = parse_partition_spec(parser) if parser._match(TokenType.PARTITION) else None
+    if (
+        parser._curr.token_type == TokenType.L_PAREN
+        and parser._next.token_type not in SOURCE_STARTS
+    ):
+        table = exp.Schema(this=table, expressions=parse_name_list(parser))
+    insert = exp.Insert(
+        this=table,
+        expression=require_query(parser),
+        overwrite=overwrite or None,
+        partition=partition,
+    )
+    if parser._match(TokenType.ON):
+        insert.set("conflict", _parse_conflict(parser))
+    return insert
 
-    STATEMENT_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
-        **ShowParser.STATEMENT_PARSERS,
-        TokenType.INSERT: lambda self: self._parse_insert(),
-        TokenType.UPDATE: lambda self: self._parse_update_table(),
-        TokenType.DELETE: lambda self: self._parse_delete_from(),
-        TokenType.TRUNCATE: lambda self: self._parse_truncate(),
-        TokenType.ANALYZE: lambda self: self._parse_analyze_table(),
-    }
 
-    def _parse_insert(self) -> exp.Insert | exp.MultitableInserts:
-        overwrite = bool(self._match(TokenType.OVERWRITE))
-        if not overwrite and not self._match(TokenType.INTO):
-            self.raise_error("Expected INTO or OVERWRITE")
-        table: exp.Expr = self._parse_target()
-        self._parse_table_options(table)  # type: ignore[arg-type]
-        table.meta.pop(HINTS, None)
-        partition = self._parse_partition_spec() if self._match(TokenType.PARTITION) else None
-        if self._curr.token_type == TokenType.L_PAREN and self._next.token_type not in QUERY_STARTS:
-            table = exp.Schema(this=table, expressions=self._parse_name_list())
-        insert = exp.Insert(
-            this=table,
-            expression=self._require_query(),
-            overwrite=overwrite or None,
-            partition=partition,
-        )
-        if self._match(TokenType.ON):
-            insert.set("conflict", self._parse_conflict())
-        return insert
+def _parse_conflict(parser: ReportingParser) -> exp.Var:
+    first = parser._prev
+    expect_words(parser, "CONFLICT")
+    action = match_one_of(parser, CONFLICT_ACTIONS)
+    if action is None:
+        parser.raise_error("Expected DO NOTHING, DO ERROR or DO DEDUPLICATE")
+    return mark(exp.var(action), first, parser._prev)
 
-    def _parse_conflict(self) -> exp.Var:
-        first = self._prev
-        self._expect_words("CONFLICT")
-        action = self._match_one_of(CONFLICT_ACTIONS)
-        if action is None:
-            self.raise_error("Expected DO NOTHING, DO ERROR or DO DEDUPLICATE")
-        return mark(exp.var(action), first, self._prev)
 
-    def _parse_update_table(self) -> exp.Update:
-        table = self._parse_target()
-        self._parse_table_options(table)
-        table.meta.pop(HINTS, None)
-        if not self._match(TokenType.SET):
-            self.raise_error("Expected SET")
-        changes = self._parse_csv(self._parse_assignment_of_column)
-        return exp.Update(this=table, expressions=changes, where=self._parse_where())
+def parse_update_table(parser: ReportingParser) -> exp.Update:
+    """What follows UPDATE."""
+    table = parse_target(parser)
+    parse_table_options(parser, table)
+    table.meta.pop(HINTS, None)
+    if not parser._match(TokenType.SET):
+        parser.raise_error("Expected SET")
+    changes = parse_list(parser, _parse_assignment_of_column)
+    return exp.Update(this=table, expressions=changes, where=parser._parse_where())
 
-    def _parse_assignment_of_column(self) -> exp.Expr:
-        first = self._curr
-        column = exp.Column(this=self._parse_name("a column"))
-        mark(column, first, self._prev)
-        if not self._match(TokenType.EQ):
-            self.raise_error("Expected =")
-        return mark(exp.EQ(this=column, expression=self._require_expression()), first, self._prev)
 
-    def _parse_delete_from(self) -> exp.Delete:
-        if not self._match(TokenType.FROM):
-            self.raise_error("Expected FROM")
-        return exp.Delete(this=self._parse_target(), where=self._parse_where())
+def _parse_assignment_of_column(parser: ReportingParser) -> exp.Expr:
+    first = parser._curr
+    column = exp.Column(this=parse_name(parser, "a column"))
+    mark(column, first, parser._prev)
+    if not parser._match(TokenType.EQ):
+        parser.raise_error("Expected =")
+    return mark(exp.EQ(this=column, expression=require_expression(parser)), first, parser._prev)
 
-    def _parse_truncate(self) -> exp.TruncateTable:
-        if not self._match(TokenType.TABLE):
-            self.raise_error("Expected TABLE")
-        return exp.TruncateTable(expressions=[self._parse_target()])
 
-    def _parse_analyze_table(self) -> AnalyzeTable:
-        if not self._match(TokenType.TABLE):
-            self.raise_error("Expected TABLE")
-        node = AnalyzeTable(this=self._parse_target())
-        if self._match(TokenType.PARTITION):
-            node.set("partition", self._parse_partition_spec())
-        self._expect_words("COMPUTE", "STATISTICS")
-        if not self._match(TokenType.FOR):
-            return node
-        if self._match_text_seq("ALL"):
-            self._expect_words("COLUMNS")
-            node.set("all", True)
-        else:
-            self._expect_words("COLUMNS")
-            node.set("columns", self._parse_csv(lambda: self._parse_name("a column")))
+def parse_delete_from(parser: ReportingParser) -> exp.Delete:
+    """What follows DELETE."""
+    if not parser._match(TokenType.FROM):
+        parser.raise_error("Expected FROM")
+    return exp.Delete(this=parse_target(parser), where=parser._parse_where())
+
+
+def parse_truncate(parser: ReportingParser) -> exp.TruncateTable:
+    """What follows TRUNCATE."""
+    if not parser._match(TokenType.TABLE):
+        parser.raise_error("Expected TABLE")
+    return exp.TruncateTable(expressions=[parse_target(parser)])
+
+
+def parse_analyze_table(parser: ReportingParser) -> AnalyzeTable:
+    """What follows ANALYZE."""
+    if not parser._match(TokenType.TABLE):
+        parser.raise_error("Expected TABLE")
+    node = AnalyzeTable(this=parse_target(parser))
+    if parser._match(TokenType.PARTITION):
+        node.set("partition", parse_partition_spec(parser))
+    expect_words(parser, "COMPUTE", "STATISTICS")
+    if not parser._match(TokenType.FOR):
         return node
+    if parser._match_text_seq("ALL"):
+        expect_words(parser, "COLUMNS")
+        node.set("all", True)
+    else:
+        expect_words(parser, "COLUMNS")
+        node.set("columns", parser._parse_csv(lambda: parse_name(parser, "a column")))
+    return node
 
-    def _parse_call(self) -> CallProcedure:
-        name = self._parse_target()
-        self._match_l_paren()
-        arguments: list[exp.Expr] = []
-        if self._curr.token_type != TokenType.R_PAREN:
-            arguments = self._parse_csv(self._parse_call_argument)
-        self._match_r_paren()
-        return CallProcedure(this=name, expressions=arguments)
 
-    def _parse_call_argument(self) -> exp.Expr:
-        first = self._curr
-        if self._next.token_type != TokenType.FARROW:
-            return self._require_expression()
-        keyword = exp.var(first.text)
-        self._advance(2)
-        value = self._require_expression()
-        return mark(exp.Kwarg(this=keyword, expression=value), first, self._prev)
+def parse_call(parser: ReportingParser) -> CallProcedure:
+    """What follows CALL."""
+    name = parse_target(parser)
+    parser._match_l_paren()
+    arguments: list[exp.Expr] = []
+    if parser._curr.token_type != TokenType.R_PAREN:
+        arguments = parse_list(parser, _parse_call_argument)
+    parser._match_r_paren()
+    return CallProcedure(this=name, expressions=arguments)
 
-    def _parse_target(self) -> exp.Table:
-        table = self._parse_table_parts(schema=True)
-        assert isinstance(table, exp.Table), "a name is a table's"
-        return table
+
+def _parse_call_argument(parser: ReportingParser) -> exp.Expr:
+    first = parser._curr
+    if parser._next.token_type != TokenType.FARROW:
+        return require_expression(parser)
+    keyword = exp.var(first.text)
+    parser._advance(2)
+    value = require_expression(parser)
+    return mark(exp.Kwarg(this=keyword, expression=value), first, parser._prev)

@@ -1,4 +1,4 @@
-"""Parses what stands in FROM: tables, functions, subqueries, LATERAL, UNNEST, VALUES and joins; nothing else.
+"""Read what stands in FROM: tables, functions, subqueries, LATERAL, UNNEST, VALUES and joins; nothing else.
 
 sqlglot's own methods take every dialect's forms of a table and are lenient about what is missing; these
 take Calcite's, and say at once what is wrong. A windowing or other table function is a Table whose `this`
@@ -13,256 +13,221 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from penstock.sql.dialect.parser.hints import HINTS
-from penstock.sql.dialect.parser.table_functions import TableFunctionGenerator, TableFunctionParser
+from penstock.sql.dialect.parser.hints import HINTS, parse_table_options
+from penstock.sql.dialect.parser.match_recognize import parse_match_recognize
+from penstock.sql.dialect.parser.parts import expect_words, parse_item, parse_list, parse_name
+from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = ["RelationGenerator", "RelationParser"]
+__all__ = [
+    "parse_join",
+    "parse_lateral",
+    "parse_table",
+    "parse_table_alias",
+    "parse_table_parts",
+    "parse_unnest",
+    "parse_version",
+]
 
 UNCONDITIONAL = ("CROSS",)
+
 NO_ALIAS = (TokenType.L_PAREN, TokenType.STRING, TokenType.NUMBER)
 
 
-class RelationParser(TableFunctionParser):
-    """The part of the parser that reads relations."""
-
-    # --- joins ---
-
-    def _parse_join(
-        self,
-        skip_join_token: bool = False,  # noqa: ARG002
-        parse_bracket: bool = False,  # noqa: ARG002
-        alias_tokens: Collection[TokenType] | None = None,  # noqa: ARG002
-    ) -> exp.Join | None:
-        if self._match(TokenType.COMMA):
-            return exp.Join(this=self._require_relation())
-        first = self._curr
-        method, side, kind = self._parse_join_parts()
-        if not self._match(TokenType.JOIN):
-            if method or side or kind:
-                self.raise_error("Expected JOIN")
-            return None
-        names = {"method": method, "side": side, "kind": kind}
-        words = {key: token.text.upper() for key, token in names.items() if token}
-        join = exp.Join(this=self._require_relation(), **words)
-        mark(join, first, self._prev)
-        if words.get("kind") in UNCONDITIONAL or "method" in words:
-            return join
-        if self._match(TokenType.ON):
-            join.set("on", self._parse_item())
-        elif self._match(TokenType.USING):
-            join.set("using", self._parse_using())
-        else:
-            self.raise_error(
-                "Expected ON", hint="a join needs ON or USING; CROSS JOIN does without"
-            )
+def parse_join(
+    parser: ReportingParser,
+    skip_join_token: bool = False,
+    parse_bracket: bool = False,
+    alias_tokens: Collection[TokenType] | None = None,
+) -> exp.Join | None:
+    """A comma or [NATURAL] [side] [kind] JOIN with its relation, and ON or USING."""
+    if parser._match(TokenType.COMMA):
+        return exp.Join(this=_require_relation(parser))
+    first = parser._curr
+    method, side, kind = parser._parse_join_parts()
+    if not parser._match(TokenType.JOIN):
+        if method or side or kind:
+            parser.raise_error("Expected JOIN")
+        return None
+    names = {"method": method, "side": side, "kind": kind}
+    words = {key: token.text.upper() for key, token in names.items() if token}
+    join = exp.Join(this=_require_relation(parser), **words)
+    mark(join, first, parser._prev)
+    if words.get("kind") in UNCONDITIONAL or "method" in words:
         return join
+    if parser._match(TokenType.ON):
+        join.set("on", parse_item(parser))
+    elif parser._match(TokenType.USING):
+        join.set("using", _parse_using(parser))
+    else:
+        parser.raise_error("Expected ON", hint="a join needs ON or USING; CROSS JOIN does without")
+    return join
 
-    def _parse_using(self) -> list[exp.Identifier]:
-        self._match_l_paren()
-        names = self._parse_csv(lambda: self._parse_name("a column"))
-        self._match_r_paren()
-        return names
 
-    def _require_relation(self) -> exp.Expr:
-        relation = self._parse_table()
-        if relation is None:
-            self.raise_error("Expected table name")
-        return relation
+def _parse_using(parser: ReportingParser) -> list[exp.Identifier]:
+    parser._match_l_paren()
+    names = parser._parse_csv(lambda: parse_name(parser, "a column"))
+    parser._match_r_paren()
+    return names
 
-    # --- one relation ---
 
-    def _parse_table(self, *args: Any, joins: bool = False, **kwargs: Any) -> exp.Expr | None:  # noqa: ARG002
-        relation = self._parse_derived_relation() or self._parse_named_relation()
-        if self._curr.token_type == TokenType.MATCH_RECOGNIZE:
-            relation.set("match", self._parse_match_recognize())
-        if joins:
-            for join in self._parse_joins():
-                relation.append("joins", join)
-        return relation
+def _require_relation(parser: ReportingParser) -> exp.Expr:
+    relation = parse_table(parser)
+    if relation is None:
+        parser.raise_error("Expected table name")
+    return relation
 
-    def _parse_derived_relation(self) -> exp.Expr | None:
-        """LATERAL ..., UNNEST(...), VALUES ..., (query) and (a JOIN b ON ...)."""
-        kind = self._curr.token_type
-        if kind == TokenType.LATERAL:
-            return self._parse_lateral()
-        if kind == TokenType.UNNEST:
-            return self._parse_unnest()
-        if kind == TokenType.VALUES or (
-            kind == TokenType.L_PAREN and self._next.token_type == TokenType.VALUES
-        ):
-            return self._parse_derived_table_values()
-        return self._parse_select(table=True) if kind == TokenType.L_PAREN else None
 
-    def _parse_named_relation(self) -> exp.Table:
-        """Name or TABLE(function), hints, FOR SYSTEM_TIME AS OF, alias."""
-        table = self._parse_table_parts()
-        assert isinstance(table, exp.Table)
-        hints = table.meta.pop(HINTS, None)
-        if self._curr.token_type == TokenType.FOR:
-            if isinstance(table.this, exp.Anonymous):
-                self.raise_error("a table function has no versions")
-            table.set("version", self._parse_version())
-        if alias := self._parse_table_alias():
-            table.set("alias", alias)
-        if hints is None and self._curr.token_type == TokenType.HINT:
-            self.raise_error("a hint stands directly behind the table's name", self._curr)
-        return table
+# --- one relation ---
 
-    def _parse_table_parts(
-        self,
-        schema: bool = False,
-        is_db_reference: bool = False,
-        wildcard: bool = False,  # noqa: ARG002
-        fast: bool = False,  # noqa: ARG002
-    ) -> exp.Table | exp.Dot | None:
-        if not schema and not is_db_reference:
-            if self._match_pair(TokenType.TABLE, TokenType.L_PAREN):
-                table = self._parse_called_table()
-                self._match_r_paren()
-                return table
-            if self._next.token_type == TokenType.L_PAREN and self._curr.token_type not in NO_ALIAS:
-                return self._parse_called_table()
-        first = self._curr
-        parts = [self._parse_name("table name")]
-        while self._match(TokenType.DOT):
-            if len(parts) == 3:
-                self.raise_error(
-                    "a name has at most three parts: catalog.database.table", self._prev
-                )
-            parts.append(self._parse_name("table name"))
-        names = dict(zip(("this", "db", "catalog"), reversed(parts), strict=False))
-        if is_db_reference:
-            names = dict(zip(("db", "catalog"), reversed(parts), strict=False))
-        table = mark(exp.Table(**names), first, self._prev)
-        if not schema and not is_db_reference:
-            if self._curr.token_type == TokenType.L_PAREN:
-                self.raise_error("a table function is called by one name", self._curr)
-            self._parse_table_options(table)
-        return table
 
-    def _parse_called_table(self) -> exp.Table:
-        first = self._curr
-        function = self._parse_function(optional_parens=False)
-        if not isinstance(function, exp.Func):
-            self.raise_error("Expected a table function", first)
-        return exp.Table(this=function)
+def parse_table(
+    parser: ReportingParser, *args: Any, joins: bool = False, **kwargs: Any
+) -> exp.Expr | None:
+    """One relation with its MATCH_RECOGNIZE, and with `joins` those behind it."""
+    relation = _parse_derived_relation(parser) or _parse_named_relation(parser)
+    if parser._curr.token_type == TokenType.MATCH_RECOGNIZE:
+        relation.set("match", parse_match_recognize(parser))
+    if joins:
+        for join in parser._parse_joins():
+            relation.append("joins", join)
+    return relation
 
-    def _parse_version(self) -> exp.Version | None:
-        """FOR SYSTEM_TIME AS OF expression."""
-        first = self._curr
-        self._expect_words("FOR", "SYSTEM_TIME", "AS", "OF")
-        point = self._parse_bitwise()
-        if point is None:
-            self.raise_error("Expected an expression")
-        return mark(
-            exp.Version(this="TIMESTAMP", expression=point, kind="AS OF"), first, self._prev
-        )
 
-    def _parse_lateral(self) -> exp.Lateral | None:
-        """LATERAL (query), LATERAL TABLE(call), LATERAL SNAPSHOT(...), with an alias."""
-        first = self._curr
-        if not self._match(TokenType.LATERAL):
-            return None
-        if self._curr.token_type == TokenType.L_PAREN:
-            this = self._parse_select(table=True, parse_subquery_alias=False)
-        else:
-            this = self._parse_unnest(with_alias=False) or self._parse_function()
-        if not isinstance(this, exp.Subquery | exp.Unnest | exp.Func):
-            self.raise_error(
-                "Expected TABLE", hint="write LATERAL TABLE(f(...)) or LATERAL (query)"
+def _parse_derived_relation(parser: ReportingParser) -> exp.Expr | None:
+    """LATERAL ..., UNNEST(...), VALUES ..., (query) and (a JOIN b ON ...)."""
+    kind = parser._curr.token_type
+    if kind == TokenType.LATERAL:
+        return parse_lateral(parser)
+    if kind == TokenType.UNNEST:
+        return parse_unnest(parser)
+    if kind == TokenType.VALUES or (
+        kind == TokenType.L_PAREN and parser._next.token_type == TokenType.VALUES
+    ):
+        return parser._parse_derived_table_values()
+    return parser._parse_select(table=True) if kind == TokenType.L_PAREN else None
+
+
+def _parse_named_relation(parser: ReportingParser) -> exp.Table:
+    """Name or TABLE(function), hints, FOR SYSTEM_TIME AS OF, alias."""
+    table = parse_table_parts(parser)
+    assert isinstance(table, exp.Table)
+    hints = table.meta.pop(HINTS, None)
+    if parser._curr.token_type == TokenType.FOR:
+        if isinstance(table.this, exp.Anonymous):
+            parser.raise_error("a table function has no versions")
+        table.set("version", parse_version(parser))
+    if alias := parse_table_alias(parser):
+        table.set("alias", alias)
+    if hints is None and parser._curr.token_type == TokenType.HINT:
+        parser.raise_error("a hint stands directly behind the table's name", parser._curr)
+    return table
+
+
+def parse_table_parts(
+    parser: ReportingParser,
+    schema: bool = False,
+    is_db_reference: bool = False,
+    wildcard: bool = False,
+    fast: bool = False,
+) -> exp.Table | exp.Dot | None:
+    """A name of up to three parts with its hints, or the call of a table function."""
+    if not schema and not is_db_reference:
+        if parser._match_pair(TokenType.TABLE, TokenType.L_PAREN):
+            table = _parse_called_table(parser)
+            parser._match_r_paren()
+            return table
+        if parser._next.token_type == TokenType.L_PAREN and parser._curr.token_type not in NO_ALIAS:
+            return _parse_called_table(parser)
+    first = parser._curr
+    parts = [parse_name(parser, "table name")]
+    while parser._match(TokenType.DOT):
+        if len(parts) == 3:
+            parser.raise_error(
+                "a name has at most three parts: catalog.database.table", parser._prev
             )
-        if (
-            isinstance(this, exp.Anonymous)
-            and this.name.upper() == "TABLE"
-            and (len(this.expressions) != 1 or not isinstance(this.expressions[0], exp.Func))
-        ):
-            self.raise_error("Expected a table function", first)
-        lateral = mark(exp.Lateral(this=this), first, self._prev)
-        if alias := self._parse_table_alias():
-            lateral.set("alias", alias)
-        return lateral
+        parts.append(parse_name(parser, "table name"))
+    names = dict(zip(("this", "db", "catalog"), reversed(parts), strict=False))
+    if is_db_reference:
+        names = dict(zip(("db", "catalog"), reversed(parts), strict=False))
+    table = mark(exp.Table(**names), first, parser._prev)
+    if not schema and not is_db_reference:
+        if parser._curr.token_type == TokenType.L_PAREN:
+            parser.raise_error("a table function is called by one name", parser._curr)
+        parse_table_options(parser, table)
+    return table
 
-    def _parse_unnest(self, with_alias: bool = True) -> exp.Unnest | None:
-        """UNNEST(value) [WITH ORDINALITY] [AS t (columns)]; `offset` is whether there is an ordinality."""
-        first = self._curr
-        if not self._match_pair(TokenType.UNNEST, TokenType.L_PAREN):
-            return None
-        values = self._parse_csv(self._parse_item)
-        self._match_r_paren()
-        ordinality = self._match_text_seq("WITH", "ORDINALITY") or None
-        node = mark(exp.Unnest(expressions=values, offset=ordinality), first, self._prev)
-        if with_alias and (alias := self._parse_table_alias()):
-            node.set("alias", alias)
-        return node
 
-    def _parse_table_alias(
-        self, alias_tokens: Collection[TokenType] | None = None
-    ) -> exp.TableAlias | None:
-        """[AS] name [(column, ...)]"""
-        first = self._curr
-        if self._match(TokenType.ALIAS):
-            name: exp.Expr = self._parse_name("a name")
-        elif first.token_type == TokenType.IDENTIFIER or (
-            first.token_type in (alias_tokens or self.TABLE_ALIAS_TOKENS)
-        ):
-            name = self._parse_name("a name")
-        else:
-            return None
-        columns: list[exp.Identifier] | None = None
-        if self._match(TokenType.L_PAREN):
-            columns = self._parse_csv(lambda: self._parse_name("a column"))
-            self._match_r_paren()
-        return mark(exp.TableAlias(this=name, columns=columns), first, self._prev)
+def _parse_called_table(parser: ReportingParser) -> exp.Table:
+    first = parser._curr
+    function = parser._parse_function(optional_parens=False)
+    if not isinstance(function, exp.Func):
+        parser.raise_error("Expected a table function", first)
+    return exp.Table(this=function)
 
-    # --- what other dialects have behind a relation ---
 
-    def _parse_pivots(self) -> list[exp.Pivot] | None:
+def parse_version(parser: ReportingParser) -> exp.Version | None:
+    """FOR SYSTEM_TIME AS OF expression."""
+    first = parser._curr
+    expect_words(parser, "FOR", "SYSTEM_TIME", "AS", "OF")
+    point = parser._parse_bitwise()
+    if point is None:
+        parser.raise_error("Expected an expression")
+    return mark(exp.Version(this="TIMESTAMP", expression=point, kind="AS OF"), first, parser._prev)
+
+
+def parse_lateral(parser: ReportingParser) -> exp.Lateral | None:
+    """LATERAL (query), LATERAL TABLE(call), LATERAL SNAPSHOT(...), with an alias."""
+    first = parser._curr
+    if not parser._match(TokenType.LATERAL):
         return None
+    if parser._curr.token_type == TokenType.L_PAREN:
+        this = parser._parse_select(table=True, parse_subquery_alias=False)
+    else:
+        this = parse_unnest(parser, with_alias=False) or parser._parse_function()
+    if not isinstance(this, exp.Subquery | exp.Unnest | exp.Func):
+        parser.raise_error("Expected TABLE", hint="write LATERAL TABLE(f(...)) or LATERAL (query)")
+    if (
+        isinstance(this, exp.Anonymous)
+        and this.name.upper() == "TABLE"
+        and (len(this.expressions) != 1 or not isinstance(this.expressions[0], exp.Func))
+    ):
+        parser.raise_error("Expected a table function", first)
+    lateral = mark(exp.Lateral(this=this), first, parser._prev)
+    if alias := parse_table_alias(parser):
+        lateral.set("alias", alias)
+    return lateral
 
-    def _parse_table_sample(self, as_modifier: bool = False) -> exp.TableSample | None:  # noqa: ARG002
+
+def parse_unnest(parser: ReportingParser, with_alias: bool = True) -> exp.Unnest | None:
+    """UNNEST(value) [WITH ORDINALITY] [AS t (columns)]; `offset` is whether there is an ordinality."""
+    first = parser._curr
+    if not parser._match_pair(TokenType.UNNEST, TokenType.L_PAREN):
         return None
+    values = parse_list(parser, parse_item)
+    parser._match_r_paren()
+    ordinality = parser._match_text_seq("WITH", "ORDINALITY") or None
+    node = mark(exp.Unnest(expressions=values, offset=ordinality), first, parser._prev)
+    if with_alias and (alias := parse_table_alias(parser)):
+        node.set("alias", alias)
+    return node
 
-    def _parse_connect(self, skip_start_token: bool = False) -> exp.Connect | None:  # noqa: ARG002
+
+def parse_table_alias(
+    parser: ReportingParser, alias_tokens: Collection[TokenType] | None = None
+) -> exp.TableAlias | None:
+    """[AS] name [(column, ...)]"""
+    first = parser._curr
+    if parser._match(TokenType.ALIAS):
+        name: exp.Expr = parse_name(parser, "a name")
+    elif first.token_type == TokenType.IDENTIFIER or (
+        first.token_type in (alias_tokens or parser.TABLE_ALIAS_TOKENS)
+    ):
+        name = parse_name(parser, "a name")
+    else:
         return None
-
-
-class RelationGenerator(TableFunctionGenerator):
-    """The part of the writer that writes relations."""
-
-    def table_sql(self, expression: exp.Table, sep: str = " AS ") -> str:
-        """A table with its hints, version and alias; a table function in TABLE(...)."""
-        joins = self.expressions(expression, key="joins", sep="", flat=True)
-        alias = self.sql(expression, "alias")
-        named = f"{sep}{alias}" if alias else ""
-        match = self.sql(expression, "match")
-        if isinstance(expression.this, exp.Func):
-            return f"TABLE({self.sql(expression, 'this')}){named}{match}{joins}"
-        hints = self.expressions(expression, key="hints", sep=" ", flat=True)
-        parts = (self.table_parts(expression), hints, self.sql(expression, "version"))
-        return " ".join(part for part in parts if part) + named + match + joins
-
-    def subquery_sql(self, expression: exp.Subquery, sep: str = " AS ") -> str:
-        """(query) AS s."""
-        match = expression.args.get("match")
-        expression.set("match", None)  # sqlglot's query modifiers would write it a second time
-        try:
-            return super().subquery_sql(expression, sep) + self.sql(match)
-        finally:
-            expression.set("match", match)
-
-    def version_sql(self, expression: exp.Version) -> str:
-        """FOR SYSTEM_TIME AS OF of a temporal join."""
-        return f"FOR SYSTEM_TIME AS OF {self.sql(expression, 'expression')}"
-
-    def lateral_sql(self, expression: exp.Lateral) -> str:
-        """LATERAL (query), LATERAL TABLE(call)."""
-        alias = self.sql(expression, "alias")
-        return f"LATERAL {self.sql(expression, 'this')}" + (f" AS {alias}" if alias else "")
-
-    def unnest_sql(self, expression: exp.Unnest) -> str:
-        """UNNEST(value) WITH ORDINALITY AS t(x, n)."""
-        alias = self.sql(expression, "alias")
-        ordinality = " WITH ORDINALITY" if expression.args.get("offset") else ""
-        values = self.expressions(expression, flat=True)
-        return f"UNNEST({values}){ordinality}" + (f" AS {alias}" if alias else "")
+    columns: list[exp.Identifier] | None = None
+    if parser._match(TokenType.L_PAREN):
+        columns = parser._parse_csv(lambda: parse_name(parser, "a column"))
+        parser._match_r_paren()
+    return mark(exp.TableAlias(this=name, columns=columns), first, parser._prev)

@@ -1,20 +1,39 @@
-"""Parse a statement by its first words, among them those about a session: jars, jobs, modules, SET, EXPLAIN.
+"""Read a statement by its first words, among them those about a session: jars, jobs, modules, SET, EXPLAIN.
 
-`FlinkParser` is the whole parser, one class per family of statements. RESET is a Set with `unset`. Unknown
-statements are refused.
+RESET is a Set with `unset`. Unknown statements are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from sqlglot import exp
-from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.sql.dialect.parser.function_ddl import FunctionParser
-from penstock.sql.dialect.parser.table_ddl import CatalogParser
+from penstock.sql.dialect.parser.dml import parse_call, parse_insert
+from penstock.sql.dialect.parser.parts import (
+    QUERY_STARTS,
+    expect_words,
+    is_word,
+    match_word,
+    parse_name,
+    parse_options,
+    parse_rest,
+    require_object,
+    require_string,
+    require_words,
+)
+from penstock.sql.dialect.parser.table_ddl import (
+    parse_alter_container,
+    parse_alter_table,
+    parse_alter_view,
+    parse_create_container,
+    parse_create_table,
+    parse_create_view,
+    parse_drop_container,
+    parse_drop_object,
+)
 from penstock.sql.syntax.nodes import (
     ExplainStatement,
     JarStatement,
@@ -22,17 +41,30 @@ from penstock.sql.syntax.nodes import (
     StatementSetBlock,
     StopJobStatement,
 )
+from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = ["EXPLAIN_DETAILS", "STATEMENT_WORDS", "FlinkParser", "SessionParser"]
+__all__ = [
+    "EXPLAIN_DETAILS",
+    "STATEMENT_WORDS",
+    "parse_alter",
+    "parse_begin",
+    "parse_create",
+    "parse_drop",
+    "parse_execute",
+    "parse_load_module",
+    "parse_replace_table",
+    "parse_set",
+    "parse_use",
+    "parse_worded_statement",
+    "without_inner_ends",
+]
 
 EXPLAIN_DETAILS = ("CHANGELOG_MODE", "ESTIMATED_COST", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 """What EXPLAIN may be asked for beside the plan (Flink's ExplainDetail)."""
 
 INNER_END = TokenType.BREAK
 """What a semicolon inside a statement set becomes: a token that nothing else takes for a part of it."""
-
-QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES)
 
 SET_STARTS = (
     ("EXECUTE", "STATEMENT", "SET", "BEGIN"),
@@ -41,138 +73,134 @@ SET_STARTS = (
 )
 
 
-class SessionParser(FunctionParser):
-    """The part of the parser that reads statements about a session."""
+# --- statements that hold statements ---
 
-    STATEMENT_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
-        **FunctionParser.STATEMENT_PARSERS,
-        TokenType.LOAD: lambda self: self._parse_load_module(),
-        TokenType.EXECUTE: lambda self: self._parse_execute(),
-        TokenType.BEGIN: lambda self: self._parse_begin(),
-    }
 
-    def _parse(
-        self,
-        parse_method: Callable[[Parser], exp.Expr | None],
-        raw_tokens: list[Token],
-        sql: str | None = None,
-    ) -> list[exp.Expr | None]:
-        """As sqlglot's; the semicolons inside a statement set do not end it."""
-        return super()._parse(parse_method, _without_inner_ends(raw_tokens), sql)
+def parse_execute(parser: ReportingParser) -> exp.Expr | None:
+    """What follows EXECUTE."""
+    if parser._match(TokenType.INSERT):
+        return parse_insert(parser)
+    if parser._match_text_seq("STATEMENT", "SET", "BEGIN"):
+        return _parse_set_block(parser)
+    if parser._match_text_seq("PLAN"):
+        return parse_rest(parser, "EXECUTE PLAN")
+    if parser._curr.token_type in QUERY_STARTS:
+        return parser._parse_statement()
+    return parser.raise_error("Expected INSERT, SELECT or STATEMENT SET")
 
-    # --- statements that hold statements ---
 
-    def _parse_execute(self) -> exp.Expr | None:
-        if self._match(TokenType.INSERT):
-            return self._parse_insert()
-        if self._match_text_seq("STATEMENT", "SET", "BEGIN"):
-            return self._parse_set_block()
-        if self._match_text_seq("PLAN"):
-            return self._parse_rest("EXECUTE PLAN")
-        if self._curr.token_type in QUERY_STARTS:
-            return self._parse_statement()
-        return self.raise_error("Expected INSERT, SELECT or STATEMENT SET")
+def parse_begin(parser: ReportingParser) -> StatementSetBlock:
+    """What follows BEGIN."""
+    expect_words(parser, "STATEMENT", "SET")
+    if not parser._match(INNER_END):
+        parser.raise_error("Expected ;")
+    return _parse_set_block(parser)
 
-    def _parse_begin(self) -> StatementSetBlock:
-        self._expect_words("STATEMENT", "SET")
-        if not self._match(INNER_END):
-            self.raise_error("Expected ;")
-        return self._parse_set_block()
 
-    def _parse_set_block(self) -> StatementSetBlock:
-        inserts: list[exp.Expr] = []
-        while not self._match(TokenType.END):
-            inserts.append(self._parse_set_member())
-            if not self._match(INNER_END):
-                self.raise_error("Expected ;")
-        return StatementSetBlock(expressions=inserts)
+def _parse_set_block(parser: ReportingParser) -> StatementSetBlock:
+    inserts: list[exp.Expr] = []
+    while not parser._match(TokenType.END):
+        inserts.append(_parse_set_member(parser))
+        if not parser._match(INNER_END):
+            parser.raise_error("Expected ;")
+    return StatementSetBlock(expressions=inserts)
 
-    def _parse_set_member(self) -> exp.Expr:
-        """An INSERT, or CREATE TABLE ... AS as Flink's SQL client takes it."""
-        if self._match(TokenType.INSERT):
-            return self._parse_insert()
-        first = self._curr
-        if first.token_type in (TokenType.CREATE, TokenType.REPLACE):
-            made = self._parse_statement()
-            if (
-                isinstance(made, exp.Create)
-                and made.kind == "TABLE"
-                and isinstance(made.expression, exp.Query)
-            ):
-                return made
-        return self.raise_error("Expected INSERT, CREATE TABLE ... AS or END", first)
 
-    def _parse_compile(self) -> exp.Expr:
-        for words in (("PLAN",), ("AND", "EXECUTE", "PLAN")):
-            if self._match_text_seq(*words):
-                return self._parse_rest(f"COMPILE {' '.join(words)}")
-        return self.raise_error("Expected PLAN")
+def _parse_set_member(parser: ReportingParser) -> exp.Expr:
+    """An INSERT, or CREATE TABLE ... AS as Flink's SQL client takes it."""
+    if parser._match(TokenType.INSERT):
+        return parse_insert(parser)
+    first = parser._curr
+    if first.token_type in (TokenType.CREATE, TokenType.REPLACE):
+        made = parser._parse_statement()
+        if (
+            isinstance(made, exp.Create)
+            and made.kind == "TABLE"
+            and isinstance(made.expression, exp.Query)
+        ):
+            return made
+    return parser.raise_error("Expected INSERT, CREATE TABLE ... AS or END", first)
 
-    # --- jars, jobs, modules ---
 
-    def _parse_jar(self, action: str) -> JarStatement:
-        self._expect_words("JAR")
-        return JarStatement(this=self._require_string(), action=action)
+def _parse_compile(parser: ReportingParser) -> exp.Expr:
+    for words in (("PLAN",), ("AND", "EXECUTE", "PLAN")):
+        if parser._match_text_seq(*words):
+            return parse_rest(parser, f"COMPILE {' '.join(words)}")
+    return parser.raise_error("Expected PLAN")
 
-    def _parse_stop(self) -> StopJobStatement:
-        self._expect_words("JOB")
-        node = StopJobStatement(this=self._require_string())
-        while self._match(TokenType.WITH):
-            if self._match_text_seq("SAVEPOINT"):
-                node.set("savepoint", True)
-            elif self._match_text_seq("DRAIN"):
-                node.set("drain", True)
-            else:
-                self.raise_error("Expected SAVEPOINT or DRAIN")
-        return node
 
-    def _parse_load_module(self) -> ModuleStatement:
-        self._expect_words("MODULE")
-        return self._parse_modules("LOAD")
+# --- jars, jobs, modules ---
 
-    def _parse_unload(self) -> ModuleStatement:
-        self._expect_words("MODULE")
-        return self._parse_modules("UNLOAD")
 
-    def _parse_modules(self, action: str) -> ModuleStatement:
-        """The names behind LOAD MODULE, UNLOAD MODULE and USE MODULES; one, but for USE."""
-        if action == "USE" and self._curr.text.upper() == "MODULES":
-            self._advance()
-        names = [self._parse_name("the name of a module")]
-        while action == "USE" and self._match(TokenType.COMMA):
-            names.append(self._parse_name("the name of a module"))
-        node = ModuleStatement(expressions=names, action=action)
-        if action == "LOAD" and self._match(TokenType.WITH):
-            node.set("options", self._parse_options())
-        return node
+def _parse_jar(parser: ReportingParser, action: str) -> JarStatement:
+    expect_words(parser, "JAR")
+    return JarStatement(this=require_string(parser), action=action)
 
-    def _parse_explain(self) -> ExplainStatement:
-        details: list[exp.Expr] = []
-        if not self._match_text_seq("PLAN", "FOR"):
-            while self._match_texts(EXPLAIN_DETAILS):
-                details.append(mark(exp.var(self._prev.text.upper()), self._prev, self._prev))
-                if not self._match(TokenType.COMMA):
-                    break
-        inside = self._match_text_seq("STATEMENT", "SET", "BEGIN")
-        statement = self._parse_set_block() if inside else self._parse_statement()
-        if statement is None:
-            self.raise_error("Expected a statement")
-        return ExplainStatement(this=statement, details=details)
+
+def _parse_stop(parser: ReportingParser) -> StopJobStatement:
+    expect_words(parser, "JOB")
+    node = StopJobStatement(this=require_string(parser))
+    while parser._match(TokenType.WITH):
+        if parser._match_text_seq("SAVEPOINT"):
+            node.set("savepoint", True)
+        elif parser._match_text_seq("DRAIN"):
+            node.set("drain", True)
+        else:
+            parser.raise_error("Expected SAVEPOINT or DRAIN")
+    return node
+
+
+def parse_load_module(parser: ReportingParser) -> ModuleStatement:
+    """What follows LOAD."""
+    expect_words(parser, "MODULE")
+    return _parse_modules(parser, "LOAD")
+
+
+def _parse_unload(parser: ReportingParser) -> ModuleStatement:
+    expect_words(parser, "MODULE")
+    return _parse_modules(parser, "UNLOAD")
+
+
+def _parse_modules(parser: ReportingParser, action: str) -> ModuleStatement:
+    """The names behind LOAD MODULE, UNLOAD MODULE and USE MODULES; one, but for USE."""
+    if action == "USE" and parser._curr.text.upper() == "MODULES":
+        parser._advance()
+    names = [parse_name(parser, "the name of a module")]
+    while action == "USE" and parser._match(TokenType.COMMA):
+        names.append(parse_name(parser, "the name of a module"))
+    node = ModuleStatement(expressions=names, action=action)
+    if action == "LOAD" and parser._match(TokenType.WITH):
+        node.set("options", parse_options(parser))
+    return node
+
+
+def _parse_explain(parser: ReportingParser) -> ExplainStatement:
+    details: list[exp.Expr] = []
+    if not parser._match_text_seq("PLAN", "FOR"):
+        while parser._match_texts(EXPLAIN_DETAILS):
+            details.append(mark(exp.var(parser._prev.text.upper()), parser._prev, parser._prev))
+            if not parser._match(TokenType.COMMA):
+                break
+    inside = parser._match_text_seq("STATEMENT", "SET", "BEGIN")
+    statement = _parse_set_block(parser) if inside else parser._parse_statement()
+    if statement is None:
+        parser.raise_error("Expected a statement")
+    return ExplainStatement(this=statement, details=details)
 
 
 STATEMENT_WORDS: dict[str, Callable[[Any], exp.Expr]] = {
-    "ADD": lambda self: self._parse_jar("ADD"),
-    "CALL": lambda self: self._parse_call(),
-    "COMPILE": lambda self: self._parse_compile(),
-    "EXPLAIN": lambda self: self._parse_explain(),
-    "REMOVE": lambda self: self._parse_jar("REMOVE"),
-    "STOP": lambda self: self._parse_stop(),
-    "UNLOAD": lambda self: self._parse_unload(),
+    "ADD": lambda parser: _parse_jar(parser, "ADD"),
+    "CALL": parse_call,
+    "COMPILE": _parse_compile,
+    "EXPLAIN": _parse_explain,
+    "REMOVE": lambda parser: _parse_jar(parser, "REMOVE"),
+    "STOP": _parse_stop,
+    "UNLOAD": _parse_unload,
 }
 """Statements whose first word is no keyword of the tokenizer, and what reads the rest of them."""
 
 
-def _without_inner_ends(tokens: Sequence[Token]) -> list[Token]:
+def without_inner_ends(tokens: Sequence[Token]) -> list[Token]:
     """The tokens, with the semicolons of statement sets made INNER_END."""
     if not any(token.token_type == TokenType.SEMICOLON for token in tokens):
         return list(tokens)
@@ -213,128 +241,125 @@ CREATED = ("TABLE", "VIEW", "DATABASE", "CATALOG")
 
 REFUSED_OBJECTS = ("FUNCTION", "MODEL", "CONNECTION", "MATERIALIZED", "SYSTEM")
 
-REFUSED = (TokenType.MERGE,)
+
+# --- definitions ---
 
 
-class FlinkParser(CatalogParser, SessionParser):
-    """The whole parser of the dialect `flink`."""
+def parse_create(parser: ReportingParser) -> exp.Create | exp.Command:
+    """What follows CREATE of a table, view, database or catalog."""
+    if parser._match(TokenType.OR):
+        require_words(parser, "REPLACE", "TABLE")
+        return parse_create_table(parser, replace=True)
+    temporary = bool(parser._match(TokenType.TEMPORARY))
+    match match_word(parser, *(("TABLE", "VIEW") if temporary else CREATED)):
+        case "TABLE":
+            return parse_create_table(parser, temporary=temporary)
+        case "VIEW":
+            return parse_create_view(parser, temporary=temporary)
+        case str() as kind:
+            return parse_create_container(parser, kind)
+    _refuse_object(parser, "CREATE")
+    return parser.raise_error("Expected TABLE, VIEW, DATABASE or CATALOG")
 
-    STATEMENT_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
-        **SessionParser.STATEMENT_PARSERS,
-        TokenType.CREATE: lambda self: self._parse_other_create() or self._parse_create(),
-        TokenType.DROP: lambda self: self._parse_other_drop() or self._parse_drop(),
-        TokenType.REPLACE: lambda self: self._parse_replace_table(),
-        TokenType.SEMICOLON: lambda _: exp.Semicolon(),
-        TokenType.SET: lambda self: self._parse_set(),
-        TokenType.USE: lambda self: self._parse_use(),
-        **dict.fromkeys(REFUSED, lambda self: self.refuse(self._prev.text.upper())),
-        TokenType.ALTER: lambda self: self._parse_other_alter() or self._parse_alter(),
-    }
 
-    def _parse_statement(self) -> exp.Expr | None:
-        first = self._curr
-        word = first.text.upper() if first.token_type == TokenType.VAR else ""
-        statement: exp.Expr | None
-        if word == "RESET":
-            self._advance()
-            statement = self._parse_set(unset=True)
-        elif (word in STATEMENT_WORDS and self._next.token_type in STATEMENT_PARTS) or (
-            word == "COMPILE" and self._next.token_type == TokenType.AND
-        ):
-            self._advance()
-            statement = STATEMENT_WORDS[word](self)
-        else:
-            statement = super()._parse_statement()
-        if statement is not None and first and not isinstance(statement, exp.Query):
-            mark(statement, first, self._prev)
-        return statement
+def parse_replace_table(parser: ReportingParser) -> exp.Create:
+    """What follows REPLACE."""
+    require_words(parser, "TABLE")
+    return parse_create_table(parser, replace=True, create=False)
 
-    # --- definitions ---
 
-    def _parse_create(self) -> exp.Create | exp.Command:
-        if self._match(TokenType.OR):
-            self._require_words("REPLACE", "TABLE")
-            return self._parse_create_table(replace=True)
-        temporary = bool(self._match(TokenType.TEMPORARY))
-        match self._match_word(*(("TABLE", "VIEW") if temporary else CREATED)):
-            case "TABLE":
-                return self._parse_create_table(temporary=temporary)
-            case "VIEW":
-                return self._parse_create_view(temporary=temporary)
-            case str() as kind:
-                return self._parse_create_container(kind)
-        self._refuse_object("CREATE")
-        return self.raise_error("Expected TABLE, VIEW, DATABASE or CATALOG")
+def parse_alter(parser: ReportingParser) -> exp.Alter | exp.Command:
+    """What follows ALTER of a table, view, database or catalog."""
+    match match_word(parser, *CREATED):
+        case "TABLE":
+            return parse_alter_table(parser)
+        case "VIEW":
+            return parse_alter_view(parser)
+        case str() as kind:
+            return parse_alter_container(parser, kind)
+    _refuse_object(parser, "ALTER")
+    return parser.raise_error("Expected TABLE, VIEW, DATABASE or CATALOG")
 
-    def _parse_replace_table(self) -> exp.Create:
-        self._require_words("TABLE")
-        return self._parse_create_table(replace=True, create=False)
 
-    def _parse_alter(self) -> exp.Alter | exp.Command:
-        match self._match_word(*CREATED):
-            case "TABLE":
-                return self._parse_alter_table()
-            case "VIEW":
-                return self._parse_alter_view()
-            case str() as kind:
-                return self._parse_alter_container(kind)
-        self._refuse_object("ALTER")
-        return self.raise_error("Expected TABLE, VIEW, DATABASE or CATALOG")
+def parse_drop(
+    parser: ReportingParser, exists: bool = False, kind: str | None = None
+) -> exp.Drop | exp.Command:
+    """What follows DROP of a table, view, database or catalog."""
+    temporary = bool(parser._match(TokenType.TEMPORARY))
+    match match_word(parser, *(("TABLE", "VIEW") if temporary else CREATED)):
+        case "TABLE" | "VIEW" as word:
+            return parse_drop_object(parser, word, temporary=temporary)
+        case str() as word:
+            return parse_drop_container(parser, word)
+    _refuse_object(parser, "DROP")
+    return parser.raise_error("Expected TABLE, VIEW, DATABASE or CATALOG")
 
-    def _parse_drop(self, exists: bool = False, kind: str | None = None) -> exp.Drop | exp.Command:  # noqa: ARG002
-        temporary = bool(self._match(TokenType.TEMPORARY))
-        match self._match_word(*(("TABLE", "VIEW") if temporary else CREATED)):
-            case "TABLE" | "VIEW" as word:
-                return self._parse_drop_object(word, temporary=temporary)
-            case str() as word:
-                return self._parse_drop_container(word)
-        self._refuse_object("DROP")
-        return self.raise_error("Expected TABLE, VIEW, DATABASE or CATALOG")
 
-    def _refuse_object(self, verb: str) -> None:
-        """Refuse what Flink has beside tables, views, databases and catalogs."""
-        if self._is_word(*REFUSED_OBJECTS):
-            self.refuse(f"{verb} {self._curr.text.upper()}")
+def _refuse_object(parser: ReportingParser, verb: str) -> None:
+    """Refuse what Flink has beside tables, views, databases and catalogs."""
+    if is_word(parser, *REFUSED_OBJECTS):
+        parser.refuse(f"{verb} {parser._curr.text.upper()}")
 
-    def _parse_set(self, unset: bool = False, tag: bool = False) -> exp.Set | exp.Command:  # noqa: ARG002
-        """SET 'key' = 'value' and RESET 'key', with or without quotes, as Flink's SetOperationParseStrategy."""
-        first = self._curr
-        if not first:
-            return exp.Set(expressions=[], unset=unset or None)
-        hint = "quote the key: RESET 'key'" if unset else "quote both: SET 'key' = 'value'"
-        key = self._parse_string() or self._parse_bare_text(hint, key=True)
-        if unset:
-            return exp.Set(expressions=[exp.SetItem(this=key)], unset=True)
-        if not self._match(TokenType.EQ):
-            self.raise_error("Expected =", hint=hint)
-        value = self._parse_string() or self._parse_bare_text(hint)
-        if self._curr and self._curr.token_type != TokenType.SEMICOLON:
-            self.raise_error("Expected the end of the statement", hint=hint)
-        item = exp.EQ(this=key, expression=value)
-        return exp.Set(expressions=[mark(exp.SetItem(this=item), first, self._prev)])
 
-    def _parse_bare_text(self, hint: str, *, key: bool = False) -> exp.Expr:
-        """A key or a value without quotes: what stands up to the next blank, a key's also up to the `=`."""
-        first = last = self._curr
-        ends = (TokenType.EQ,) if key else ()
-        while self._curr and self._curr.token_type not in (*ends, TokenType.STRING):
-            if self._curr is not first and self._curr.start > last.end + 1:
-                break
-            last = self._curr
-            self._advance()
-        if self._prev is not last or not last:
-            self.raise_error("Expected a string", hint=hint)
-        rest = self.sql[last.end + 1 : last.end + 2]
-        if rest.strip(";" if not key else ";=").strip():  # a quote, or what is read as a comment
-            self.raise_error("Expected a string", hint=hint)
-        text = self.sql[first.start : last.end + 1]
-        return mark(exp.Literal.string(text), first, last)
+def parse_set(
+    parser: ReportingParser, unset: bool = False, tag: bool = False
+) -> exp.Set | exp.Command:
+    """SET 'key' = 'value' and RESET 'key', with or without quotes, as Flink's SetOperationParseStrategy."""
+    first = parser._curr
+    if not first:
+        return exp.Set(expressions=[], unset=unset or None)
+    hint = "quote the key: RESET 'key'" if unset else "quote both: SET 'key' = 'value'"
+    key = parser._parse_string() or _parse_bare_text(parser, hint, key=True)
+    if unset:
+        return exp.Set(expressions=[exp.SetItem(this=key)], unset=True)
+    if not parser._match(TokenType.EQ):
+        parser.raise_error("Expected =", hint=hint)
+    value = parser._parse_string() or _parse_bare_text(parser, hint)
+    if parser._curr and parser._curr.token_type != TokenType.SEMICOLON:
+        parser.raise_error("Expected the end of the statement", hint=hint)
+    item = exp.EQ(this=key, expression=value)
+    return exp.Set(expressions=[mark(exp.SetItem(this=item), first, parser._prev)])
 
-    def _parse_use(self) -> exp.Expr:  # type: ignore[override]  # MODULES has a node of its own
-        kind = None
-        if self._curr.text.upper() == "CATALOG" and self._next:
-            self._advance()
-            kind = exp.var("CATALOG")
-        elif self._curr.text.upper() == "MODULES" and self._next:
-            return self._parse_modules("USE")
-        return exp.Use(kind=kind, this=self._require_object("a database"))
+
+def _parse_bare_text(parser: ReportingParser, hint: str, *, key: bool = False) -> exp.Expr:
+    """A key or a value without quotes: what stands up to the next blank, a key's also up to the `=`."""
+    first = last = parser._curr
+    ends = (TokenType.EQ,) if key else ()
+    while parser._curr and parser._curr.token_type not in (*ends, TokenType.STRING):
+        if parser._curr is not first and parser._curr.start > last.end + 1:
+            break
+        last = parser._curr
+        parser._advance()
+    if parser._prev is not last or not last:
+        parser.raise_error("Expected a string", hint=hint)
+    rest = parser.sql[last.end + 1 : last.end + 2]
+    if rest.strip(";" if not key else ";=").strip():  # a quote, or what is read as a comment
+        parser.raise_error("Expected a string", hint=hint)
+    text = parser.sql[first.start : last.end + 1]
+    return mark(exp.Literal.string(text), first, last)
+
+
+def parse_use(parser: ReportingParser) -> exp.Expr:
+    """What follows USE."""
+    kind = None
+    if parser._curr.text.upper() == "CATALOG" and parser._next:
+        parser._advance()
+        kind = exp.var("CATALOG")
+    elif parser._curr.text.upper() == "MODULES" and parser._next:
+        return _parse_modules(parser, "USE")
+    return exp.Use(kind=kind, this=require_object(parser, "a database"))
+
+
+def parse_worded_statement(parser: ReportingParser) -> exp.Expr | None:
+    """A statement whose first word is no keyword; else None, and nothing is passed over."""
+    first = parser._curr
+    word = first.text.upper() if first.token_type == TokenType.VAR else ""
+    if word == "RESET":
+        parser._advance()
+        return parse_set(parser, unset=True)
+    if (word in STATEMENT_WORDS and parser._next.token_type in STATEMENT_PARTS) or (
+        word == "COMPILE" and parser._next.token_type == TokenType.AND
+    ):
+        parser._advance()
+        return STATEMENT_WORDS[word](parser)
+    return None

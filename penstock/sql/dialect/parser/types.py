@@ -1,4 +1,4 @@
-"""Parses Flink's data types, every spelling of them, into one tree each.
+"""Read Flink's data types, every spelling of them, into one tree each.
 
 The trees are sqlglot's own DataType nodes, so that every generator knows them: TIMESTAMP is
 TIMESTAMPNTZ, TIMESTAMP_LTZ is TIMESTAMPLTZ, ROW is STRUCT, MULTISET<t> is MAP<t, INT> with
@@ -10,20 +10,24 @@ STRING and BYTES then, as Flink's planner reads them (FlinkTypeSystem; its data 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
+from penstock.sql.dialect.parser.parts import (
+    WORD_EXCLUDED,
+    expect_words,
+    parse_list,
+    parse_name,
+    parse_quoted,
+)
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-if TYPE_CHECKING:
-    from sqlglot.tokenizer_core import Token
-
-__all__ = ["TypeParser"]
+__all__ = ["DECIMALS", "PLAIN", "SIZED", "TIMES", "parse_data_type", "parse_sizes", "parse_types"]
 
 MAX_LENGTH = 2_147_483_647
+
 PLAIN = {
     "BOOLEAN": exp.DType.BOOLEAN,
     "TINYINT": exp.DType.TINYINT,
@@ -39,252 +43,224 @@ PLAIN = {
     "NULL": exp.DType.NULL,
     "VARIANT": exp.DType.VARIANT,
 }
+
 SIZED = {
     "CHAR": exp.DType.CHAR,
     "VARCHAR": exp.DType.VARCHAR,
     "BINARY": exp.DType.BINARY,
     "VARBINARY": exp.DType.VARBINARY,
 }
+
 DECIMALS = {"DECIMAL", "DEC", "NUMERIC"}
+
 TIMES = {
     "TIME": exp.DType.TIME,
     "TIMESTAMP": exp.DType.TIMESTAMPNTZ,
     "TIMESTAMP_LTZ": exp.DType.TIMESTAMPLTZ,
 }
+
 NESTED = ("ARRAY", "MAP", "MULTISET", "ROW")
+
 OPAQUE = ("RAW", "STRUCTURED", "BITMAP", "GEOGRAPHY", "DESCRIPTOR")
+
 YEAR_MONTH = ("YEAR", "MONTH", "QUARTER")
+
 DAY_TIME = ("DAY", "WEEK", "HOUR", "MINUTE", "SECOND")
+
 NAMES = (*PLAIN, *SIZED, *DECIMALS, *TIMES, *NESTED, *OPAQUE, "INTERVAL")
+
 LITERALS = (TokenType.DATE, TokenType.TIME, TokenType.TIMESTAMPNTZ, TokenType.TIMESTAMPLTZ)
-WORD_EXCLUDED = (
-    TokenType.IDENTIFIER,
-    TokenType.STRING,
-    TokenType.UNICODE_STRING,
-    TokenType.HEX_STRING,
-    TokenType.NUMBER,
-    TokenType.HINT,
-    TokenType.UNKNOWN,
-)
-NO_NAMES = frozenset(
-    (
-        "ALTER", "AND", "AS", "BETWEEN", "CREATE", "CROSS", "DISTINCT", "DROP", "ELSE", "EXCEPT",
-        "FETCH", "FOR", "FROM", "HAVING", "INNER", "INSERT", "INTERSECT", "INTO", "JOIN", "LATERAL",
-        "LIKE", "NOT", "ON", "OR", "OUTER", "SELECT", "THEN", "UNION", "USING", "VALUES", "WHEN",
-        "WHERE", "WITH",
-    )
-)  # fmt: skip
-"""Words that are never a name without backticks: what they begin would be swallowed."""
 
 
-class TypeParser(ReportingParser):
-    """The part of the parser that reads types."""
+def parse_types(
+    parser: ReportingParser,
+    check_func: bool = False,
+    schema: bool = False,
+    allow_identifiers: bool = True,
+    with_collation: bool = False,
+) -> exp.Expr | None:
+    # check_func: sqlglot asks whether a typed literal (DATE '2026-01-01') starts here.
+    """A type where one may stand, as sqlglot asks for it: in CAST, or before a typed literal."""
+    if check_func and not (
+        parser._curr.token_type in LITERALS and parser._next.token_type == TokenType.STRING
+    ):
+        return None
+    # with_collation: CAST, where a type must follow; elsewhere it may be missing.
+    if not with_collation and parser._curr.text.upper() not in NAMES:
+        return None
+    return parse_data_type(parser, literal=check_func)
 
-    def _parse_types(
-        self,
-        check_func: bool = False,
-        schema: bool = False,  # noqa: ARG002
-        allow_identifiers: bool = True,  # noqa: ARG002
-        with_collation: bool = False,
-    ) -> exp.Expr | None:
-        # check_func: sqlglot asks whether a typed literal (DATE '2026-01-01') starts here.
-        if check_func and not (
-            self._curr.token_type in LITERALS and self._next.token_type == TokenType.STRING
-        ):
-            return None
-        # with_collation: CAST, where a type must follow; elsewhere it may be missing.
-        if not with_collation and self._curr.text.upper() not in NAMES:
-            return None
-        return self._parse_data_type(literal=check_func)
 
-    def _parse_data_type(self, *, literal: bool = False) -> exp.DataType:
-        first = self._curr
-        kind = mark(self._parse_type_name(first, literal=literal), first, self._prev)
-        if not literal:
-            self._parse_nullability(kind)
-            while self._match_texts(("ARRAY", "MULTISET")):  # the standard's postfix: INT ARRAY
-                kind = self._collection(self._prev.text.upper(), kind)
-                self._parse_nullability(kind)
-        return mark(kind, first, self._prev)
+def parse_data_type(parser: ReportingParser, *, literal: bool = False) -> exp.DataType:
+    """A type with its nullability, and the ARRAY or MULTISET behind it."""
+    first = parser._curr
+    kind = mark(_parse_type_name(parser, first, literal=literal), first, parser._prev)
+    if not literal:
+        _parse_nullability(parser, kind)
+        while parser._match_texts(("ARRAY", "MULTISET")):  # the standard's postfix: INT ARRAY
+            kind = _collection(parser._prev.text.upper(), kind)
+            _parse_nullability(parser, kind)
+    return mark(kind, first, parser._prev)
 
-    def _parse_nullability(self, kind: exp.DataType) -> None:
-        if self._match_pair(TokenType.NOT, TokenType.NULL):
-            kind.set("nullable", False)
-        elif self._next.token_type != TokenType.ON:  # RETURNING INT NULL ON EMPTY
-            self._match(TokenType.NULL)
 
-    def _parse_type_name(self, token: Token, *, literal: bool) -> exp.DataType:
-        name = "" if token.token_type in WORD_EXCLUDED else token.text.upper()
-        if name not in NAMES:
-            self._raise_no_type(token, name)
-        self._advance()
-        if name in PLAIN:
-            if name == "DOUBLE":
-                self._match_text_seq("PRECISION")
-            return exp.DataType(this=PLAIN[name])
-        if name in SIZED:
-            return self._parse_sized(name)
-        if name in DECIMALS:
-            return exp.DataType(this=exp.DType.DECIMAL, expressions=self._parse_sizes(2))
-        if name in TIMES:
-            return self._parse_time(name, literal=literal)
-        if name == "INTERVAL":
-            return self._parse_interval_type()
-        if name in OPAQUE:
-            return self._parse_opaque_type(name)
-        return self._parse_row_type() if name == "ROW" else self._parse_collection_type(name)
+def _parse_nullability(parser: ReportingParser, kind: exp.DataType) -> None:
+    if parser._match_pair(TokenType.NOT, TokenType.NULL):
+        kind.set("nullable", False)
+    elif parser._next.token_type != TokenType.ON:  # RETURNING INT NULL ON EMPTY
+        parser._match(TokenType.NULL)
 
-    def _raise_no_type(self, token: Token, name: str) -> None:
-        if not name or not name.replace("_", "").isalnum():
-            self.raise_error("Expected TYPE", token)
-        near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.6)
-        hint = f"did you mean {near[0]}?" if near else None
-        self.raise_error(f"unknown type '{token.text}'", token, hint=hint)
 
-    def _parse_sizes(self, most: int) -> list[exp.Expr]:
-        sizes: list[exp.Expr] = []
-        if not self._match(TokenType.L_PAREN):
-            return sizes
-        while True:
-            if not self._match(TokenType.NUMBER) or not self._prev.text.isdecimal():
-                self.raise_error("Expected a whole number", self._curr)
-            sizes.append(exp.DataTypeParam(this=exp.Literal.number(self._prev.text)))
-            if len(sizes) == most or not self._match(TokenType.COMMA):
-                break
-        self._match_r_paren()
+def _parse_type_name(parser: ReportingParser, token: Token, *, literal: bool) -> exp.DataType:
+    name = "" if token.token_type in WORD_EXCLUDED else token.text.upper()
+    if name not in NAMES:
+        _raise_no_type(parser, token, name)
+    parser._advance()
+    if name in PLAIN:
+        if name == "DOUBLE":
+            parser._match_text_seq("PRECISION")
+        return exp.DataType(this=PLAIN[name])
+    if name in SIZED:
+        return _parse_sized(parser, name)
+    if name in DECIMALS:
+        return exp.DataType(this=exp.DType.DECIMAL, expressions=parse_sizes(parser, 2))
+    if name in TIMES:
+        return _parse_time(parser, name, literal=literal)
+    if name == "INTERVAL":
+        return _parse_interval_type(parser)
+    if name in OPAQUE:
+        return _parse_opaque_type(parser, name)
+    return _parse_row_type(parser) if name == "ROW" else _parse_collection_type(parser, name)
+
+
+def _raise_no_type(parser: ReportingParser, token: Token, name: str) -> None:
+    if not name or not name.replace("_", "").isalnum():
+        parser.raise_error("Expected TYPE", token)
+    near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}?" if near else None
+    parser.raise_error(f"unknown type '{token.text}'", token, hint=hint)
+
+
+def parse_sizes(parser: ReportingParser, most: int) -> list[exp.Expr]:
+    """[(n [, m])], at most `most` numbers."""
+    sizes: list[exp.Expr] = []
+    if not parser._match(TokenType.L_PAREN):
         return sizes
+    while True:
+        if not parser._match(TokenType.NUMBER) or not parser._prev.text.isdecimal():
+            parser.raise_error("Expected a whole number", parser._curr)
+        sizes.append(exp.DataTypeParam(this=exp.Literal.number(parser._prev.text)))
+        if len(sizes) == most or not parser._match(TokenType.COMMA):
+            break
+    parser._match_r_paren()
+    return sizes
 
-    def _parse_sized(self, name: str) -> exp.DataType:
-        sizes = self._parse_sizes(1)
-        self._parse_text_encoding()
-        longest = not sizes or int(sizes[0].name) == MAX_LENGTH
-        if longest and name in ("VARCHAR", "VARBINARY"):
-            return exp.DataType(this=PLAIN["STRING" if name == "VARCHAR" else "BYTES"])
-        one: list[exp.Expr] = [exp.DataTypeParam(this=exp.Literal.number(1))]
-        return exp.DataType(this=SIZED[name], expressions=sizes or one)
 
-    def _parse_text_encoding(self) -> None:
-        """Pass over CHARACTER SET name, as Flink's planner writes types: texts are Unicode in any case."""
-        if self._match_text_seq("CHARACTER", "SET"):
-            self._parse_name("a character set")
+def _parse_sized(parser: ReportingParser, name: str) -> exp.DataType:
+    sizes = parse_sizes(parser, 1)
+    _parse_text_encoding(parser)
+    longest = not sizes or int(sizes[0].name) == MAX_LENGTH
+    if longest and name in ("VARCHAR", "VARBINARY"):
+        return exp.DataType(this=PLAIN["STRING" if name == "VARCHAR" else "BYTES"])
+    one: list[exp.Expr] = [exp.DataTypeParam(this=exp.Literal.number(1))]
+    return exp.DataType(this=SIZED[name], expressions=sizes or one)
 
-    def _parse_time(self, name: str, *, literal: bool) -> exp.DataType:
-        kind = exp.DataType(this=TIMES[name], expressions=self._parse_sizes(1))
-        if literal or name == "TIMESTAMP_LTZ":
-            return kind
-        if self._match_text_seq("WITHOUT"):
-            self._expect_words("TIME", "ZONE")
-        elif self._match_text_seq("WITH", "LOCAL") and name == "TIMESTAMP":
-            self._expect_words("TIME", "ZONE")
-            kind.set("this", exp.DType.TIMESTAMPLTZ)
-        elif name == "TIMESTAMP" and self._match_text_seq("WITH"):
-            self._expect_words("TIME", "ZONE")
-            kind.set("this", exp.DType.TIMESTAMPTZ)
+
+def _parse_text_encoding(parser: ReportingParser) -> None:
+    """Pass over CHARACTER SET name, as Flink's planner writes types: texts are Unicode in any case."""
+    if parser._match_text_seq("CHARACTER", "SET"):
+        parse_name(parser, "a character set")
+
+
+def _parse_time(parser: ReportingParser, name: str, *, literal: bool) -> exp.DataType:
+    kind = exp.DataType(this=TIMES[name], expressions=parse_sizes(parser, 1))
+    if literal or name == "TIMESTAMP_LTZ":
         return kind
+    if parser._match_text_seq("WITHOUT"):
+        expect_words(parser, "TIME", "ZONE")
+    elif parser._match_text_seq("WITH", "LOCAL") and name == "TIMESTAMP":
+        expect_words(parser, "TIME", "ZONE")
+        kind.set("this", exp.DType.TIMESTAMPLTZ)
+    elif name == "TIMESTAMP" and parser._match_text_seq("WITH"):
+        expect_words(parser, "TIME", "ZONE")
+        kind.set("this", exp.DType.TIMESTAMPTZ)
+    return kind
 
-    def _parse_opaque_type(self, name: str) -> exp.DataType:
-        """RAW('class', 'snapshot'), STRUCTURED<'class', name TYPE, ...> and types without parameters."""
-        parts: list[exp.Expr] = []
-        if name == "RAW":
-            self._match_l_paren()
-            parts = [self._parse_quoted()]
-            if self._match(TokenType.COMMA):
-                parts.append(self._parse_quoted())
-            self._match_r_paren()
-        elif name == "STRUCTURED":
-            if not self._match(TokenType.LT):
-                self.raise_error("Expected <")
-            parts = [self._parse_quoted()]
-            while self._match(TokenType.COMMA):
-                parts.append(self._parse_row_field())
-            if not self._match(TokenType.GT):
-                self.raise_error("Expected >")
-        return exp.DataType(this=exp.DType.USERDEFINED, kind=name, expressions=parts)
 
-    def _parse_quoted(self) -> exp.Literal:
-        token = self._curr
-        if not self._match(TokenType.STRING):
-            self.raise_error("Expected a string", token)
-        return mark(exp.Literal.string(token.text), token, token)
+def _parse_opaque_type(parser: ReportingParser, name: str) -> exp.DataType:
+    """RAW('class', 'snapshot'), STRUCTURED<'class', name TYPE, ...> and types without parameters."""
+    parts: list[exp.Expr] = []
+    if name == "RAW":
+        parser._match_l_paren()
+        parts = [parse_quoted(parser)]
+        if parser._match(TokenType.COMMA):
+            parts.append(parse_quoted(parser))
+        parser._match_r_paren()
+    elif name == "STRUCTURED":
+        if not parser._match(TokenType.LT):
+            parser.raise_error("Expected <")
+        parts = [parse_quoted(parser)]
+        while parser._match(TokenType.COMMA):
+            parts.append(_parse_row_field(parser))
+        if not parser._match(TokenType.GT):
+            parser.raise_error("Expected >")
+    return exp.DataType(this=exp.DType.USERDEFINED, kind=name, expressions=parts)
 
-    def _expect_words(self, *words: str) -> None:
-        """Pass over `words`, or raise at the first that is missing."""
-        for word in words:
-            if not self._match_text_seq(word):
-                self.raise_error(f"Expected {word}")
 
-    def _parse_interval_type(self) -> exp.DataType:
-        units = []
-        while self._match_texts((*YEAR_MONTH, *DAY_TIME)):
-            units.append(self._prev.text.upper())
-            self._parse_sizes(2)
-            if not self._match_text_seq("TO"):
-                break
-        if not units:
-            self.raise_error("Expected a unit such as DAY TO SECOND")
-        family = "YEAR TO MONTH" if units[0] in YEAR_MONTH else "DAY TO SECOND"
-        return exp.DataType(this=exp.DType.INTERVAL, expressions=[exp.var(family)])
+def _parse_interval_type(parser: ReportingParser) -> exp.DataType:
+    units = []
+    while parser._match_texts((*YEAR_MONTH, *DAY_TIME)):
+        units.append(parser._prev.text.upper())
+        parse_sizes(parser, 2)
+        if not parser._match_text_seq("TO"):
+            break
+    if not units:
+        parser.raise_error("Expected a unit such as DAY TO SECOND")
+    family = "YEAR TO MONTH" if units[0] in YEAR_MONTH else "DAY TO SECOND"
+    return exp.DataType(this=exp.DType.INTERVAL, expressions=[exp.var(family)])
 
-    def _parse_collection_type(self, name: str) -> exp.DataType:
-        if not self._match(TokenType.LT):
-            self.raise_error("Expected <")
-        elements = [self._parse_data_type()]
-        if name == "MAP":
-            if not self._match(TokenType.COMMA):
-                self.raise_error("Expected ,")
-            elements.append(self._parse_data_type())
-        if not self._match(TokenType.GT):
-            self.raise_error("Expected >")
-        return self._collection(name, *elements)
 
-    @staticmethod
-    def _collection(name: str, *elements: exp.DataType) -> exp.DataType:
-        if name == "MULTISET":
-            count = exp.DataType(this=exp.DType.INT)
-            return exp.DataType(
-                this=exp.DType.MAP, expressions=[*elements, count], nested=True, kind="MULTISET"
-            )
-        return exp.DataType(this=exp.DType[name], expressions=list(elements), nested=True)
+def _parse_collection_type(parser: ReportingParser, name: str) -> exp.DataType:
+    if not parser._match(TokenType.LT):
+        parser.raise_error("Expected <")
+    elements = [parse_data_type(parser)]
+    if name == "MAP":
+        if not parser._match(TokenType.COMMA):
+            parser.raise_error("Expected ,")
+        elements.append(parse_data_type(parser))
+    if not parser._match(TokenType.GT):
+        parser.raise_error("Expected >")
+    return _collection(name, *elements)
 
-    def _parse_row_type(self) -> exp.DataType:
-        closing = {TokenType.LT: TokenType.GT, TokenType.L_PAREN: TokenType.R_PAREN}.get(
-            self._curr.token_type
+
+def _collection(name: str, *elements: exp.DataType) -> exp.DataType:
+    if name == "MULTISET":
+        count = exp.DataType(this=exp.DType.INT)
+        return exp.DataType(
+            this=exp.DType.MAP, expressions=[*elements, count], nested=True, kind="MULTISET"
         )
-        if closing is None:
-            self.raise_error("Expected <")
-        assert closing is not None
-        self._advance()
-        fields = [] if self._curr.token_type == closing else self._parse_csv(self._parse_row_field)
-        if not self._match(closing):
-            self.raise_error("Expected >" if closing == TokenType.GT else "Expected )")
-        return exp.DataType(this=exp.DType.STRUCT, expressions=fields, nested=True)
+    return exp.DataType(this=exp.DType[name], expressions=list(elements), nested=True)
 
-    def _parse_row_field(self) -> exp.ColumnDef:
-        first = self._curr
-        name = self._parse_name("a field name")
-        kind = self._parse_data_type()
-        constraints = []
-        if self._match(TokenType.STRING):
-            comment = exp.CommentColumnConstraint(this=exp.Literal.string(self._prev.text))
-            constraints.append(exp.ColumnConstraint(kind=comment))
-        return mark(exp.ColumnDef(this=name, kind=kind, constraints=constraints), first, self._prev)
 
-    @staticmethod
-    def _may_be_name(token: Token) -> bool:
-        """Whether a token is a word that may be a name: no sign, number, string, and none of NO_NAMES."""
-        return (
-            bool(token)
-            and token.token_type not in WORD_EXCLUDED
-            and token.text.upper() not in NO_NAMES
-            and (token.text[:1].isalpha() or token.text[:1] in ("_", "$"))
-            and " " not in token.text
-        )
+def _parse_row_type(parser: ReportingParser) -> exp.DataType:
+    closing = {TokenType.LT: TokenType.GT, TokenType.L_PAREN: TokenType.R_PAREN}.get(
+        parser._curr.token_type
+    )
+    if closing is None:
+        parser.raise_error("Expected <")
+    assert closing is not None
+    parser._advance()
+    fields = [] if parser._curr.token_type == closing else parse_list(parser, _parse_row_field)
+    if not parser._match(closing):
+        parser.raise_error("Expected >" if closing == TokenType.GT else "Expected )")
+    return exp.DataType(this=exp.DType.STRUCT, expressions=fields, nested=True)
 
-    def _parse_name(self, what: str) -> exp.Identifier:
-        """One part of a name: `quoted` or a word."""
-        token = self._curr
-        if token.token_type != TokenType.IDENTIFIER and not self._may_be_name(token):
-            self.raise_error(f"Expected {what}")
-        self._advance()
-        name = exp.Identifier(this=token.text, quoted=token.token_type == TokenType.IDENTIFIER)
-        return mark(name.update_positions(token), token, token)
+
+def _parse_row_field(parser: ReportingParser) -> exp.ColumnDef:
+    first = parser._curr
+    name = parse_name(parser, "a field name")
+    kind = parse_data_type(parser)
+    constraints = []
+    if parser._match(TokenType.STRING):
+        comment = exp.CommentColumnConstraint(this=exp.Literal.string(parser._prev.text))
+        constraints.append(exp.ColumnConstraint(kind=comment))
+    return mark(exp.ColumnDef(this=name, kind=kind, constraints=constraints), first, parser._prev)

@@ -29,7 +29,7 @@ from penstock.catalog.errors import InputError
 from penstock.sql.dialect.flink.dialect import READ_BY_FLINK
 from penstock.sql.dialect.flink.trees import FLINK
 from penstock.sql.dialect.functions.table import FUNCTIONS
-from penstock.sql.dialect.parser.queries import is_built_in
+from penstock.sql.dialect.parser.calls import is_built_in
 from penstock.sql.dialect.parser.table_functions import is_left, table_call, takes_values
 from penstock.sql.dialect.rewrites.session_windows import rewrite_session_windows
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_group_ids

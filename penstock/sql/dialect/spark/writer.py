@@ -20,7 +20,7 @@ from sqlglot.generators.spark import SparkGenerator
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.sql.dialect.functions.table import FUNCTIONS
-from penstock.sql.dialect.parser.queries import WINDOW_FUNCTIONS
+from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS
 from penstock.sql.dialect.spark.types import kind_of
 from penstock.sql.dialect.spark.unnest import UnnestWriter
 from penstock.sql.syntax.parse_errors import NodeError

@@ -18,7 +18,7 @@ from penstock.catalog.errors import (
     UnsupportedError,
     did_you_mean,
 )
-from penstock.sql.dialect.parser.queries import PARTITION_ARGUMENT, WINDOW_FUNCTIONS
+from penstock.sql.dialect.parser.table_functions import PARTITION_ARGUMENT, WINDOW_FUNCTIONS
 from penstock.sql.syntax.intervals import interval_value
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.traversal import find_nodes

@@ -15,7 +15,7 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.sql.dialect import window_tables
-from penstock.sql.dialect.parser.queries import WINDOW_FUNCTIONS
+from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
 from penstock.sql.plan.rules.aggregate import aggregate, is_windowed, keep_distinct, own_aggregates
 from penstock.sql.plan.rules.changelog_join import JoinedFlow, join_changelogs

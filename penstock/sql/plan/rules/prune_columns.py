@@ -17,7 +17,7 @@ from sqlglot import exp
 from penstock.catalog.model.schema import ComputedColumn, MetadataColumn, PhysicalColumn, Schema
 from penstock.catalog.model.types import LogicalType, RowType
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.dialect.parser.queries import WINDOW_FUNCTIONS
+from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS
 from penstock.sql.expressions.expression import columns_of
 from penstock.sql.plan.rules.changelog_mode import LEAF
 from penstock.sql.plan.rules.flow import ScanFlow
