@@ -15,7 +15,7 @@ refuse_compiled_build()
 from penstock.sql.dialect.flink.tokens import FlinkTokenizer  # noqa: E402
 from penstock.sql.dialect.functions.result_types import interval_type, made_type  # noqa: E402
 from penstock.sql.dialect.functions.table import FUNCTIONS, result_argument  # noqa: E402
-from penstock.sql.dialect.generator.queries import FlinkGenerator  # noqa: E402
+from penstock.sql.dialect.generator.flink_generator import FlinkGenerator  # noqa: E402
 from penstock.sql.dialect.parser.flink_parser import FlinkParser  # noqa: E402
 
 __all__ = ["READ_BY_FLINK", "Flink"]

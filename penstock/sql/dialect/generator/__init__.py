@@ -1,1 +1,4 @@
-"""Own the writer of Flink SQL: the parser reads its output back as the same tree. Assembled by `dialect/flink`."""
+"""Own the writer of Flink SQL: the parser reads its output back as the same tree.
+
+`flink_generator` has its tables, each other module the functions of one family. Assembled by `dialect/flink`.
+"""
