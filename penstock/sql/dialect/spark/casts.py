@@ -9,9 +9,10 @@ capitals.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
+from sqlglot.generators.spark import SparkGenerator
 
 from penstock.sql.dialect.flink.trees import FLINK
 from penstock.sql.dialect.functions.result_types import field_name, interval_type, row_type
@@ -20,15 +21,16 @@ from penstock.sql.dialect.spark.types import (
     INTEGERS,
     TEXTS,
     TYPES,
-    SparkTypeWriter,
     kind_of,
+    let,
     number_kind,
+    operand,
     precision_of,
     type_of,
 )
 from penstock.sql.syntax.parse_errors import NodeError
 
-__all__ = ["CONSTRUCTED", "MICROS", "CastWriter", "ValueTextWriter"]
+__all__ = ["CONSTRUCTED", "FUNCTION_WRITERS", "MICROS", "cast_sql", "dpipe_sql"]
 
 CONSTRUCTED = (exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT)
 
@@ -63,91 +65,97 @@ DAYS = (
 )
 
 
-class ValueTextWriter(SparkTypeWriter):
-    """Writes the texts of values."""
-
-    def _text(self, value: exp.Expr, cast: str) -> str:
-        """Flink's text of a node. Raises NodeError where it hangs on a type that is not known."""
-        kind, items = type_of(value), _row_items(value)
-        if isinstance(value, exp.Tuple):
-            kind = row_type(value.expressions)
-        if isinstance(value, exp.Interval):
-            kind = interval_type(value)
-        if items and kind is not None and kind.this == exp.DType.STRUCT:
-            parts = zip(items, kind.expressions, strict=True)
-            return _in_row(
-                [self._item_text(self.sql(item), field.args["kind"]) for item, field in parts]
-            )
-        if _hangs(value, kind):
-            raise NodeError(
-                "the text of this value hangs on the types of its parts, which are not known",
-                value,
-                "give them to it: CAST(CAST(... AS ARRAY<INT>) AS STRING)",
-            )
-        return self._text_of(self.sql(value), kind) or f"{cast}({self.sql(value)} AS STRING)"
-
-    def dpipe_sql(self, expression: exp.DPipe) -> str:
-        """Texts put together; what is none is taken by its text."""
-        return f"{self._taken(expression.this, '||')} || {self._taken(expression.expression, '||')}"
-
-    def _concat(self, call: exp.Anonymous) -> str:
-        return f"concat({', '.join(self._taken(item, 'CONCAT') for item in call.expressions)})"
-
-    def _concat_ws(self, call: exp.Anonymous) -> str:
-        return (
-            f"concat_ws({', '.join(self._taken(item, 'CONCAT_WS') for item in call.expressions)})"
+def _text(writer: SparkGenerator, value: exp.Expr, cast: str) -> str:
+    """Flink's text of a node. Raises NodeError where it hangs on a type that is not known."""
+    kind, items = type_of(value), _row_items(value)
+    if isinstance(value, exp.Tuple):
+        kind = row_type(value.expressions)
+    if isinstance(value, exp.Interval):
+        kind = interval_type(value)
+    if items and kind is not None and kind.this == exp.DType.STRUCT:
+        parts = zip(items, kind.expressions, strict=True)
+        return _in_row(
+            [_item_text(writer, writer.sql(item), field.args["kind"]) for item, field in parts]
         )
+    if _hangs(value, kind):
+        raise NodeError(
+            "the text of this value hangs on the types of its parts, which are not known",
+            value,
+            "give them to it: CAST(CAST(... AS ARRAY<INT>) AS STRING)",
+        )
+    return _text_of(writer, writer.sql(value), kind) or f"{cast}({writer.sql(value)} AS STRING)"
 
-    def _taken(self, node: exp.Expr, function: str) -> str:
-        """What is put into a text. Flink takes texts alone; numbers and dates have the same text in Spark."""
-        kind = type_of(node)
-        if kind is not None and kind.this in OTHER_TEXTS:
-            raise NodeError(
-                f"{function} takes texts, and this is of the type {kind.sql(FLINK)}",
-                node,
-                "write CAST(... AS STRING)",
+
+def dpipe_sql(writer: SparkGenerator, expression: exp.DPipe) -> str:
+    """Texts put together; what is none is taken by its text."""
+    return (
+        f"{_taken(writer, expression.this, '||')} || {_taken(writer, expression.expression, '||')}"
+    )
+
+
+def _concat_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
+    return f"concat({', '.join(_taken(writer, item, 'CONCAT') for item in call.expressions)})"
+
+
+def _concat_ws_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
+    return f"concat_ws({', '.join(_taken(writer, item, 'CONCAT_WS') for item in call.expressions)})"
+
+
+def _taken(writer: SparkGenerator, node: exp.Expr, function: str) -> str:
+    """What is put into a text. Flink takes texts alone; numbers and dates have the same text in Spark."""
+    kind = type_of(node)
+    if kind is not None and kind.this in OTHER_TEXTS:
+        raise NodeError(
+            f"{function} takes texts, and this is of the type {kind.sql(FLINK)}",
+            node,
+            "write CAST(... AS STRING)",
+        )
+    return writer.sql(node)
+
+
+def _text_of(writer: SparkGenerator, sql: str, kind: exp.DataType | None) -> str | None:
+    """Flink's text of a value where Spark's differs; None where they agree or nothing is known."""
+    match kind and kind.this:
+        case exp.DType.BOOLEAN:
+            return f"upper(CAST({sql} AS STRING))"
+        case exp.DType.TIMESTAMPNTZ | exp.DType.TIMESTAMPLTZ if kind:
+            digits = precision_of(kind, MICROS)
+            return let([f"CAST({sql} AS STRING)"], lambda v: _timestamp(v[0], digits))
+        case exp.DType.TIME if kind:
+            digits = precision_of(kind, 0)
+            return let([f"CAST({sql} AS STRING)"], lambda v: _time(v[0], digits))
+        case exp.DType.INTERVAL if kind and kind.expressions:
+            form = MONTHS if kind.expressions[0].name.startswith("YEAR") else DAYS
+            whole = (
+                f"CAST({sql} AS {writer.sql(kind)})"  # of INTERVAL '1' MONTH Spark extracts no YEAR
             )
-        return self.sql(node)
+            return let([whole], lambda v: form.format(*v))
+        case exp.DType.ARRAY if kind:
+            item = _item_text(writer, "__x", kind.expressions[0])
+            return _listed("[", f"transform({sql}, __x -> {item})", "]")
+        case exp.DType.MAP if kind:
+            key, item = (
+                _item_text(writer, f"__e.{name}", inner)
+                for name, inner in zip(("key", "value"), kind.expressions, strict=True)
+            )
+            entries = f"transform(map_entries({sql}), __e -> concat({key}, '=', {item}))"
+            return _listed("{", entries, "}")
+        case exp.DType.STRUCT if kind:
+            return let([sql], lambda v: _row_text(writer, v[0], kind))
+    return None
 
-    def _text_of(self, sql: str, kind: exp.DataType | None) -> str | None:
-        """Flink's text of a value where Spark's differs; None where they agree or nothing is known."""
-        match kind and kind.this:
-            case exp.DType.BOOLEAN:
-                return f"upper(CAST({sql} AS STRING))"
-            case exp.DType.TIMESTAMPNTZ | exp.DType.TIMESTAMPLTZ if kind:
-                digits = precision_of(kind, MICROS)
-                return self._let([f"CAST({sql} AS STRING)"], lambda v: _timestamp(v[0], digits))
-            case exp.DType.TIME if kind:
-                digits = precision_of(kind, 0)
-                return self._let([f"CAST({sql} AS STRING)"], lambda v: _time(v[0], digits))
-            case exp.DType.INTERVAL if kind and kind.expressions:
-                form = MONTHS if kind.expressions[0].name.startswith("YEAR") else DAYS
-                whole = f"CAST({sql} AS {self.sql(kind)})"  # of INTERVAL '1' MONTH Spark extracts no YEAR
-                return self._let([whole], lambda v: form.format(*v))
-            case exp.DType.ARRAY if kind:
-                item = self._item_text("__x", kind.expressions[0])
-                return _listed("[", f"transform({sql}, __x -> {item})", "]")
-            case exp.DType.MAP if kind:
-                key, item = (
-                    self._item_text(f"__e.{name}", inner)
-                    for name, inner in zip(("key", "value"), kind.expressions, strict=True)
-                )
-                entries = f"transform(map_entries({sql}), __e -> concat({key}, '=', {item}))"
-                return _listed("{", entries, "}")
-            case exp.DType.STRUCT if kind:
-                return self._let([sql], lambda v: self._row_text(v[0], kind))
-        return None
 
-    def _item_text(self, sql: str, kind: exp.DataType) -> str:
-        text = self._text_of(sql, kind) or f"CAST({sql} AS STRING)"
-        return f"coalesce({text}, 'NULL')"
+def _item_text(writer: SparkGenerator, sql: str, kind: exp.DataType) -> str:
+    text = _text_of(writer, sql, kind) or f"CAST({sql} AS STRING)"
+    return f"coalesce({text}, 'NULL')"
 
-    def _row_text(self, sql: str, kind: exp.DataType) -> str:
-        items = [
-            self._item_text(f"{sql}.{self.sql(field, 'this')}", field.args["kind"])
-            for field in kind.expressions
-        ]
-        return f"if({sql} IS NULL, NULL, {_in_row(items)})"
+
+def _row_text(writer: SparkGenerator, sql: str, kind: exp.DataType) -> str:
+    items = [
+        _item_text(writer, f"{sql}.{writer.sql(field, 'this')}", field.args["kind"])
+        for field in kind.expressions
+    ]
+    return f"if({sql} IS NULL, NULL, {_in_row(items)})"
 
 
 def _row_items(value: exp.Expr) -> list[exp.Expr] | None:
@@ -237,175 +245,192 @@ def _is_months(value: exp.Expr) -> bool:
     return isinstance(value, exp.Interval) and value.args["unit"].name.upper() == "MONTH"
 
 
-class CastWriter(ValueTextWriter):
-    """Writes casts."""
+def cast_sql(writer: SparkGenerator, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+    """CAST and TRY_CAST (`safe_prefix`)."""
+    to: exp.DataType = expression.args["to"]
+    value, cast = expression.this, f"{safe_prefix or ''}CAST"
+    _check(value, to)
+    if to.this in CONSTRUCTED and (text := _to_constructed(writer, value, to, expression)):
+        return text
+    if to.this in TEXTS:
+        return _to_text(writer, value, to, cast)
+    if to.this in (exp.DType.BINARY, exp.DType.VARBINARY) and to.expressions:
+        return _to_bytes(writer, value, to, cast)
+    if to.this in INTEGERS:
+        return _to_whole(writer, value, to.this, cast)
+    if to.this in TIMES:
+        return _to_time(writer, value, to, cast)
+    if to.this == exp.DType.TIME:
+        return _to_time_of_day(writer, value, to, cast)
+    if to.this == exp.DType.DECIMAL and number_kind(value) in NUMBERS:
+        cast = "TRY_CAST"
+    return f"{cast}({writer.sql(value)} AS {writer.sql(to)})"
 
-    def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
-        """CAST and TRY_CAST (`safe_prefix`)."""
-        to: exp.DataType = expression.args["to"]
-        value, cast = expression.this, f"{safe_prefix or ''}CAST"
-        _check(value, to)
-        if to.this in CONSTRUCTED and (text := self._to_constructed(value, to, expression)):
-            return text
-        if to.this in TEXTS:
-            return self._to_text(value, to, cast)
-        if to.this in (exp.DType.BINARY, exp.DType.VARBINARY) and to.expressions:
-            return self._to_bytes(value, to, cast)
-        if to.this in INTEGERS:
-            return self._to_whole(value, to.this, cast)
-        if to.this in TIMES:
-            return self._to_time(value, to, cast)
-        if to.this == exp.DType.TIME:
-            return self._to_time_of_day(value, to, cast)
-        if to.this == exp.DType.DECIMAL and number_kind(value) in NUMBERS:
-            cast = "TRY_CAST"
-        return f"{cast}({self.sql(value)} AS {self.sql(to)})"
 
-    # --- numbers ---
+# --- numbers ---
 
-    def _to_whole(self, value: exp.Expr, to: exp.DType, cast: str) -> str:
-        kind = kind_of(value)
-        if kind in TEXTS:
-            return f"{cast}({self._without_fraction(value)} AS {TYPES[to]})"
-        kind = number_kind(value)
-        plain = f"{cast}({self.sql(value)} AS {TYPES[to]})"
-        if (
-            isinstance(value, exp.Literal)
-            and value.is_int
-            and int(value.name) < 2 ** (BITS[to] - 1)
-        ):
-            return plain
-        if kind in INTEGERS:
-            return plain if BITS[kind] <= BITS[to] else self._wrapped(self._operand(value), to)
-        if kind in FRACTIONS:
-            wide = exp.DType.BIGINT if to == exp.DType.BIGINT else exp.DType.INT
-            stopped = self._let([self._operand(value)], lambda v: self._stopped(v[0], wide))
-            return stopped if to == wide else self._wrapped(f"({stopped})", to)
-        if kind == exp.DType.DECIMAL and to != exp.DType.BIGINT:
-            return self._wrapped(f"{cast}({self.sql(value)} AS BIGINT)", to)
+
+def _to_whole(writer: SparkGenerator, value: exp.Expr, to: exp.DType, cast: str) -> str:
+    kind = kind_of(value)
+    if kind in TEXTS:
+        return f"{cast}({_without_fraction(writer, value)} AS {TYPES[to]})"
+    kind = number_kind(value)
+    plain = f"{cast}({writer.sql(value)} AS {TYPES[to]})"
+    if isinstance(value, exp.Literal) and value.is_int and int(value.name) < 2 ** (BITS[to] - 1):
         return plain
+    if kind in INTEGERS:
+        return plain if BITS[kind] <= BITS[to] else _wrapped(operand(writer, value), to)
+    if kind in FRACTIONS:
+        wide = exp.DType.BIGINT if to == exp.DType.BIGINT else exp.DType.INT
+        stopped = let([operand(writer, value)], lambda v: _stopped(v[0], wide))
+        return stopped if to == wide else _wrapped(f"({stopped})", to)
+    if kind == exp.DType.DECIMAL and to != exp.DType.BIGINT:
+        return _wrapped(f"{cast}({writer.sql(value)} AS BIGINT)", to)
+    return plain
 
-    @staticmethod
-    def _wrapped(text: str, to: exp.DType) -> str:
-        """The low bits of a whole number, the highest one taken for the sign."""
-        top = 1 << (BITS[to] - 1)
-        return f"CAST((({text} & {2 * top - 1}L) ^ {top}L) - {top}L AS {TYPES[to]})"
 
-    @staticmethod
-    def _stopped(text: str, to: exp.DType) -> str:
-        top = 1 << (BITS[to] - 1)
-        last = "L" if to == exp.DType.BIGINT else ""
-        low = f"-{top - 1}{last} - 1{last}"
-        return (
-            f"CASE WHEN isnan({text}) THEN 0{last} WHEN {text} >= {float(top)!r}D THEN {top - 1}{last} "
-            f"WHEN {text} <= {float(-top)!r}D THEN {low} ELSE CAST({text} AS {TYPES[to]}) END"
-        )
+def _wrapped(text: str, to: exp.DType) -> str:
+    """The low bits of a whole number, the highest one taken for the sign."""
+    top = 1 << (BITS[to] - 1)
+    return f"CAST((({text} & {2 * top - 1}L) ^ {top}L) - {top}L AS {TYPES[to]})"
 
-    def _without_fraction(self, value: exp.Expr) -> str:
-        if isinstance(value, exp.Literal) and "." not in value.name:
-            return self.sql(value)
-        cut = r"regexp_replace({0}, '^(\\s*[+-]?[0-9]+)[.][0-9]*(\\s*)$', '$1')"
-        form = f"if(contains({{0}}, '.'), {cut}, {{0}})"
-        return self._let([self._operand(value)], lambda v: form.replace("{0}", v[0]))
 
-    # --- times ---
+def _stopped(text: str, to: exp.DType) -> str:
+    top = 1 << (BITS[to] - 1)
+    last = "L" if to == exp.DType.BIGINT else ""
+    low = f"-{top - 1}{last} - 1{last}"
+    return (
+        f"CASE WHEN isnan({text}) THEN 0{last} WHEN {text} >= {float(top)!r}D THEN {top - 1}{last} "
+        f"WHEN {text} <= {float(-top)!r}D THEN {low} ELSE CAST({text} AS {TYPES[to]}) END"
+    )
 
-    def _to_time(self, value: exp.Expr, to: exp.DataType, cast: str) -> str:
-        """To TIMESTAMP(p) or TIMESTAMP_LTZ(p): what is finer than p digits is dropped."""
-        digits = precision_of(to, MICROS)
-        kind, known, text = kind_of(value), type_of(value), self.sql(value)
-        if (
-            kind == exp.DType.TIME
-        ):  # of the first day (TimeToTimestampCastRule), which Spark does not cast
-            text = f"concat('1970-01-01 ', CAST({text} AS STRING))"
-        plain = f"{cast}({text} AS {self.sql(to)})"
-        had = precision_of(known, DIGITS[kind]) if kind in DIGITS and known else MICROS
-        if digits >= min(had, MICROS) or kind == exp.DType.DATE:
-            return plain
-        step = f"{10**-digits:.{digits}f}" if digits else "1"
-        rest = "make_dt_interval(0, 0, 0, extract(SECOND FROM {0}) % {1}BD)"
-        return self._let([plain], lambda v: f"({v[0]} - {rest.format(v[0], step)})")
 
-    def _to_time_of_day(self, value: exp.Expr, to: exp.DataType, cast: str) -> str:
-        """To TIME(p): what is finer than p digits is dropped, which Spark does from a TIME only."""
-        kind, text, wanted = kind_of(value), self.sql(value), self.sql(to)
-        if kind in TIMES:
-            return self._let([text], lambda v: f"CAST({TIME_OF.format(*v)} AS {wanted})")
-        whole = isinstance(value, exp.Literal) and "." not in value.name
-        if kind in TEXTS and not whole and precision_of(to, 0) < MICROS:
-            return f"CAST({cast}({text} AS TIME({MICROS})) AS {wanted})"
-        return f"{cast}({text} AS {wanted})"
+def _without_fraction(writer: SparkGenerator, value: exp.Expr) -> str:
+    if isinstance(value, exp.Literal) and "." not in value.name:
+        return writer.sql(value)
+    cut = r"regexp_replace({0}, '^(\\s*[+-]?[0-9]+)[.][0-9]*(\\s*)$', '$1')"
+    form = f"if(contains({{0}}, '.'), {cut}, {{0}})"
+    return let([operand(writer, value)], lambda v: form.replace("{0}", v[0]))
 
-    # --- bytes and texts ---
 
-    def _to_bytes(self, value: exp.Expr, to: exp.DataType, cast: str) -> str:
-        size, text = precision_of(to, 1), f"{cast}({self.sql(value)} AS BINARY)"
-        if to.this == exp.DType.BINARY:
-            return f"rpad({text}, {size}, X'00')"
-        return f"substring({text}, 1, {size})"
+# --- times ---
 
-    def _to_text(self, value: exp.Expr, to: exp.DataType, cast: str) -> str:
-        text = self._text(value, cast)
-        if to.this == exp.DType.CHAR:
-            return f"rpad({text}, {precision_of(to, 1)}, ' ')"
-        return f"left({text}, {precision_of(to, 1)})" if to.expressions else text
 
-    # --- arrays, maps and rows ---
+def _to_time(writer: SparkGenerator, value: exp.Expr, to: exp.DataType, cast: str) -> str:
+    """To TIMESTAMP(p) or TIMESTAMP_LTZ(p): what is finer than p digits is dropped."""
+    digits = precision_of(to, MICROS)
+    kind, known, text = kind_of(value), type_of(value), writer.sql(value)
+    if (
+        kind == exp.DType.TIME
+    ):  # of the first day (TimeToTimestampCastRule), which Spark does not cast
+        text = f"concat('1970-01-01 ', CAST({text} AS STRING))"
+    plain = f"{cast}({text} AS {writer.sql(to)})"
+    had = precision_of(known, DIGITS[kind]) if kind in DIGITS and known else MICROS
+    if digits >= min(had, MICROS) or kind == exp.DType.DATE:
+        return plain
+    step = f"{10**-digits:.{digits}f}" if digits else "1"
+    rest = "make_dt_interval(0, 0, 0, extract(SECOND FROM {0}) % {1}BD)"
+    return let([plain], lambda v: f"({v[0]} - {rest.format(v[0], step)})")
 
-    def _to_constructed(self, value: exp.Expr, to: exp.DataType, node: exp.Cast) -> str | None:
-        """Part by part, where Spark casts a part otherwise than Flink; None where it does not, or nothing is known.
 
-        (ArrayToArrayCastRule, MapToMapAndMultisetToMultisetCastRule, RowToRowCastRule.)
-        """
-        known = type_of(value)
-        if known is None or known.this != to.this or len(known.expressions) < len(to.expressions):
+def _to_time_of_day(writer: SparkGenerator, value: exp.Expr, to: exp.DataType, cast: str) -> str:
+    """To TIME(p): what is finer than p digits is dropped, which Spark does from a TIME only."""
+    kind, text, wanted = kind_of(value), writer.sql(value), writer.sql(to)
+    if kind in TIMES:
+        return let([text], lambda v: f"CAST({TIME_OF.format(*v)} AS {wanted})")
+    whole = isinstance(value, exp.Literal) and "." not in value.name
+    if kind in TEXTS and not whole and precision_of(to, 0) < MICROS:
+        return f"CAST({cast}({text} AS TIME({MICROS})) AS {wanted})"
+    return f"{cast}({text} AS {wanted})"
+
+
+# --- bytes and texts ---
+
+
+def _to_bytes(writer: SparkGenerator, value: exp.Expr, to: exp.DataType, cast: str) -> str:
+    size, text = precision_of(to, 1), f"{cast}({writer.sql(value)} AS BINARY)"
+    if to.this == exp.DType.BINARY:
+        return f"rpad({text}, {size}, X'00')"
+    return f"substring({text}, 1, {size})"
+
+
+def _to_text(writer: SparkGenerator, value: exp.Expr, to: exp.DataType, cast: str) -> str:
+    text = _text(writer, value, cast)
+    if to.this == exp.DType.CHAR:
+        return f"rpad({text}, {precision_of(to, 1)}, ' ')"
+    return f"left({text}, {precision_of(to, 1)})" if to.expressions else text
+
+
+# --- arrays, maps and rows ---
+
+
+def _to_constructed(
+    writer: SparkGenerator, value: exp.Expr, to: exp.DataType, node: exp.Cast
+) -> str | None:
+    """Part by part, where Spark casts a part otherwise than Flink; None where it does not, or nothing is known.
+
+    (ArrayToArrayCastRule, MapToMapAndMultisetToMultisetCastRule, RowToRowCastRule.)
+    """
+    known = type_of(value)
+    if known is None or known.this != to.this or len(known.expressions) < len(to.expressions):
+        return None
+    if to.this == exp.DType.STRUCT:
+        if _fields(writer, "r", known, to, node) is None:
             return None
-        if to.this == exp.DType.STRUCT:
-            if self._fields("r", known, to, node) is None:
-                return None
-            return self._let([self.sql(value)], lambda v: str(self._fields(v[0], known, to, node)))
-        names = ("__x",) if to.this == exp.DType.ARRAY else ("__k", "__v")
-        parts = [
-            self._cast_part(exp.column(name), kind, wanted, node)
-            for name, kind, wanted in zip(names, known.expressions, to.expressions, strict=True)
-        ]
-        if not any(own for _, own in parts):
-            return None
-        texts, sql = [text for text, _ in parts], self.sql(value)
-        if to.this == exp.DType.ARRAY:
-            return f"transform({sql}, __x -> {texts[0]})"
-        values = f"transform_values({sql}, (__k, __v) -> {texts[1]})"
-        return (
-            f"transform_keys({values}, (__k, __v) -> {texts[0]})"
-            if known.expressions[0] != to.expressions[0]
-            else values
-        )
+        return let([writer.sql(value)], lambda v: str(_fields(writer, v[0], known, to, node)))
+    names = ("__x",) if to.this == exp.DType.ARRAY else ("__k", "__v")
+    parts = [
+        _cast_part(writer, exp.column(name), kind, wanted, node)
+        for name, kind, wanted in zip(names, known.expressions, to.expressions, strict=True)
+    ]
+    if not any(own for _, own in parts):
+        return None
+    texts, sql = [text for text, _ in parts], writer.sql(value)
+    if to.this == exp.DType.ARRAY:
+        return f"transform({sql}, __x -> {texts[0]})"
+    values = f"transform_values({sql}, (__k, __v) -> {texts[1]})"
+    return (
+        f"transform_keys({values}, (__k, __v) -> {texts[0]})"
+        if known.expressions[0] != to.expressions[0]
+        else values
+    )
 
-    def _fields(
-        self, sql: str, known: exp.DataType, to: exp.DataType, node: exp.Cast
-    ) -> str | None:
-        own = len(known.expressions) > len(to.expressions)  # those behind are left out
-        items = []
-        for field, wanted in zip(known.expressions, to.expressions, strict=False):
-            item = exp.Dot(this=exp.var(sql), expression=field.this.copy())
-            text, differs = self._cast_part(item, field.args["kind"], wanted.args["kind"], node)
-            items += [self.sql(exp.Literal.string(wanted.name)), text]
-            own |= differs
-        return f"if({sql} IS NULL, NULL, named_struct({', '.join(items)}))" if own else None
 
-    def _cast_part(
-        self, item: exp.Expr, kind: exp.DataType, wanted: exp.DataType, node: exp.Cast
-    ) -> tuple[str, bool]:
-        """The cast of a part, and whether it is another than Spark's own."""
-        item.type = kind
-        text = self.sql(type(node)(this=item, to=wanted.copy()))
-        word = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
-        return text, text != f"{word}({self.sql(item)} AS {self.sql(wanted)})"
+def _fields(
+    writer: SparkGenerator, sql: str, known: exp.DataType, to: exp.DataType, node: exp.Cast
+) -> str | None:
+    own = len(known.expressions) > len(to.expressions)  # those behind are left out
+    items = []
+    for field, wanted in zip(known.expressions, to.expressions, strict=False):
+        item = exp.Dot(this=exp.var(sql), expression=field.this.copy())
+        text, differs = _cast_part(writer, item, field.args["kind"], wanted.args["kind"], node)
+        items += [writer.sql(exp.Literal.string(wanted.name)), text]
+        own |= differs
+    return f"if({sql} IS NULL, NULL, named_struct({', '.join(items)}))" if own else None
 
-    def _row(self, call: exp.Anonymous) -> str:
-        """ROW(a, b), whose fields have Flink's names: Spark would name them by columns, or not."""
-        items = [
-            f"{self.sql(exp.Literal.string(field_name(index)))}, {self.sql(item)}"
-            for index, item in enumerate(call.expressions)
-        ]
-        return f"named_struct({', '.join(items)})"
+
+def _cast_part(
+    writer: SparkGenerator, item: exp.Expr, kind: exp.DataType, wanted: exp.DataType, node: exp.Cast
+) -> tuple[str, bool]:
+    """The cast of a part, and whether it is another than Spark's own."""
+    item.type = kind
+    text = writer.sql(type(node)(this=item, to=wanted.copy()))
+    word = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
+    return text, text != f"{word}({writer.sql(item)} AS {writer.sql(wanted)})"
+
+
+def _row_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
+    """ROW(a, b), whose fields have Flink's names: Spark would name them by columns, or not."""
+    items = [
+        f"{writer.sql(exp.Literal.string(field_name(index)))}, {writer.sql(item)}"
+        for index, item in enumerate(call.expressions)
+    ]
+    return f"named_struct({', '.join(items)})"
+
+
+FUNCTION_WRITERS: dict[str, Callable[[SparkGenerator, exp.Anonymous], str]] = {
+    "CONCAT": _concat_sql,
+    "CONCAT_WS": _concat_ws_sql,
+    "ROW": _row_sql,
+}
+"""Functions of the table in `functions` whose form is no template, by their names."""

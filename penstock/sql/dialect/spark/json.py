@@ -9,17 +9,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
+from sqlglot.generators.spark import SparkGenerator
 
 from penstock.catalog.model.identifier import spark_literal
-from penstock.sql.dialect.spark.times import TimeWriter
-from penstock.sql.dialect.spark.types import TEXTS, kind_of
+from penstock.sql.dialect.spark.types import TEXTS, kind_of, let, operand
 from penstock.sql.syntax.parse_errors import NodeError
 
-__all__ = ["JsonPath", "JsonWriter", "read_json_path"]
+__all__ = [
+    "FUNCTION_WRITERS",
+    "JsonPath",
+    "is_sql",
+    "json_item",
+    "jsonarray_sql",
+    "jsonexists_sql",
+    "jsonextract_sql",
+    "jsonobject_sql",
+    "jsonvalue_sql",
+    "read_json_path",
+]
 
 MODE = re.compile(
     r"^\s*(?:(?P<mode>strict|lax)\s+)?(?P<steps>\$.*?)\s*$", re.IGNORECASE | re.DOTALL
@@ -96,179 +107,188 @@ KEEP_NULLS = "map('ignoreNullFields', 'false')"
 EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 
 
-class JsonWriter(TimeWriter):
-    """Writes JSON functions."""
+# --- reading ---
 
-    # --- reading ---
 
-    def is_sql(self, expression: exp.Is) -> str:
-        """X IS JSON [kind]; any other IS is Spark's too."""
-        if not isinstance(expression.expression, exp.JSON):
-            return super().is_sql(expression)
-        kind = str(expression.expression.args.get("this") or "VALUE").upper()
-        negated = "NOT " if expression.args.get("negate") else ""
-        return negated + KIND_CHECKS[kind].format(f"try_parse_json({self.sql(expression.this)})")
+def is_sql(writer: SparkGenerator, expression: exp.Is) -> str:
+    """X IS JSON [kind]; any other IS is Spark's too."""
+    if not isinstance(expression.expression, exp.JSON):
+        return SparkGenerator.is_sql(writer, expression)
+    kind = str(expression.expression.args.get("this") or "VALUE").upper()
+    negated = "NOT " if expression.args.get("negate") else ""
+    return negated + KIND_CHECKS[kind].format(f"try_parse_json({writer.sql(expression.this)})")
 
-    def jsonexists_sql(self, expression: exp.JSONExists) -> str:
-        """JSON_EXISTS(text, path): whether there is something else than null."""
-        path = read_json_path(expression.args["path"])
-        behaviour = _behaviour(expression, "error") if path.strict else None
-        missing = {
-            "TRUE ON ERROR": "true",
-            "UNKNOWN ON ERROR": "NULL",
-            "ERROR ON ERROR": _failure("JSON_EXISTS", path),
-        }.get(str(behaviour), "false")
 
-        def build(texts: Sequence[str]) -> str:
-            found = _found(texts[0], path)
-            there = f"{found} IS NOT NULL AND NOT is_variant_null({found})"
-            return (
-                f"CASE WHEN {texts[0]} IS NULL THEN NULL WHEN {there} THEN true ELSE {missing} END"
-            )
+def jsonexists_sql(writer: SparkGenerator, expression: exp.JSONExists) -> str:
+    """JSON_EXISTS(text, path): whether there is something else than null."""
+    path = read_json_path(expression.args["path"])
+    behaviour = _behaviour(expression, "error") if path.strict else None
+    missing = {
+        "TRUE ON ERROR": "true",
+        "UNKNOWN ON ERROR": "NULL",
+        "ERROR ON ERROR": _failure("JSON_EXISTS", path),
+    }.get(str(behaviour), "false")
 
-        return self._let([self._json_text(expression.this)], build)
+    def build(texts: Sequence[str]) -> str:
+        found = _found(texts[0], path)
+        there = f"{found} IS NOT NULL AND NOT is_variant_null({found})"
+        return f"CASE WHEN {texts[0]} IS NULL THEN NULL WHEN {there} THEN true ELSE {missing} END"
 
-    def jsonvalue_sql(self, expression: exp.JSONValue) -> str:
-        """JSON_VALUE of a scalar."""
-        path, returning = read_json_path(expression.args["path"]), expression.args.get("returning")
-        if returning is not None and returning.this not in (*RETURNED, *TEXTS):
-            raise NodeError(
-                "JSON_VALUE returns STRING, BOOLEAN, INT or DOUBLE",
-                returning,
-                "CAST what it returns",
-            )
+    return let([_json_text(writer, expression.this)], build)
 
-        def build(texts: Sequence[str]) -> str:
-            found = _found(texts[0], path)
-            text = f"CAST({found} AS STRING)"
-            value = f"if({IS_NESTED.format(text, found)}, NULL, {text})"
-            if returning is not None and returning.this in RETURNED:
-                value = f"try_cast({value} AS {self.sql(returning)})"
-            missing = self._missing(expression, path, returning)
-            if missing is None:
-                return value
-            return f"if({texts[0]} IS NULL, NULL, coalesce({value}, {missing}))"
 
-        return self._let([self._json_text(expression.this)], build)
-
-    def _missing(
-        self, call: exp.JSONValue, path: JsonPath, returning: exp.DataType | None
-    ) -> str | None:
-        behaviour = _behaviour(call, "error" if path.strict else "empty")
-        if isinstance(behaviour, exp.Expr):
-            return (
-                f"CAST({self.sql(behaviour)} AS {self.sql(returning) if returning else 'STRING'})"
-            )
-        if behaviour and behaviour.startswith("ERROR"):
-            return _failure("JSON_VALUE", path)
-        return None
-
-    def jsonextract_sql(self, expression: exp.JSONExtract) -> str:
-        """JSON_QUERY of an object or array."""
-        path, returning = read_json_path(expression.expression), expression.args.get("returning")
-        array = False
-        if returning is not None:
-            array = returning.this == exp.DType.ARRAY
-            if (returning.expressions[0] if array else returning).this not in TEXTS:
-                raise NodeError("JSON_QUERY returns STRING or ARRAY<STRING>", returning)
-        option = expression.args.get("option")
-        wrapper = option.name if option else "WITHOUT ARRAY WRAPPER"
-        missing = self._missing_json(expression, path, array=array)
-
-        def build(texts: Sequence[str]) -> str:
-            found = _found(texts[0], path)
-            value = _items(found, wrapper) if array else _json(found, wrapper)
-            if missing is None:
-                return value
-            return f"if({texts[0]} IS NULL, NULL, coalesce({value}, {missing}))"
-
-        return self._let([self._json_text(expression.this)], build)
-
-    @staticmethod
-    def _missing_json(call: exp.JSONExtract, path: JsonPath, *, array: bool) -> str | None:
-        behaviour = str(_behaviour(call, "error" if path.strict else "empty") or "NULL")
-        if behaviour.startswith("ERROR"):
-            return _failure("JSON_QUERY", path)
-        if behaviour.startswith("EMPTY OBJECT") and array:
-            raise NodeError("JSON_QUERY that returns an array cannot give EMPTY OBJECT", call)
-        if behaviour.startswith("EMPTY"):
-            empty = "'{}'" if "OBJECT" in behaviour else "'[]'"
-            return "CAST(array() AS ARRAY<STRING>)" if array else empty
-        return None
-
-    def _json_text(self, node: exp.Expr) -> str:
-        known = kind_of(node) in (*TEXTS, exp.DType.UNKNOWN)
-        return self._operand(node) if known else f"CAST({self.sql(node)} AS STRING)"
-
-    # --- building ---
-
-    def jsonobject_sql(self, expression: exp.JSONObject) -> str:
-        """JSON_OBJECT(KEY 'k' VALUE v, ...): keys in order, the last of equal ones wins."""
-        pairs = {}
-        for pair in expression.expressions:
-            if not pair.this.is_string:
-                raise NodeError(
-                    "a key of JSON_OBJECT is written out", pair, "write KEY 'name' VALUE ..."
-                )
-            pairs[pair.this.name] = self._json_item(pair.expression)
-        absent = expression.args.get("null_handling") == "ABSENT ON NULL"
-        items = [
-            self._pair(name, item if absent else f"coalesce({item}, 'null')")
-            for name, item in sorted(pairs.items())
-        ]
-        return f"concat('{{', concat_ws(',', {', '.join(items)}), '}}')" if items else "'{}'"
-
-    def _pair(self, name: str, item: str) -> str:
-        key = json.dumps(name, ensure_ascii=False) + ":"
-        return f"concat({self.sql(exp.Literal.string(key))}, {item})"
-
-    def jsonarray_sql(self, expression: exp.JSONArray) -> str:
-        """JSON_ARRAY(v, ...)."""
-        nulls = expression.args.get("null_handling") == "NULL ON NULL"
-        items = [self._json_item(item) for item in expression.expressions]
-        texts = [f"coalesce({item}, 'null')" if nulls else item for item in items]
-        return f"concat('[', concat_ws(',', {', '.join(texts)}), ']')" if texts else "'[]'"
-
-    def _json_string(self, call: exp.Anonymous) -> str:
-        return self._json_item(call.expressions[0])
-
-    def _json_item(self, node: exp.Expr) -> str:
-        """The JSON text of a value; NULL of NULL."""
-        if isinstance(node, exp.JSONObject | exp.JSONArray | exp.JSONObjectAgg | exp.JSONArrayAgg):
-            return self.sql(node)
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "JSON":
-            raw = self._operand(node.expressions[0])
-            return f"CASE WHEN trim({raw}) <> '' THEN to_json(parse_json({raw})) END"
-        text, kind = self._operand(node), kind_of(node)
-        if kind in NESTED:
-            return f"to_json(parse_json(to_json({text}, {KEEP_NULLS})))"
-        if kind == exp.DType.TIMESTAMPNTZ:
-            return f"concat('\"', replace(CAST({text} AS STRING), ' ', 'T'), '\"')"
-        if kind == exp.DType.TIMESTAMPLTZ:
-            utc = f"timestampadd(MICROSECOND, unix_micros({text}), {EPOCH})"
-            return f"concat('\"', replace(CAST({utc} AS STRING), ' ', 'T'), 'Z\"')"
-        return f"if({text} IS NULL, NULL, regexp_replace(to_json(array({text}), {KEEP_NULLS}), '^.|.$', ''))"
-
-    def _json(self, call: exp.Anonymous) -> str:
+def jsonvalue_sql(writer: SparkGenerator, expression: exp.JSONValue) -> str:
+    """JSON_VALUE of a scalar."""
+    path, returning = read_json_path(expression.args["path"]), expression.args.get("returning")
+    if returning is not None and returning.this not in (*RETURNED, *TEXTS):
         raise NodeError(
-            "JSON(...) stands where no JSON is built",
-            call,
-            "use it as an item of JSON_ARRAY, or as a value of JSON_OBJECT",
+            "JSON_VALUE returns STRING, BOOLEAN, INT or DOUBLE",
+            returning,
+            "CAST what it returns",
         )
 
-    def _parse_json(self, call: exp.Anonymous) -> str:
-        return self._parsed("parse_json", call)
+    def build(texts: Sequence[str]) -> str:
+        found = _found(texts[0], path)
+        text = f"CAST({found} AS STRING)"
+        value = f"if({IS_NESTED.format(text, found)}, NULL, {text})"
+        if returning is not None and returning.this in RETURNED:
+            value = f"try_cast({value} AS {writer.sql(returning)})"
+        missing = _missing(writer, expression, path, returning)
+        if missing is None:
+            return value
+        return f"if({texts[0]} IS NULL, NULL, coalesce({value}, {missing}))"
 
-    def _try_parse_json(self, call: exp.Anonymous) -> str:
-        return self._parsed("try_parse_json", call)
+    return let([_json_text(writer, expression.this)], build)
 
-    def _parsed(self, function: str, call: exp.Anonymous) -> str:
-        text, *duplicates = call.expressions
-        if duplicates and not (isinstance(duplicates[0], exp.Boolean) and not duplicates[0].this):
+
+def _missing(
+    writer: SparkGenerator, call: exp.JSONValue, path: JsonPath, returning: exp.DataType | None
+) -> str | None:
+    behaviour = _behaviour(call, "error" if path.strict else "empty")
+    if isinstance(behaviour, exp.Expr):
+        return (
+            f"CAST({writer.sql(behaviour)} AS {writer.sql(returning) if returning else 'STRING'})"
+        )
+    if behaviour and behaviour.startswith("ERROR"):
+        return _failure("JSON_VALUE", path)
+    return None
+
+
+def jsonextract_sql(writer: SparkGenerator, expression: exp.JSONExtract) -> str:
+    """JSON_QUERY of an object or array."""
+    path, returning = read_json_path(expression.expression), expression.args.get("returning")
+    array = False
+    if returning is not None:
+        array = returning.this == exp.DType.ARRAY
+        if (returning.expressions[0] if array else returning).this not in TEXTS:
+            raise NodeError("JSON_QUERY returns STRING or ARRAY<STRING>", returning)
+    option = expression.args.get("option")
+    wrapper = option.name if option else "WITHOUT ARRAY WRAPPER"
+    missing = _missing_json(expression, path, array=array)
+
+    def build(texts: Sequence[str]) -> str:
+        found = _found(texts[0], path)
+        value = _items(found, wrapper) if array else _json(found, wrapper)
+        if missing is None:
+            return value
+        return f"if({texts[0]} IS NULL, NULL, coalesce({value}, {missing}))"
+
+    return let([_json_text(writer, expression.this)], build)
+
+
+def _missing_json(call: exp.JSONExtract, path: JsonPath, *, array: bool) -> str | None:
+    behaviour = str(_behaviour(call, "error" if path.strict else "empty") or "NULL")
+    if behaviour.startswith("ERROR"):
+        return _failure("JSON_QUERY", path)
+    if behaviour.startswith("EMPTY OBJECT") and array:
+        raise NodeError("JSON_QUERY that returns an array cannot give EMPTY OBJECT", call)
+    if behaviour.startswith("EMPTY"):
+        empty = "'{}'" if "OBJECT" in behaviour else "'[]'"
+        return "CAST(array() AS ARRAY<STRING>)" if array else empty
+    return None
+
+
+def _json_text(writer: SparkGenerator, node: exp.Expr) -> str:
+    known = kind_of(node) in (*TEXTS, exp.DType.UNKNOWN)
+    return operand(writer, node) if known else f"CAST({writer.sql(node)} AS STRING)"
+
+
+# --- building ---
+
+
+def jsonobject_sql(writer: SparkGenerator, expression: exp.JSONObject) -> str:
+    """JSON_OBJECT(KEY 'k' VALUE v, ...): keys in order, the last of equal ones wins."""
+    pairs = {}
+    for pair in expression.expressions:
+        if not pair.this.is_string:
             raise NodeError(
-                f"{call.name} with keys that come twice is not supported", duplicates[0]
+                "a key of JSON_OBJECT is written out", pair, "write KEY 'name' VALUE ..."
             )
-        return self.func(function, text)
+        pairs[pair.this.name] = json_item(writer, pair.expression)
+    absent = expression.args.get("null_handling") == "ABSENT ON NULL"
+    items = [
+        _pair(writer, name, item if absent else f"coalesce({item}, 'null')")
+        for name, item in sorted(pairs.items())
+    ]
+    return f"concat('{{', concat_ws(',', {', '.join(items)}), '}}')" if items else "'{}'"
+
+
+def _pair(writer: SparkGenerator, name: str, item: str) -> str:
+    key = json.dumps(name, ensure_ascii=False) + ":"
+    return f"concat({writer.sql(exp.Literal.string(key))}, {item})"
+
+
+def jsonarray_sql(writer: SparkGenerator, expression: exp.JSONArray) -> str:
+    """JSON_ARRAY(v, ...)."""
+    nulls = expression.args.get("null_handling") == "NULL ON NULL"
+    items = [json_item(writer, item) for item in expression.expressions]
+    texts = [f"coalesce({item}, 'null')" if nulls else item for item in items]
+    return f"concat('[', concat_ws(',', {', '.join(texts)}), ']')" if texts else "'[]'"
+
+
+def _json_string_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
+    return json_item(writer, call.expressions[0])
+
+
+def json_item(writer: SparkGenerator, node: exp.Expr) -> str:
+    """The JSON text of a value; NULL of NULL."""
+    if isinstance(node, exp.JSONObject | exp.JSONArray | exp.JSONObjectAgg | exp.JSONArrayAgg):
+        return writer.sql(node)
+    if isinstance(node, exp.Anonymous) and node.name.upper() == "JSON":
+        raw = operand(writer, node.expressions[0])
+        return f"CASE WHEN trim({raw}) <> '' THEN to_json(parse_json({raw})) END"
+    text, kind = operand(writer, node), kind_of(node)
+    if kind in NESTED:
+        return f"to_json(parse_json(to_json({text}, {KEEP_NULLS})))"
+    if kind == exp.DType.TIMESTAMPNTZ:
+        return f"concat('\"', replace(CAST({text} AS STRING), ' ', 'T'), '\"')"
+    if kind == exp.DType.TIMESTAMPLTZ:
+        utc = f"timestampadd(MICROSECOND, unix_micros({text}), {EPOCH})"
+        return f"concat('\"', replace(CAST({utc} AS STRING), ' ', 'T'), 'Z\"')"
+    return f"if({text} IS NULL, NULL, regexp_replace(to_json(array({text}), {KEEP_NULLS}), '^.|.$', ''))"
+
+
+def _json_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
+    raise NodeError(
+        "JSON(...) stands where no JSON is built",
+        call,
+        "use it as an item of JSON_ARRAY, or as a value of JSON_OBJECT",
+    )
+
+
+def _parse_json_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
+    return _parsed(writer, "parse_json", call)
+
+
+def _try_parse_json_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
+    return _parsed(writer, "try_parse_json", call)
+
+
+def _parsed(writer: SparkGenerator, function: str, call: exp.Anonymous) -> str:
+    text, *duplicates = call.expressions
+    if duplicates and not (isinstance(duplicates[0], exp.Boolean) and not duplicates[0].this):
+        raise NodeError(f"{call.name} with keys that come twice is not supported", duplicates[0])
+    return writer.func(function, text)
 
 
 # --- forms ---
@@ -326,3 +346,12 @@ def _failure(function: str, path: JsonPath) -> str:
     steps = "[*]".join(path.parts).replace("]$", "]")
     what = "no value of the kind wanted at the path " + steps
     return f"raise_error('{function}: {what}')".replace("['", "[").replace("']", "]")
+
+
+FUNCTION_WRITERS: dict[str, Callable[[SparkGenerator, exp.Anonymous], str]] = {
+    "JSON": _json_sql,
+    "JSON_STRING": _json_string_sql,
+    "PARSE_JSON": _parse_json_sql,
+    "TRY_PARSE_JSON": _try_parse_json_sql,
+}
+"""Functions of the table in `functions` whose form is no template, by their names."""

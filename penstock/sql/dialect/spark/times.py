@@ -1,4 +1,4 @@
-"""The part of the writer for Spark that writes functions of dates and times with Flink's meaning.
+"""Write functions of dates and times for Spark with Flink's meaning.
 
 A TIMESTAMP has no time zone: what is done to it does not go through the session's, where an hour may be
 missing. Weeks begin on Sunday for FLOOR and CEIL, and are ISO weeks for EXTRACT (TimeFunctionsITCase).
@@ -7,8 +7,10 @@ missing. Weeks begin on Sunday for FLOOR and CEIL, and are ISO weeks for EXTRACT
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from sqlglot import exp
+from sqlglot.generators.spark import SparkGenerator
 
 from penstock.sql.dialect.functions.time import (
     LTZ_PATTERN,
@@ -19,13 +21,14 @@ from penstock.sql.dialect.functions.time import (
     MIN_MILLIS,
     MIN_SECONDS,
 )
-from penstock.sql.dialect.spark.texts import TextWriter
-from penstock.sql.dialect.spark.types import TEXTS, TYPES, kind_of
+from penstock.sql.dialect.spark.numbers import rounded
+from penstock.sql.dialect.spark.types import TEXTS, TYPES, kind_of, let, operand
 from penstock.sql.syntax.parse_errors import NodeError
 
-__all__ = ["TimeWriter"]
+__all__ = ["FUNCTION_WRITERS", "ceil_sql", "extract_sql", "floor_sql", "overlaps_sql"]
 
 SECONDS = "extract(SECOND FROM {0})"
+
 EXTRACTED = {
     "YEAR": "extract(YEAR FROM {0})",
     "QUARTER": "extract(QUARTER FROM {0})",
@@ -46,13 +49,19 @@ EXTRACTED = {
     "CENTURY": "(year({0}) + 99) DIV 100",
     "MILLENNIUM": "(year({0}) + 999) DIV 1000",
 }
+
 OF_INTERVAL = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+
 EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
+
 LOCAL = (exp.DType.TIMESTAMPNTZ, exp.DType.DATE)
+
 FIXED_UNITS = {
     "SECOND": "1' SECOND", "MINUTE": "1' MINUTE", "HOUR": "1' HOUR", "DAY": "1' DAY", "WEEK": "7' DAY",
 }  # fmt: skip
+
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+
 DAYS = {"DAY": 1, "WEEK": 7}
 
 # The first day of the unit that the date {0} is in, and the day after the unit's last one.
@@ -66,6 +75,7 @@ FIRST_DAY = {
     "CENTURY": "make_date((year({0}) - 1) DIV 100 * 100 + 1, 1, 1)",
     "MILLENNIUM": "make_date((year({0}) - 1) DIV 1000 * 1000 + 1, 1, 1)",
 }
+
 NEXT_DAY = {
     "DAY": "date_add({0}, 1)",
     "WEEK": "date_add({0}, 7)",
@@ -76,6 +86,7 @@ NEXT_DAY = {
     "CENTURY": "add_months({0}, 1200)",
     "MILLENNIUM": "add_months({0}, 12000)",
 }
+
 # What a time is past the beginning of its hour, minute, ..., and how long those are.
 PAST = {
     "HOUR": "make_dt_interval(0, 0, minute({0}), extract(SECOND FROM {0}))",
@@ -83,185 +94,196 @@ PAST = {
     "SECOND": "make_dt_interval(0, 0, 0, extract(SECOND FROM {0}) % 1BD)",
     "MILLISECOND": "make_dt_interval(0, 0, 0, extract(SECOND FROM {0}) % 0.001BD)",
 }
+
 LENGTHS = {
     "HOUR": "INTERVAL '1' HOUR",
     "MINUTE": "INTERVAL '1' MINUTE",
     "SECOND": "INTERVAL '1' SECOND",
     "MILLISECOND": "INTERVAL '0.001' SECOND",
 }
+
 NO_LETTERS = "YWwuecnNAB"
 """Letters of Java's date patterns that Spark refuses."""
 
 
-class TimeWriter(TextWriter):
-    """Writes functions of dates and times."""
+# --- EXTRACT, FLOOR, CEIL ---
 
-    # --- EXTRACT, FLOOR, CEIL ---
 
-    def extract_sql(self, expression: exp.Extract) -> str:
-        """EXTRACT gives a BIGINT; parts of a second are those within it."""
-        unit, value = expression.name.upper(), expression.expression
-        kind = kind_of(value)
-        if kind == exp.DType.INTERVAL and unit not in OF_INTERVAL:
-            raise NodeError(
-                f"EXTRACT({unit} ...) of an interval is not supported",
-                expression,
-                f"units are {', '.join(OF_INTERVAL)}",
-            )
-        if unit == "EPOCH":
-            return self._epoch(value, kind)
-        if unit not in EXTRACTED:
-            raise NodeError(
-                f"EXTRACT({unit} ...) is not supported",
-                expression,
-                f"units are {', '.join((*EXTRACTED, 'EPOCH'))}",
-            )
-        form = EXTRACTED[unit].format(self.sql(value))
-        return f"CAST({form} AS BIGINT)"
+def extract_sql(writer: SparkGenerator, expression: exp.Extract) -> str:
+    """EXTRACT gives a BIGINT; parts of a second are those within it."""
+    unit, value = expression.name.upper(), expression.expression
+    kind = kind_of(value)
+    if kind == exp.DType.INTERVAL and unit not in OF_INTERVAL:
+        raise NodeError(
+            f"EXTRACT({unit} ...) of an interval is not supported",
+            expression,
+            f"units are {', '.join(OF_INTERVAL)}",
+        )
+    if unit == "EPOCH":
+        return _epoch(writer, value, kind)
+    if unit not in EXTRACTED:
+        raise NodeError(
+            f"EXTRACT({unit} ...) is not supported",
+            expression,
+            f"units are {', '.join((*EXTRACTED, 'EPOCH'))}",
+        )
+    form = EXTRACTED[unit].format(writer.sql(value))
+    return f"CAST({form} AS BIGINT)"
 
-    def _epoch(self, value: exp.Expr, kind: exp.DType) -> str:
-        if kind in LOCAL:
-            return f"((CAST({self.sql(value)} AS TIMESTAMP_NTZ) - {EPOCH}) DIV INTERVAL '1' SECOND)"
-        return f"unix_seconds(CAST({self.sql(value)} AS TIMESTAMP))"
 
-    def floor_sql(self, expression: exp.Floor) -> str:
-        """FLOOR(x) and FLOOR(time TO unit)."""
-        unit = expression.args.get("to")
-        if unit is None:
-            return super().floor_sql(expression)
-        name, kind = self._cut_unit(expression, unit)
-        return self._let([self._operand(expression.this)], lambda v: self._first(v[0], kind, name))
+def _epoch(writer: SparkGenerator, value: exp.Expr, kind: exp.DType) -> str:
+    if kind in LOCAL:
+        return f"((CAST({writer.sql(value)} AS TIMESTAMP_NTZ) - {EPOCH}) DIV INTERVAL '1' SECOND)"
+    return f"unix_seconds(CAST({writer.sql(value)} AS TIMESTAMP))"
 
-    def ceil_sql(self, expression: exp.Ceil) -> str:
-        """CEIL(x) and CEIL(time TO unit)."""
-        unit = expression.args.get("to")
-        if unit is None:
-            return super().ceil_sql(expression)
-        name, kind = self._cut_unit(expression, unit)
-        value = self._operand(expression.this)
-        if kind == exp.DType.DATE and name in (*PAST, "DAY"):
-            return f"date_add({value}, 1)" if name == "DAY" else value
-        return self._let([value], lambda v: self._next(v[0], kind, name))
 
-    @staticmethod
-    def _cut_unit(expression: exp.Floor | exp.Ceil, unit: exp.Expr) -> tuple[str, exp.DType]:
-        name, kind = unit.name.upper(), kind_of(expression.this)
-        what = f"{'FLOOR' if isinstance(expression, exp.Floor) else 'CEIL'}(... TO {name})"
-        if kind == exp.DType.TIME and name in PAST:
-            raise NodeError(f"{what} of a TIME is not supported", expression, "use a TIMESTAMP")
-        if name not in (*FIRST_DAY, *PAST):
-            units = ", ".join((*FIRST_DAY, *PAST))
-            raise NodeError(f"{what} is not supported", expression, f"units are {units}")
-        if kind not in (*LOCAL, exp.DType.TIMESTAMPLTZ):
-            raise NodeError(
-                f"{what} of a value whose type could not be told", expression, "cast it first"
-            )
-        return name, kind
+def floor_sql(writer: SparkGenerator, expression: exp.Floor) -> str:
+    """FLOOR(x) and FLOOR(time TO unit)."""
+    unit = expression.args.get("to")
+    if unit is None:
+        return rounded(writer, "floor", expression.this)
+    name, kind = _cut_unit(expression, unit)
+    return let([operand(writer, expression.this)], lambda v: _first(v[0], kind, name))
 
-    @staticmethod
-    def _first(value: str, kind: exp.DType, unit: str) -> str:
-        if unit in FIRST_DAY:
-            day = value if kind == exp.DType.DATE else f"CAST({value} AS DATE)"
-            first = FIRST_DAY[unit].format(day)
-            return first if kind == exp.DType.DATE else f"CAST({first} AS {TYPES[kind]})"
-        if kind == exp.DType.DATE:
-            return value
-        if kind == exp.DType.TIMESTAMPLTZ:
-            return f"date_trunc('{unit}', {value})"
-        return f"({value} - {PAST[unit].format(value)})"
 
-    def _next(self, value: str, kind: exp.DType, unit: str) -> str:
-        if unit not in FIRST_DAY:
-            first = self._first(value, kind, unit)
-            return f"if({first} = {value}, {value}, {first} + {LENGTHS[unit]})"
+def ceil_sql(writer: SparkGenerator, expression: exp.Ceil) -> str:
+    """CEIL(x) and CEIL(time TO unit)."""
+    unit = expression.args.get("to")
+    if unit is None:
+        return rounded(writer, "ceil", expression.this)
+    name, kind = _cut_unit(expression, unit)
+    value = operand(writer, expression.this)
+    if kind == exp.DType.DATE and name in (*PAST, "DAY"):
+        return f"date_add({value}, 1)" if name == "DAY" else value
+    return let([value], lambda v: _next(writer, v[0], kind, name))
+
+
+def _cut_unit(expression: exp.Floor | exp.Ceil, unit: exp.Expr) -> tuple[str, exp.DType]:
+    name, kind = unit.name.upper(), kind_of(expression.this)
+    what = f"{'FLOOR' if isinstance(expression, exp.Floor) else 'CEIL'}(... TO {name})"
+    if kind == exp.DType.TIME and name in PAST:
+        raise NodeError(f"{what} of a TIME is not supported", expression, "use a TIMESTAMP")
+    if name not in (*FIRST_DAY, *PAST):
+        units = ", ".join((*FIRST_DAY, *PAST))
+        raise NodeError(f"{what} is not supported", expression, f"units are {units}")
+    if kind not in (*LOCAL, exp.DType.TIMESTAMPLTZ):
+        raise NodeError(
+            f"{what} of a value whose type could not be told", expression, "cast it first"
+        )
+    return name, kind
+
+
+def _first(value: str, kind: exp.DType, unit: str) -> str:
+    if unit in FIRST_DAY:
         day = value if kind == exp.DType.DATE else f"CAST({value} AS DATE)"
         first = FIRST_DAY[unit].format(day)
-        after = f"CAST({NEXT_DAY[unit].format(first)} AS {TYPES[kind]})"
-        return f"if(CAST({first} AS {TYPES[kind]}) = {value}, {value}, {after})"
+        return first if kind == exp.DType.DATE else f"CAST({first} AS {TYPES[kind]})"
+    if kind == exp.DType.DATE:
+        return value
+    if kind == exp.DType.TIMESTAMPLTZ:
+        return f"date_trunc('{unit}', {value})"
+    return f"({value} - {PAST[unit].format(value)})"
 
-    # --- functions of the table ---
 
-    def _timestampadd(self, call: exp.Anonymous) -> str:
-        unit, amount, value = call.expressions
-        kind, name = kind_of(value), unit.name
-        if kind == exp.DType.TIME:
-            raise NodeError("TIMESTAMPADD to a TIME is not supported", call, "use a TIMESTAMP")
-        if kind == exp.DType.DATE and name in DAYS:
-            return (
-                f"date_add({self.sql(value)}, CAST({self._operand(amount)} * {DAYS[name]} AS INT))"
-            )
-        if kind == exp.DType.DATE and name in MONTHS:
-            months = f"CAST({self._operand(amount)} * {MONTHS[name]} AS INT)"
-            return f"add_months({self.sql(value)}, {months})"
-        return f"timestampadd({name}, {self.sql(amount)}, {self._local(value)})"
+def _next(writer: SparkGenerator, value: str, kind: exp.DType, unit: str) -> str:
+    if unit not in FIRST_DAY:
+        first = _first(value, kind, unit)
+        return f"if({first} = {value}, {value}, {first} + {LENGTHS[unit]})"
+    day = value if kind == exp.DType.DATE else f"CAST({value} AS DATE)"
+    first = FIRST_DAY[unit].format(day)
+    after = f"CAST({NEXT_DAY[unit].format(first)} AS {TYPES[kind]})"
+    return f"if(CAST({first} AS {TYPES[kind]}) = {value}, {value}, {after})"
 
-    def _timestampdiff(self, call: exp.Anonymous) -> str:
-        unit, first, last = call.expressions
-        if kind_of(first) in LOCAL and kind_of(last) in LOCAL and unit.name in FIXED_UNITS:
-            # timestampdiff would go through the session's zone, where an hour may be missing
-            since = f"({self._local(last)} - {self._local(first)})"
-            return f"CAST({since} DIV INTERVAL '{FIXED_UNITS[unit.name]} AS INT)"
-        return f"CAST(timestampdiff({unit.name}, {self._local(first)}, {self._local(last)}) AS INT)"
 
-    def _local(self, value: exp.Expr) -> str:
-        if kind_of(value) == exp.DType.DATE:
-            return f"CAST({self.sql(value)} AS TIMESTAMP_NTZ)"
-        return self._operand(value)
+# --- functions of the table ---
 
-    def _date_format(self, call: exp.Anonymous) -> str:
-        value, pattern = call.expressions
-        _check_pattern(pattern)
-        text = self.sql(value)
-        if kind_of(value) in TEXTS:
-            text = f"try_cast({text} AS TIMESTAMP_NTZ)"
-        return f"date_format({text}, {self.sql(pattern)})"
 
-    def _from_unixtime(self, call: exp.Anonymous) -> str:
-        for pattern in call.expressions[1:]:
-            _check_pattern(pattern)
-        return self.func("from_unixtime", *call.expressions)
-
-    def _to_timestamp_ltz(self, call: exp.Anonymous) -> str:
-        first, *rest = call.expressions
-        kind = kind_of(first)
-        if len(rest) == 2:
-            return self._let(
-                [self._operand(e) for e in (first, *rest)], lambda v: LTZ_ZONE.format(*v)
-            )
-        if rest and (kind in TEXTS or rest[0].is_string):
-            return self._let(
-                [self._operand(e) for e in (first, *rest)], lambda v: LTZ_PATTERN.format(*v)
-            )
-        if not rest and (kind in TEXTS or isinstance(first, exp.Null)):
-            return self._let([self._operand(first)], lambda v: LTZ_PLAIN.format(*v))
-        precision = rest[0] if rest else None
-        if precision is None and kind in exp.DataType.NUMERIC_TYPES:
-            precision = exp.Literal.number(3)
-        if precision is None or not precision.is_int or precision.name not in ("0", "3"):
-            raise NodeError(
-                "TO_TIMESTAMP_LTZ of a value whose type could not be told is not supported",
-                call,
-                "write TO_TIMESTAMP_LTZ(epoch, 0) for seconds, (epoch, 3) for milliseconds, or cast it first",
-            )
-        return self._let([self._operand(first)], lambda v: _instant(v[0], precision.name))
-
-    def overlaps_sql(self, expression: exp.Overlaps) -> str:
-        """(a, b) OVERLAPS (c, d): ends belong to a period; b and d may be lengths."""
-        periods = [self._period(side) for side in (expression.this, expression.expression)]
-        (a, b), (c, d) = periods
-        nulls = " OR ".join(f"{text} IS NULL" for text in (a, b, c, d))
+def _timestampadd_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
+    unit, amount, value = call.expressions
+    kind, name = kind_of(value), unit.name
+    if kind == exp.DType.TIME:
+        raise NodeError("TIMESTAMPADD to a TIME is not supported", call, "use a TIMESTAMP")
+    if kind == exp.DType.DATE and name in DAYS:
         return (
-            f"CASE WHEN {nulls} THEN NULL ELSE least({a}, {b}) <= greatest({c}, {d}) "
-            f"AND least({c}, {d}) <= greatest({a}, {b}) END"
+            f"date_add({writer.sql(value)}, CAST({operand(writer, amount)} * {DAYS[name]} AS INT))"
         )
+    if kind == exp.DType.DATE and name in MONTHS:
+        months = f"CAST({operand(writer, amount)} * {MONTHS[name]} AS INT)"
+        return f"add_months({writer.sql(value)}, {months})"
+    return f"timestampadd({name}, {writer.sql(amount)}, {_local(writer, value)})"
 
-    def _period(self, side: exp.Expr) -> tuple[str, str]:
-        items = side.expressions
-        if len(items) != 2:
-            raise NodeError("a period of OVERLAPS has two parts", side)
-        begin, end = (self._operand(item) for item in items)
-        length = kind_of(items[1]) == exp.DType.INTERVAL or isinstance(items[1], exp.Interval)
-        return begin, f"({begin} + {end})" if length else end
+
+def _timestampdiff_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
+    unit, first, last = call.expressions
+    if kind_of(first) in LOCAL and kind_of(last) in LOCAL and unit.name in FIXED_UNITS:
+        # timestampdiff would go through the session's zone, where an hour may be missing
+        since = f"({_local(writer, last)} - {_local(writer, first)})"
+        return f"CAST({since} DIV INTERVAL '{FIXED_UNITS[unit.name]} AS INT)"
+    return (
+        f"CAST(timestampdiff({unit.name}, {_local(writer, first)}, {_local(writer, last)}) AS INT)"
+    )
+
+
+def _local(writer: SparkGenerator, value: exp.Expr) -> str:
+    if kind_of(value) == exp.DType.DATE:
+        return f"CAST({writer.sql(value)} AS TIMESTAMP_NTZ)"
+    return operand(writer, value)
+
+
+def _date_format_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
+    value, pattern = call.expressions
+    _check_pattern(pattern)
+    text = writer.sql(value)
+    if kind_of(value) in TEXTS:
+        text = f"try_cast({text} AS TIMESTAMP_NTZ)"
+    return f"date_format({text}, {writer.sql(pattern)})"
+
+
+def _from_unixtime_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
+    for pattern in call.expressions[1:]:
+        _check_pattern(pattern)
+    return writer.func("from_unixtime", *call.expressions)
+
+
+def _to_timestamp_ltz_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
+    first, *rest = call.expressions
+    kind = kind_of(first)
+    if len(rest) == 2:
+        return let([operand(writer, e) for e in (first, *rest)], lambda v: LTZ_ZONE.format(*v))
+    if rest and (kind in TEXTS or rest[0].is_string):
+        return let([operand(writer, e) for e in (first, *rest)], lambda v: LTZ_PATTERN.format(*v))
+    if not rest and (kind in TEXTS or isinstance(first, exp.Null)):
+        return let([operand(writer, first)], lambda v: LTZ_PLAIN.format(*v))
+    precision = rest[0] if rest else None
+    if precision is None and kind in exp.DataType.NUMERIC_TYPES:
+        precision = exp.Literal.number(3)
+    if precision is None or not precision.is_int or precision.name not in ("0", "3"):
+        raise NodeError(
+            "TO_TIMESTAMP_LTZ of a value whose type could not be told is not supported",
+            call,
+            "write TO_TIMESTAMP_LTZ(epoch, 0) for seconds, (epoch, 3) for milliseconds, or cast it first",
+        )
+    return let([operand(writer, first)], lambda v: _instant(v[0], precision.name))
+
+
+def overlaps_sql(writer: SparkGenerator, expression: exp.Overlaps) -> str:
+    """(a, b) OVERLAPS (c, d): ends belong to a period; b and d may be lengths."""
+    periods = [_period(writer, side) for side in (expression.this, expression.expression)]
+    (a, b), (c, d) = periods
+    nulls = " OR ".join(f"{text} IS NULL" for text in (a, b, c, d))
+    return (
+        f"CASE WHEN {nulls} THEN NULL ELSE least({a}, {b}) <= greatest({c}, {d}) "
+        f"AND least({c}, {d}) <= greatest({a}, {b}) END"
+    )
+
+
+def _period(writer: SparkGenerator, side: exp.Expr) -> tuple[str, str]:
+    items = side.expressions
+    if len(items) != 2:
+        raise NodeError("a period of OVERLAPS has two parts", side)
+    begin, end = (operand(writer, item) for item in items)
+    length = kind_of(items[1]) == exp.DType.INTERVAL or isinstance(items[1], exp.Interval)
+    return begin, f"({begin} + {end})" if length else end
 
 
 def _instant(value: str, precision: str) -> str:
@@ -286,3 +308,13 @@ def _check_pattern(pattern: exp.Expr) -> None:
             if year
             else "use EXTRACT(... FROM ...) for what it stands for",
         )
+
+
+FUNCTION_WRITERS: dict[str, Callable[[SparkGenerator, exp.Anonymous], str]] = {
+    "DATE_FORMAT": _date_format_sql,
+    "FROM_UNIXTIME": _from_unixtime_sql,
+    "TIMESTAMPADD": _timestampadd_sql,
+    "TIMESTAMPDIFF": _timestampdiff_sql,
+    "TO_TIMESTAMP_LTZ": _to_timestamp_ltz_sql,
+}
+"""Functions of the table in `functions` whose form is no template, by their names."""

@@ -11,7 +11,7 @@ right is not known, and it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 from itertools import takewhile
@@ -35,6 +35,7 @@ from penstock.sql.dialect.rewrites.session_windows import rewrite_session_window
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_group_ids
 from penstock.sql.dialect.rewrites.window_queries import to_spark_text
 from penstock.sql.dialect.spark.types import kind_of
+from penstock.sql.dialect.spark.unnest import write_unnest
 from penstock.sql.dialect.spark.writer import TARGET, SparkWriter
 from penstock.sql.dialect.windows.group_windows import translate_group_windows
 from penstock.sql.syntax.parse_errors import NodeError
@@ -230,8 +231,9 @@ class AloneWriter(SparkWriter):
                 raise NodeError("the hint STATE_TTL has no form in Spark SQL", call, REMEDY)
         return super().hint_sql(expression)
 
-    def check_names(self, node: exp.Unnest, columns: Sequence[object] | None) -> None:
-        """Nothing: types are only tried here, and one that would not do must not choose the form of another."""
+    def unnest_sql(self, expression: exp.Unnest) -> str:
+        """UNNEST, its names unchecked: a type that is only tried must not choose the form of another."""
+        return write_unnest(self, expression)
 
     def bracket_sql(self, expression: exp.Bracket) -> str:
         """x[1] of what may be an array or a map: Spark has a function that takes both."""

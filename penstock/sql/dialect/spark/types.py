@@ -1,4 +1,4 @@
-"""The part of the writer for Spark that writes types, literals and patterns, and refuses what Spark cannot say."""
+"""Write types, literals and patterns for Spark, and refuse what Spark cannot say."""
 
 from __future__ import annotations
 
@@ -17,18 +17,33 @@ __all__ = [
     "INTEGERS",
     "TEXTS",
     "TYPES",
-    "SparkTypeWriter",
+    "datatype_sql",
     "decimal_of",
+    "hint_sql",
+    "interval_sql",
+    "join_sql",
     "kind_of",
+    "lateral_sql",
+    "let",
+    "like_sql",
+    "literal_sql",
+    "matchrecognize_sql",
     "number_kind",
+    "operand",
     "precision_of",
     "type_of",
+    "version_sql",
+    "with_sql",
 ]
 
 INTEGERS = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+
 FRACTIONS = (exp.DType.FLOAT, exp.DType.DOUBLE)
+
 TEXTS = (exp.DType.TEXT, exp.DType.CHAR, exp.DType.VARCHAR)
+
 ATOMS = (exp.Column, exp.Literal, exp.Func, exp.Paren, exp.Null, exp.Boolean, exp.Bracket, exp.Dot)
+
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 
 LONG = 150
@@ -40,7 +55,9 @@ QUERY_HINTS = {
     "SHUFFLE_MERGE": "MERGE",
     "NEST_LOOP": "SHUFFLE_REPLICATE_NL",
 }
+
 READ_HINTS = ("LOOKUP", "MULTI_JOIN", "STATE_TTL")
+
 TYPES = {
     exp.DType.BOOLEAN: "BOOLEAN",
     exp.DType.TINYINT: "TINYINT",
@@ -120,137 +137,146 @@ def precision_of(kind: exp.DataType, default: int) -> int:
     return int(kind.expressions[0].name) if kind.expressions else default
 
 
-class SparkTypeWriter(SparkGenerator):
-    """sqlglot's writer for Spark with Flink's types."""
+# --- what is refused ---
 
-    # --- what is refused ---
 
-    def version_sql(self, expression: exp.Version) -> str:
-        """FOR SYSTEM_TIME AS OF."""
-        raise NodeError(
-            "FOR SYSTEM_TIME AS OF has no form in Spark SQL",
-            expression,
-            "what can be joined so is a table or a view: CREATE VIEW of the query, and join that",
+def version_sql(writer: SparkGenerator, expression: exp.Version) -> str:
+    """FOR SYSTEM_TIME AS OF."""
+    raise NodeError(
+        "FOR SYSTEM_TIME AS OF has no form in Spark SQL",
+        expression,
+        "what can be joined so is a table or a view: CREATE VIEW of the query, and join that",
+    )
+
+
+def matchrecognize_sql(writer: SparkGenerator, expression: exp.MatchRecognize) -> str:
+    """MATCH_RECOGNIZE."""
+    raise NodeError("MATCH_RECOGNIZE is not supported", expression)
+
+
+def lateral_sql(writer: SparkGenerator, expression: exp.Lateral) -> str:
+    """LATERAL (query), and a user's table function by its name; with `outer` the planner unfolds rows."""
+    outer = expression.args.get("outer")
+    if outer is not None:
+        call = writer.func("inline_outer" if outer else "inline", expression.this)
+        return f"LATERAL {call} AS {writer.sql(expression, 'alias')}"
+    if isinstance(expression.this, exp.Subquery):
+        return SparkGenerator.lateral_sql(writer, expression)
+    called = table_call(expression)
+    if called is None:
+        raise NodeError("LATERAL TABLE(...) is not supported", expression)
+    name = keeping_name(called.name) if is_left(expression) else called.name
+    word = "" if isinstance(expression.parent, exp.From) else "LATERAL "
+    alias = writer.sql(expression, "alias")
+    return f"{word}{writer.func(name, *called.expressions)}" + (f" AS {alias}" if alias else "")
+
+
+def join_sql(writer: SparkGenerator, expression: exp.Join, join_op: str | None = None) -> str:
+    """A join; one with a table function, or UNNEST, is a CROSS JOIN, as these themselves do what LEFT asks for.
+
+    With ON, Spark would aggregate by the arguments and join the function's rows to that, which no stream can do.
+    """
+    function = expression.this
+    listed = not (expression.side or expression.kind or expression.args.get("on"))
+    called = isinstance(function, exp.Lateral) and table_call(function) is not None
+    if listed or not (called or isinstance(function, exp.Unnest)):
+        return SparkGenerator.join_sql(writer, expression, join_op)
+    if expression.side.upper() not in ("", "LEFT"):
+        raise NodeError(f"{function.key.upper()} is not joined by {expression.side} JOIN", function)
+    on = expression.args.get("on")
+    if on is not None and not is_always(expression):
+        hint = "write ON TRUE" + ("" if is_left(function) else ", and the condition in WHERE")
+        raise NodeError(f"{function.key.upper()} is joined ON TRUE, by no condition", on, hint)
+    return writer.seg(f"CROSS JOIN {writer.sql(function)}")
+
+
+def with_sql(writer: SparkGenerator, expression: exp.With) -> str:
+    """WITH, not recursive."""
+    if expression.args.get("recursive"):
+        raise NodeError("WITH RECURSIVE is not supported", expression)
+    return Generator.with_sql(writer, expression)
+
+
+def hint_sql(writer: SparkGenerator, expression: exp.Hint) -> str:
+    """Join hints. The planner has read those that it takes; MULTI_JOIN is of an operator of Flink's alone."""
+    hints = []
+    for hint in expression.expressions:
+        if hint.name in READ_HINTS:
+            continue
+        if hint.name not in QUERY_HINTS:
+            raise NodeError(f"the hint {hint.name} is not supported", hint)
+        hints.append(f"{QUERY_HINTS[hint.name]}({writer.expressions(hint, flat=True)})")
+    return f" /*+ {', '.join(hints)} */" if hints else ""
+
+
+# --- types and literals ---
+
+
+def datatype_sql(writer: SparkGenerator, expression: exp.DataType) -> str:
+    """The Spark type that holds a Flink type's values (TIMESTAMP is without a zone in Flink)."""
+    kind = expression.this
+    inner = [writer.sql(e) for e in expression.expressions]
+    if kind in (exp.DType.ARRAY, exp.DType.MAP):
+        return f"{kind.value}<{', '.join(inner)}>"
+    if kind == exp.DType.STRUCT:
+        fields = (
+            f"{writer.sql(f, 'this')}: {writer.sql(f, 'kind')}" for f in expression.expressions
         )
+        return f"STRUCT<{', '.join(fields)}>"
+    if kind == exp.DType.DECIMAL:
+        return f"DECIMAL({', '.join(inner) or '10, 0'})"
+    if kind == exp.DType.TIME:
+        return f"TIME({min(precision_of(expression, 0), 6)})"
+    if kind == exp.DType.INTERVAL:
+        return f"INTERVAL {inner[0]}" if inner else "INTERVAL DAY TO SECOND"
+    if kind not in TYPES:
+        raise NodeError(f"the type {kind.value} has no Spark form", expression)
+    return TYPES[kind]
 
-    def matchrecognize_sql(self, expression: exp.MatchRecognize) -> str:
-        """MATCH_RECOGNIZE."""
-        raise NodeError("MATCH_RECOGNIZE is not supported", expression)
 
-    def lateral_sql(self, expression: exp.Lateral) -> str:
-        """LATERAL (query), and a user's table function by its name; with `outer` the planner unfolds rows."""
-        outer = expression.args.get("outer")
-        if outer is not None:
-            call = self.func("inline_outer" if outer else "inline", expression.this)
-            return f"LATERAL {call} AS {self.sql(expression, 'alias')}"
-        if isinstance(expression.this, exp.Subquery):
-            return super().lateral_sql(expression)
-        called = table_call(expression)
-        if called is None:
-            raise NodeError("LATERAL TABLE(...) is not supported", expression)
-        name = keeping_name(called.name) if is_left(expression) else called.name
-        word = "" if isinstance(expression.parent, exp.From) else "LATERAL "
-        alias = self.sql(expression, "alias")
-        return f"{word}{self.func(name, *called.expressions)}" + (f" AS {alias}" if alias else "")
+def interval_sql(writer: SparkGenerator, expression: exp.Interval) -> str:
+    """INTERVAL 'text' UNIT [TO UNIT]; Spark's spelling, WEEK and QUARTER by their parts."""
+    unit = expression.args["unit"]
+    text = expression.this.name
+    if unit.name in ("WEEK", "QUARTER"):
+        factor, name = (7, "DAY") if unit.name == "WEEK" else (3, "MONTH")
+        return f"INTERVAL '{int(text) * factor}' {name}"
+    words = f"{unit.this.name} TO {unit.expression.name}" if unit.expression else unit.name
+    return f"INTERVAL '{text}' {words}"
 
-    def join_sql(self, expression: exp.Join, join_op: str | None = None) -> str:
-        """A join; one with a table function, or UNNEST, is a CROSS JOIN, as these themselves do what LEFT asks for.
 
-        With ON, Spark would aggregate by the arguments and join the function's rows to that, which no stream can do.
-        """
-        function = expression.this
-        listed = not (expression.side or expression.kind or expression.args.get("on"))
-        called = isinstance(function, exp.Lateral) and table_call(function) is not None
-        if listed or not (called or isinstance(function, exp.Unnest)):
-            return super().join_sql(expression, join_op)
-        if expression.side.upper() not in ("", "LEFT"):
-            raise NodeError(
-                f"{function.key.upper()} is not joined by {expression.side} JOIN", function
-            )
-        on = expression.args.get("on")
-        if on is not None and not is_always(expression):
-            hint = "write ON TRUE" + ("" if is_left(function) else ", and the condition in WHERE")
-            raise NodeError(f"{function.key.upper()} is joined ON TRUE, by no condition", on, hint)
-        return self.seg(f"CROSS JOIN {self.sql(function)}")
+def literal_sql(writer: SparkGenerator, expression: exp.Literal) -> str:
+    """A number or a text; in a text Spark finds no variable to substitute, in whatever session it is read."""
+    return SparkGenerator.literal_sql(writer, expression).replace("${", UNREAD)
 
-    def with_sql(self, expression: exp.With) -> str:
-        """WITH, not recursive."""
-        if expression.args.get("recursive"):
-            raise NodeError("WITH RECURSIVE is not supported", expression)
-        return Generator.with_sql(self, expression)
 
-    def hint_sql(self, expression: exp.Hint) -> str:
-        """Join hints. The planner has read those that it takes; MULTI_JOIN is of an operator of Flink's alone."""
-        hints = []
-        for hint in expression.expressions:
-            if hint.name in READ_HINTS:
-                continue
-            if hint.name not in QUERY_HINTS:
-                raise NodeError(f"the hint {hint.name} is not supported", hint)
-            hints.append(f"{QUERY_HINTS[hint.name]}({self.expressions(hint, flat=True)})")
-        return f" /*+ {', '.join(hints)} */" if hints else ""
+def like_sql(writer: SparkGenerator, expression: exp.Like) -> str:
+    r"""LIKE; Flink has no escape unless one is named, Spark has \."""
+    pattern = expression.expression
+    word = "NOT LIKE" if expression.args.get("negate") else "LIKE"
+    if isinstance(expression.parent, exp.Escape):
+        return writer.binary(expression, word)
+    if isinstance(pattern, exp.Literal):
+        doubled = exp.Literal.string(pattern.name.replace("\\", "\\\\"))
+        return f"{writer.sql(expression, 'this')} {word} {writer.sql(doubled)}"
+    return f"{writer.binary(expression, word)} ESCAPE '\\0'"
 
-    # --- types and literals ---
 
-    def datatype_sql(self, expression: exp.DataType) -> str:
-        """The Spark type that holds a Flink type's values (TIMESTAMP is without a zone in Flink)."""
-        kind = expression.this
-        inner = [self.sql(e) for e in expression.expressions]
-        if kind in (exp.DType.ARRAY, exp.DType.MAP):
-            return f"{kind.value}<{', '.join(inner)}>"
-        if kind == exp.DType.STRUCT:
-            fields = (
-                f"{self.sql(f, 'this')}: {self.sql(f, 'kind')}" for f in expression.expressions
-            )
-            return f"STRUCT<{', '.join(fields)}>"
-        if kind == exp.DType.DECIMAL:
-            return f"DECIMAL({', '.join(inner) or '10, 0'})"
-        if kind == exp.DType.TIME:
-            return f"TIME({min(precision_of(expression, 0), 6)})"
-        if kind == exp.DType.INTERVAL:
-            return f"INTERVAL {inner[0]}" if inner else "INTERVAL DAY TO SECOND"
-        if kind not in TYPES:
-            raise NodeError(f"the type {kind.value} has no Spark form", expression)
-        return TYPES[kind]
+# --- what other modules build on ---
 
-    def interval_sql(self, expression: exp.Interval) -> str:
-        """INTERVAL 'text' UNIT [TO UNIT]; Spark's spelling, WEEK and QUARTER by their parts."""
-        unit = expression.args["unit"]
-        text = expression.this.name
-        if unit.name in ("WEEK", "QUARTER"):
-            factor, name = (7, "DAY") if unit.name == "WEEK" else (3, "MONTH")
-            return f"INTERVAL '{int(text) * factor}' {name}"
-        words = f"{unit.this.name} TO {unit.expression.name}" if unit.expression else unit.name
-        return f"INTERVAL '{text}' {words}"
 
-    def literal_sql(self, expression: exp.Literal) -> str:
-        """A number or a text; in a text Spark finds no variable to substitute, in whatever session it is read."""
-        return super().literal_sql(expression).replace("${", UNREAD)
+def operand(writer: SparkGenerator, node: exp.Expr) -> str:
+    """A node's text, safe to stand beside an operator."""
+    atom = isinstance(node, ATOMS) and not isinstance(node, exp.Binary)
+    return writer.sql(node) if atom else f"({writer.sql(node)})"
 
-    def like_sql(self, expression: exp.Like) -> str:
-        r"""LIKE; Flink has no escape unless one is named, Spark has \."""
-        pattern = expression.expression
-        word = "NOT LIKE" if expression.args.get("negate") else "LIKE"
-        if isinstance(expression.parent, exp.Escape):
-            return self.binary(expression, word)
-        if isinstance(pattern, exp.Literal):
-            doubled = exp.Literal.string(pattern.name.replace("\\", "\\\\"))
-            return f"{self.sql(expression, 'this')} {word} {self.sql(doubled)}"
-        return f"{self.binary(expression, word)} ESCAPE '\\0'"
 
-    # --- what other parts of the writer are made of ---
-
-    def _operand(self, node: exp.Expr) -> str:
-        """A node's text, safe to stand beside an operator."""
-        atom = isinstance(node, ATOMS) and not isinstance(node, exp.Binary)
-        return self.sql(node) if atom else f"({self.sql(node)})"
-
-    def _let(self, texts: Sequence[str], build: Callable[[Sequence[str]], str]) -> str:
-        """What `build` makes of the texts, of which it may repeat each; long ones stand for themselves once."""
-        depth = max((text.count(" -> ") for text in texts), default=0)
-        names = [f"__v{depth}_{n}" if len(t) > LONG else t for n, t in enumerate(texts)]
-        sql = build(names)
-        for name, text in zip(names, texts, strict=True):
-            if name != text:
-                sql = f"transform(array({text}), {name} -> {sql})[0]"
-        return sql
+def let(texts: Sequence[str], build: Callable[[Sequence[str]], str]) -> str:
+    """What `build` makes of the texts, of which it may repeat each; long ones stand for themselves once."""
+    depth = max((text.count(" -> ") for text in texts), default=0)
+    names = [f"__v{depth}_{n}" if len(t) > LONG else t for n, t in enumerate(texts)]
+    sql = build(names)
+    for name, text in zip(names, texts, strict=True):
+        if name != text:
+            sql = f"transform(array({text}), {name} -> {sql})[0]"
+    return sql
