@@ -27,7 +27,7 @@ or name one: make PYTHON=/path/to/python3 ...
 endef
 export NO_PYTHON
 
-.PHONY: help check-machine setup docs lint format test test-fast test-all faults sim demo bench wheel clean lock
+.PHONY: help check-machine setup docs lint house format test test-fast test-all faults sim demo bench wheel clean lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ lint: setup ## ruff, ruff format, mypy strict, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+house: setup ## figures of the house rules, before and now; LIST=1 names what was counted
+	@$(PY) -m tests.house $(if $(LIST),--list)
 
 format: setup ## let ruff fix and format
 	$(BIN)/ruff check --fix .
