@@ -27,7 +27,7 @@ from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema, Watermark
 from penstock.catalog.model.table import Table
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.store.database import Database
 from penstock.catalog.store.objects import create_object
 from penstock.catalog.store.sql_catalog import SqlCatalog

@@ -27,7 +27,7 @@ from benchmarks.machine import describe_machine, machine
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema
 from penstock.catalog.model.table import Table
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import Sink
 from penstock.connector.delta.connector import DeltaConnector
 from penstock.connector.spark.session import configured

@@ -20,7 +20,8 @@ from penstock.catalog.model.schema import (
     Watermark,
 )
 from penstock.catalog.model.table import Distribution, Materialization, RefreshMode, Table, View
-from penstock.catalog.model.types import LogicalType, parse_type
+from penstock.catalog.model.type_parser import parse_type
+from penstock.catalog.model.types import LogicalType
 from penstock.sql.dialect import to_text
 from penstock.sql.expressions.expression import infer_type, parse_expression
 from penstock.sql.statements.changes import CreateMaterializedTable

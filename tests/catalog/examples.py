@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.schema import PhysicalColumn, Schema
 from penstock.catalog.model.table import Table, View
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 
 
 def identifier(name: str) -> Identifier:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.arrow.types import arrow_type
 from penstock.connector.column_checks import check_record_type
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.schema import PhysicalColumn, Schema
 from penstock.catalog.model.table import Table
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.local.job import LocalJob
 from penstock.connector.local.job_master import JobSettings
 from penstock.connector.scan import Delayed, Rowtime, Scan

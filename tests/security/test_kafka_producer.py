@@ -20,7 +20,7 @@ from penstock.catalog.errors import (
     decode_failure,
     encode_failure,
 )
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.arrow.types import python_values
 from penstock.connector.bad_records.files import dead_letter_batch
 from penstock.connector.kafka.source.records import Records, metadata_array

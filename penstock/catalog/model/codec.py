@@ -24,7 +24,7 @@ from penstock.catalog.model.table import (
     materialization_from_json,
     materialization_to_json,
 )
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 
 __all__ = [
     "catalog_from_json",

@@ -1,4 +1,4 @@
-"""Reads a logical type from its Flink spelling: recursive descent over a handful of tokens, for `types.parse_type`.
+"""Parse a logical type from its Flink spelling: recursive descent over a handful of tokens.
 
 Grammar and synonyms: Flink's data types page and LogicalTypeParser.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model import types as t
 
-__all__ = ["TypeParser"]
+__all__ = ["parse_type"]
 
 MAX_DEPTH = 64  # types within types: far beyond any schema, and well below Python's own limit
 
@@ -39,7 +40,14 @@ _YEAR_MONTH = ("YEAR", "MONTH")
 _DAY_TIME = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 
-class TypeParser:
+# a catalog has few spellings, and reading a table reads each of its columns
+@lru_cache(maxsize=4096)
+def parse_type(text: str) -> t.LogicalType:
+    """Parse a type from its Flink spelling, all synonyms included. Raises DefinitionError."""
+    return _TypeParser(text).parse()
+
+
+class _TypeParser:
     """Parses one type. Raises DefinitionError, also from `__init__`."""
 
     def __init__(self, text: str) -> None:

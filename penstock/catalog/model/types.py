@@ -1,10 +1,9 @@
-"""Flink's logical types as values, and their Flink spelling (`type_parser.py` reads it). Sizes: characters or bytes."""
+"""Flink's logical types as values that print in Flink's spelling. Sizes are in characters or bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model.identifier import name_clash
@@ -35,7 +34,6 @@ __all__ = [
     "TinyIntType",
     "VarBinaryType",
     "VarCharType",
-    "parse_type",
     "parts_of",
 ]
 
@@ -336,13 +334,3 @@ def parts_of(logical: LogicalType) -> Iterator[LogicalType]:
         case RowType():
             for field in logical.fields:
                 yield from parts_of(field.type)
-
-
-@lru_cache(
-    maxsize=4096
-)  # a catalog has few spellings, and reading a table reads each of its columns
-def parse_type(text: str) -> LogicalType:
-    """Read a type from its Flink spelling, all synonyms included. Raises DefinitionError."""
-    from penstock.catalog.model.type_parser import TypeParser  # it needs the values above
-
-    return TypeParser(text).parse()

@@ -22,7 +22,8 @@ from penstock.catalog.errors import (
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.schema import Column, MetadataColumn, PhysicalColumn
 from penstock.catalog.model.table import Table, View
-from penstock.catalog.model.types import LogicalType, parse_type
+from penstock.catalog.model.type_parser import parse_type
+from penstock.catalog.model.types import LogicalType
 from penstock.sql.binding.binder import bind_query
 from penstock.sql.convert.dependent_views import stands_on
 from penstock.sql.convert.names import identifier_of, resolve_table_location

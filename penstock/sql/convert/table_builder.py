@@ -30,7 +30,8 @@ from penstock.catalog.model.schema import (
     Watermark,
 )
 from penstock.catalog.model.table import Distribution, Table
-from penstock.catalog.model.types import LogicalType, parse_type
+from penstock.catalog.model.type_parser import parse_type
+from penstock.catalog.model.types import LogicalType
 from penstock.sql.dialect.flink.trees import to_text
 from penstock.sql.expressions.expression import (
     columns_of,

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.schema import Schema
+from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import (
     BooleanType,
     IntervalDaySecondType,
@@ -20,7 +21,6 @@ from penstock.catalog.model.types import (
     TimestampLtzType,
     TimestampType,
     VarCharType,
-    parse_type,
 )
 from penstock.sql.binding.binder import schema_columns, type_expression
 from penstock.sql.dialect.flink.trees import FLINK, to_text

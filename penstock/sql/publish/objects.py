@@ -23,7 +23,8 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.identifier import Identifier, quoted
 from penstock.catalog.model.schema import ComputedColumn
 from penstock.catalog.model.table import Table, View
-from penstock.catalog.model.types import LogicalType, parse_type
+from penstock.catalog.model.type_parser import parse_type
+from penstock.catalog.model.types import LogicalType
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import BoundedSource, is_split_source
 from penstock.connector.delta.source import DeltaSource

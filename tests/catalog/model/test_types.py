@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.catalog.errors import DefinitionError
+from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import (
     DecimalType,
     LogicalType,
     RowField,
     RowType,
     VarCharType,
-    parse_type,
     parts_of,
 )
 from tests.catalog.strategies import logical_types

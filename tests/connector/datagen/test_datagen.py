@@ -14,7 +14,7 @@ from penstock.catalog.errors import DefinitionError, InputError, OptionError, Un
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.schema import MetadataColumn, PhysicalColumn, Schema
 from penstock.catalog.model.table import Table
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import ReadRequest
 from penstock.connector.datagen.connector import DatagenConnector
 from penstock.connector.datagen.generators import RowMaker

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema
 from penstock.catalog.model.table import Table
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import AvailableNow, SinkSettings
 from tests.catalog.examples import columns, identifier
 

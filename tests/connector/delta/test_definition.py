@@ -9,7 +9,7 @@ import pytest
 from penstock.catalog.errors import DefinitionError, UnsupportedError
 from penstock.catalog.model.schema import ComputedColumn, MetadataColumn, Schema, Watermark
 from penstock.catalog.model.table import Table
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.delta.connector import DeltaConnector
 from penstock.connector.delta.table import stored_schema

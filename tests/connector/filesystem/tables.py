@@ -12,7 +12,7 @@ from typing import Any
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.schema import Column, MetadataColumn, PhysicalColumn, Schema
 from penstock.catalog.model.table import Table
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import ReadRequest
 from penstock.connector.filesystem.connector import FilesystemConnector
 from penstock.connector.filesystem.source.metadata_client import FileMetadataClient

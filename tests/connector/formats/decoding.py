@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.options.option import resolve
 from penstock.connector.changelog import RowKind
 from penstock.connector.formats import Decoder, find_format

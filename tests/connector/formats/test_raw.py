@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from penstock.catalog.errors import BadRecordError, DefinitionError, OptionError
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.options.option import resolve
 from penstock.connector.formats.raw import RawFormat
 from tests.connector.formats.decoding import decode

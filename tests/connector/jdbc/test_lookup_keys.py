@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.jdbc.lookup_query import DatabaseColumn, compared_type, is_plain
 

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.catalog.errors import DefinitionError, OptionError
 from penstock.catalog.model.schema import PrimaryKey
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import is_split_source
 from penstock.connector.kafka.connector import KafkaConnector
 from penstock.connector.kafka.table.startup import (

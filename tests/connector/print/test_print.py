@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from penstock.catalog.errors import DefinitionError, InputError, OptionError, UnsupportedError
 from penstock.catalog.model.schema import MetadataColumn, Schema
 from penstock.catalog.model.table import Table
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import AvailableNow, OutputMode, Sink, SinkSettings
 from penstock.connector.registry import connector_of

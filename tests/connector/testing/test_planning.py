@@ -10,7 +10,7 @@ import pytest
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.schema import PhysicalColumn, Schema
 from penstock.catalog.model.table import Table
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.scan import Rowtime, Scan
 from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState
 from penstock.connector.spark.source.planning import PlanningExecutor

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import DefinitionError
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.arrow.types import arrow_type
 from penstock.connector.testing.values import from_text, plain_text, read_value
 

@@ -11,7 +11,8 @@ import pytest
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.schema import PhysicalColumn, Schema
-from penstock.catalog.model.types import TimestampLtzType, TimestampType, parse_type
+from penstock.catalog.model.type_parser import parse_type
+from penstock.catalog.model.types import TimestampLtzType, TimestampType
 from penstock.connector.event_time.rowtime import evaluate_watermarks
 from penstock.connector.scan import Rowtime
 from penstock.sql.expressions.expression import timestamp_kind, to_duckdb, to_spark

@@ -6,7 +6,8 @@ import pytest
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.schema import PhysicalColumn, Schema
-from penstock.catalog.model.types import TimestampLtzType, TimestampType, parse_type
+from penstock.catalog.model.type_parser import parse_type
+from penstock.catalog.model.types import TimestampLtzType, TimestampType
 from penstock.sql.expressions.expression import (
     columns_of,
     infer_type,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import BadRecordError, DefinitionError, OptionError, UnsupportedError
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.options.option import resolve
 from penstock.connector.formats.json.format import JsonFormat
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.options.option import Resolved, resolve
 from penstock.connector.arrow.types import arrow_schema
 from penstock.connector.changelog import RowKind

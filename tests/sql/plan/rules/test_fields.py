@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.model.schema import PhysicalColumn, Schema
-from penstock.catalog.model.types import parse_type
+from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.options.option import resolve
 from penstock.connector.formats import find_format
 from penstock.sql.dialect import parse_query
