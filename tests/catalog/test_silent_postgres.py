@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from penstock.catalog.definitions.leases import HOLDER_TIMEOUT_MS, RENEWAL_TIMEOUT_S, this_process
 from penstock.catalog.errors import CatalogError, PipelineLockedError
-from penstock.catalog.store import postgres
+from penstock.catalog.store.deadline import answers_within
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.clock import SystemClock
 from penstock.sql.jobs.lease import hold_lease
@@ -64,7 +64,7 @@ def test_a_renewal_without_an_answer_ends_within_its_deadline(
 def test_every_other_call_ends_as_well(remote: SqlCatalog, proxy: Proxy) -> None:
     """After a longer time; a connection that is being used says how long it has waited."""
     remote.acquire_lease("job/t", this_process())
-    with postgres.answers_within(1), remote._database.reading() as connection:
+    with answers_within(1), remote._database.reading() as connection:
         assert connection is not None
         proxy.weather = Weather(deaf=True)
         with pytest.raises(OperationalError, match="has not answered for 1 s"):

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from penstock.catalog.errors import ConfigError
+from penstock.catalog.store.deadline import DEADLINE_S
 
 __all__ = [
-    "ANSWER_TIMEOUT_S",
-    "DEADLINE_S",
     "LOCK_TIMEOUT_S",
-    "answers_within",
     "is_away",
     "is_lock_timeout",
     "is_passing",
@@ -48,12 +44,6 @@ _SERVER_LIMITS = {
     "statement_timeout": STATEMENT_TIMEOUT_S,
     "idle_in_transaction_session_timeout": IDLE_TIMEOUT_S,
 }
-
-ANSWER_TIMEOUT_S = 15.0
-"""How long to wait for each answer. Above the server's own limits, whose errors say more."""
-
-DEADLINE_S: ContextVar[float] = ContextVar("penstock_deadline_s", default=math.inf)
-"""When, by `time.monotonic`, the last answer has to be there; see `answers_within`."""
 
 DRIVER = "postgresql+psycopg"
 
@@ -91,6 +81,7 @@ def open_engine(url: URL, location: str) -> Engine:
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, arguments: Any, parameters: Any) -> Any:
+        # with psycopg, which only a catalog on PostgreSQL needs
         from penstock.catalog.store.postgres_connection import BoundedConnection
 
         return BoundedConnection.connect(*arguments, **_in_time(parameters))
@@ -103,16 +94,6 @@ def open_engine(url: URL, location: str) -> Engine:
         connection.commit()
 
     return engine
-
-
-@contextmanager
-def answers_within(seconds: float) -> Iterator[None]:
-    """Give up what is done in this thread and block once it has taken that long."""
-    token = DEADLINE_S.set(time.monotonic() + seconds)
-    try:
-        yield
-    finally:
-        DEADLINE_S.reset(token)
 
 
 def _in_time(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import Connection
 
-from penstock.catalog.store.postgres import ANSWER_TIMEOUT_S, DEADLINE_S
+from penstock.catalog.store.deadline import ANSWER_TIMEOUT_S, DEADLINE_S
 
 __all__ = ["BoundedConnection"]
 

@@ -40,6 +40,7 @@ from penstock.catalog.model.table import Table, View
 from penstock.catalog.store import history as history_rows
 from penstock.catalog.store import leases as lease_rows
 from penstock.catalog.store.database import Database, stored_version
+from penstock.catalog.store.deadline import answers_within
 from penstock.catalog.store.functions import SqlFunctions
 from penstock.catalog.store.namespaces import StoredNamespaces
 from penstock.catalog.store.objects import (
@@ -49,7 +50,6 @@ from penstock.catalog.store.objects import (
     kind_in,
     replace_object,
 )
-from penstock.catalog.store.postgres import answers_within
 from penstock.catalog.store.secrets import SqlSecrets
 
 __all__ = ["SqlCatalog"]

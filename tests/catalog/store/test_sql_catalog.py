@@ -33,7 +33,7 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.model.namespaces import DatabaseDescriptor
 from penstock.catalog.model.table import Table
-from penstock.catalog.store.postgres import DEADLINE_S
+from penstock.catalog.store.deadline import DEADLINE_S
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.catalog.conftest import Store
 from tests.catalog.examples import identifier, table, view

@@ -1,0 +1,27 @@
+"""Deadlines for the answers of a database server, of a call and of each answer."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = ["ANSWER_TIMEOUT_S", "DEADLINE_S", "answers_within"]
+
+ANSWER_TIMEOUT_S = 15.0
+"""How long to wait for each answer. Above the server's own limits, whose errors say more."""
+
+DEADLINE_S: ContextVar[float] = ContextVar("penstock_deadline_s", default=math.inf)
+"""When, by `time.monotonic`, the last answer has to be there; see `answers_within`."""
+
+
+@contextmanager
+def answers_within(seconds: float) -> Iterator[None]:
+    """Give up what is done in this thread and block once it has taken that long."""
+    token = DEADLINE_S.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        DEADLINE_S.reset(token)
