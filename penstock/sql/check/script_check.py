@@ -39,7 +39,7 @@ from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.plan.analyzer import Analyzer, analyse_unbounded
 from penstock.sql.plan.query_location import LocatedStatement
 from penstock.sql.script.files import ScriptFile
-from penstock.sql.script.splitter import Source, StatementText, split_all
+from penstock.sql.script.splitter import StatementText, split_all
 from penstock.sql.script.templates import TemplateFolders, render_template
 from penstock.sql.settings.session import check_settings
 from penstock.sql.statements.changes import starts_refresh
@@ -205,7 +205,7 @@ def _statements(
     )
     if rendered is None:
         return (), None
-    return split_all(Source(file=file.name, text=rendered.text, line_map=rendered.line_map))
+    return split_all(rendered)
 
 
 def _check(

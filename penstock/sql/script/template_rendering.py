@@ -47,8 +47,7 @@ from penstock.sql.script.template_limits import (
     is_plain,
     within_limits,
 )
-from penstock.sql.script.templates import Rendered
-from penstock.sql.syntax.positions import LineOrigin
+from penstock.sql.syntax.positions import LineOrigin, Source
 
 __all__ = ["MarkedText", "mark_outputs", "origins_of", "render"]
 
@@ -177,7 +176,7 @@ def render(
     variables: Mapping[str, Any],
     env: Mapping[str, str],
     folders: TemplateFolders,
-) -> Rendered:
+) -> Source:
     """Render a text with template syntax. Raises TemplateError (`template.render_template`)."""
     if "\x00" in text:
         raise TemplateError(f"{file} contains a NUL character")
@@ -199,7 +198,7 @@ def _render(
     variables: Mapping[str, Any],
     env: Mapping[str, str],
     folders: TemplateFolders,
-) -> Rendered:
+) -> Source:
     environment = _MarkingEnvironment(file, text, ProjectLoader(Path(file).parent, folders))
     environment.globals = {
         "var": _lookup("var", dict(variables), "pass it with --var or --vars-file"),
@@ -330,7 +329,7 @@ def _lines(text: str) -> list[str]:
     return re.split(r"\r\n|\r|\n", text)
 
 
-def _collect(pieces: Any, environment: _MarkingEnvironment) -> Rendered:
+def _collect(pieces: Any, environment: _MarkingEnvironment) -> Source:
     size, parts = 0, []
     for piece in pieces:
         size += len(piece)
@@ -348,7 +347,7 @@ def _collect(pieces: Any, environment: _MarkingEnvironment) -> Rendered:
         )
         for places in origins_of(whole)
     )
-    return Rendered(text=str.__str__(whole), line_map=line_map)
+    return Source(file=files[0], text=str.__str__(whole), line_map=line_map)
 
 
 def _explain(

@@ -1,31 +1,18 @@
-"""SQL files as templates: `template_rendering.py` renders those with template syntax."""
+"""Render SQL files as templates; `template_rendering.py` has those with template syntax."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from penstock.sql.script.files import TemplateFolders
-from penstock.sql.syntax.positions import LineOrigin
+from penstock.sql.syntax.positions import Source
 
-__all__ = ["Rendered", "TemplateFolders", "render_template"]
+__all__ = ["TemplateFolders", "render_template"]
 
 _SYNTAX = re.compile(r"\{\{|\{%|\{#")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rendered:
-    """A rendered text; `line_map` gives for each of its lines the line of a file that made it.
-
-    What a macro makes counts as the macro's line, called from the line that uses it. What went through a filter
-    counts as the line of the filter.
-    """
-
-    text: str = field(repr=False)
-    line_map: tuple[LineOrigin, ...] | None = field(default=None, repr=False)
 
 
 def render_template(
@@ -34,14 +21,17 @@ def render_template(
     variables: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
     folders: TemplateFolders | None = None,
-) -> Rendered:
+) -> Source:
     """Render `text`, the contents of `file`. A text without template syntax comes back as it is.
+
+    What a macro makes counts as the macro's line, called from the line that uses it. What went through a filter
+    counts as the line of the filter.
 
     `folders` are those of the project, beside the file's own. Raises TemplateError, at the line of the template
     where that is known.
     """
     if not _SYNTAX.search(text):
-        return Rendered(text=text)
+        return Source(file=file, text=text)
     from penstock.sql.script.template_rendering import render  # with Jinja, for those who use it
 
     folders = folders or TemplateFolders(root=Path(file).parent)

@@ -36,7 +36,6 @@ from penstock.sql.script.templates import render_template
 from penstock.sql.shell.information_schema import look
 from penstock.sql.spark_process.jvm import end_jvm
 from penstock.sql.statements.statement import Select
-from penstock.sql.syntax.positions import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -213,10 +212,9 @@ class ShellSession:
 
     def _select(self, text: str) -> tuple[Select, AnalysedQuery] | None:
         """Give the query that a text is, if it is one."""
-        rendered = render_template(
+        source = render_template(
             text, NAME, self.variables, self.project.environment, self.project.folders
         )
-        source = Source(file=NAME, text=rendered.text, line_map=rendered.line_map)
         texts, error = split_all(source)
         if error is not None:
             raise error

@@ -11,11 +11,11 @@ from penstock.catalog.secrets.crypto import KEY_VARIABLE, new_key
 from penstock.sql.errors.render import render
 from penstock.sql.script import template_limits, template_rendering
 from penstock.sql.script.project import Project
-from penstock.sql.script.templates import Rendered, TemplateFolders, render_template
+from penstock.sql.script.templates import TemplateFolders, render_template
 from penstock.sql.syntax.positions import Source
 
 
-def rendered(text: str, **variables: object) -> Rendered:
+def rendered(text: str, **variables: object) -> Source:
     """A template in a file that does not exist."""
     return render_template(text, "jobs/a.sql", variables, {"HOME_TOPIC": "home"})
 
@@ -24,7 +24,7 @@ def test_a_text_without_templates_is_left_alone() -> None:
     """No line map is needed: lines are what they are."""
     text = "SELECT '%' || '}' FROM t\n"
 
-    assert rendered(text) == Rendered(text=text, line_map=None)
+    assert rendered(text) == Source(file="jobs/a.sql", text=text, line_map=None)
 
 
 def test_variables_are_read_with_var_and_env_var() -> None:
@@ -47,7 +47,7 @@ def test_a_loop_maps_its_lines_to_the_template() -> None:
     }
 
 
-def places(result: Rendered) -> list[tuple[str, int, tuple[str, ...]]]:
+def places(result: Source) -> list[tuple[str, int, tuple[str, ...]]]:
     """File (without its folder), line, and the places that put it in."""
     return [
         (Path(o.file).name, o.line, tuple(Path(place).name for place in o.called_from))
@@ -95,7 +95,7 @@ def test_an_include_maps_to_its_own_file(tmp_path: Path) -> None:
     ]
 
 
-def in_project(root: Path, text: str, **env: str) -> Rendered:
+def in_project(root: Path, text: str, **env: str) -> Source:
     """A template in the folder `jobs` of a project, whose secrets are in `keys`."""
     (root / "jobs").mkdir(exist_ok=True)
     folders = TemplateFolders(root=root, secrets=root / "keys")
@@ -180,10 +180,9 @@ def test_a_secret_comes_from_the_environment_or_a_file_and_is_masked(tmp_path: P
     (tmp_path / "keys" / "PIN").write_text("from-a-file-7\n")
 
     result = in_project(tmp_path, "'{{ secret('PIN') }}' '{{ secret('PW') }}'", PW="from-env-8")
-    source = Source(file="a.sql", text=result.text, line_map=result.line_map)
 
     assert result.text == "'from-a-file-7' 'from-env-8'"
-    assert source.span(0, 3).line_text == "'*************' '**********'"
+    assert result.span(0, 3).line_text == "'*************' '**********'"
     assert render(InputError(f"bad: {result.text}")).endswith("bad: '******' '******'")
 
 
