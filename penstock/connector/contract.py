@@ -7,7 +7,7 @@ protocols; connectors implement them. Row-level changes have their own protocols
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession  # noqa: TC004 - a check without a JVM loads this module
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from penstock.connector.source.enumerator import MakeEnumerator
     from penstock.connector.source.records import RecordsWithSplitIds
     from penstock.connector.source.split import Discovery, Split, SplitOffsets
-    from penstock.connector.spark.sink.micro_batch import MicroBatch
 
 __all__ = [
     "Accept",
@@ -43,6 +42,7 @@ __all__ = [
     "FetcherModel",
     "Guarantee",
     "LostLease",
+    "MicroBatch",
     "NeedsUpdateBefore",
     "OutputMode",
     "ReadRequest",
@@ -113,11 +113,43 @@ class OutputMode(StrEnum):
     UPDATE = "update"
 
 
-AfterBatch = Callable[["MicroBatch"], None]
-"""Called on the driver when a micro-batch was written."""
-
 LostLease = Callable[[], "PenstockError | None"]
 """Tells why this process is no longer the pipeline's runner; None while it is. Safe to call from any thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    """One batch of a streaming query, the same values each time that it is run.
+
+    `spark` is the query's own session: settings made there do not reach other queries. `query_id` is the UUID that
+    the checkpoint carries; it outlives restarts and differs between checkpoints. `sink` tells the sinks of a query
+    that has several apart, empty where it has one. `differences` says why a replay of the query may give other rows,
+    which cannot be seen of the frame of one batch.
+    """
+
+    spark: SparkSession = field(repr=False, compare=False)
+    checkpoint: str
+    query_id: str
+    batch_id: int
+    plan: str = field(default="", repr=False)
+    sink: str = ""
+    differences: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
+    lost_lease: LostLease | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def application_id(self) -> str:
+        """Name the writer for sinks that remember writer and batch (Delta's txn), as Spark's own Delta sink does."""
+        return f"{self.query_id}/{self.sink}" if self.sink else self.query_id
+
+    def check_lease(self) -> None:
+        """Raise the error of a process that is no longer the pipeline's runner."""
+        lost = None if self.lost_lease is None else self.lost_lease()
+        if lost is not None:
+            raise lost
+
+
+AfterBatch = Callable[[MicroBatch], None]
+"""Called on the driver when a micro-batch was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,9 @@ from penstock.catalog.errors import OptionError, StateMismatchError, Unsupported
 from penstock.catalog.model.schema import PrimaryKey, Schema
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.contract import EngineSource, Sink
+from penstock.connector.contract import EngineSource, MicroBatch, Sink
 from penstock.connector.memory.tables import clear_tables
 from penstock.connector.registry import connector_of
-from penstock.connector.spark.sink.micro_batch import MicroBatch
 from tests.catalog.examples import columns, identifier
 
 if TYPE_CHECKING:

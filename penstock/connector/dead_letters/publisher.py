@@ -21,7 +21,7 @@ from penstock.catalog.errors import OptionError
 from penstock.catalog.model.table import Table
 from penstock.connector.bad_records.files import MARK, RangeFile, parse_name
 from penstock.connector.bad_records.limits import Tally, check_batch
-from penstock.connector.contract import Sink
+from penstock.connector.contract import MicroBatch, Sink
 from penstock.connector.dead_letters.kafka_records import encode_dead_letters
 from penstock.connector.dead_letters.table import STAGING, define_dead_letter_table
 from penstock.connector.options.bad_records import (
@@ -33,7 +33,6 @@ from penstock.connector.options.bad_records import (
 )
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.hadoop_files import delete, list_names, write_text
-from penstock.connector.spark.sink.micro_batch import MicroBatch
 from penstock.connector.spark.types import spark_schema
 
 __all__ = ["DeadLetterPublisher", "dead_letter_publisher", "staging_of"]

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from delta.tables import DeltaTable
 
 from penstock.catalog.errors import StateMismatchError
+from penstock.connector.contract import MicroBatch
 from penstock.connector.delta.errors import translate_errors
 from penstock.connector.delta.options import DeltaTarget
-from penstock.connector.spark.sink.micro_batch import MicroBatch
+from penstock.connector.spark.sink.micro_batch import batch_digest
 
 __all__ = ["CommittedBatches", "note_of", "noted_batches"]
 
@@ -57,7 +58,7 @@ class CommittedBatches:
 
         Raises StateMismatchError when the table has it with another content.
         """
-        digest = batch.digest()
+        digest = batch_digest(batch)
         # what a failure leaves behind is in the table or not: look again
         known = self._known.pop(batch.application_id, None)
         if known is None:

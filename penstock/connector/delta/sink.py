@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
+    from penstock.connector.contract import MicroBatch
     from penstock.connector.delta.writer import DeltaWriter
-    from penstock.connector.spark.sink.micro_batch import MicroBatch
 
 __all__ = ["DeltaSink"]
 

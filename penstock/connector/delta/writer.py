@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from penstock.connector.contract import SinkSettings
+from penstock.connector.contract import MicroBatch, SinkSettings
 from penstock.connector.delta.checkpoint_check import (
     CheckpointProgress,
     StoredTable,
@@ -31,7 +31,6 @@ from penstock.connector.delta.table import add_missing_columns, check_writable, 
 from penstock.connector.spark.hadoop_files import list_names, read_text, replace_text
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.micro_batch import (
-    MicroBatch,
     discard_batch,
     micro_batch_query,
     saved_query_id,

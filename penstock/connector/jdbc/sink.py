@@ -19,14 +19,14 @@ from sqlalchemy import Connection, Inspector, inspect
 from penstock.catalog.errors import DefinitionError, PenstockError, StateMismatchError
 from penstock.catalog.model.identifier import quote
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.contract import Guarantee, SinkSettings
+from penstock.connector.contract import Guarantee, MicroBatch, SinkSettings
 from penstock.connector.jdbc import statements as sql
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.jdbc.database import Database
 from penstock.connector.jdbc.settings import JdbcTable
 from penstock.connector.jdbc.wire import WIRE_SCHEMA, encoder, tuples, wire_expression
 from penstock.connector.spark.sink.last_batch import LastBatch, is_written
-from penstock.connector.spark.sink.micro_batch import MicroBatch, discard_batch, micro_batch_query
+from penstock.connector.spark.sink.micro_batch import batch_digest, discard_batch, micro_batch_query
 from penstock.connector.spark.sink.target_rows import check_complete, target_expressions
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class JdbcSink:
 
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write a micro-batch in one transaction. Raises StateMismatchError where ledger and checkpoint do not fit."""
-        digest = batch.digest()
+        digest = batch_digest(batch)
         ledger = sql.ledger_table(self.table.database_schema)
 
         def work(connection: Connection) -> None:

@@ -13,8 +13,8 @@ from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.schema import Schema
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.contract import Guarantee, OutputMode, SinkSettings
-from penstock.connector.spark.sink.micro_batch import MicroBatch, micro_batch_query
+from penstock.connector.contract import Guarantee, MicroBatch, OutputMode, SinkSettings
+from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.connector.spark.sink.target_rows import check_complete, target_rows
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
-    from penstock.connector.spark.sink.micro_batch import MicroBatch
+    from penstock.connector.contract import MicroBatch
 
 __all__ = ["SparkTableConnector"]
 

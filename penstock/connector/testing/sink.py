@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from penstock.catalog.model.schema import MetadataColumn, PhysicalColumn
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.contract import Guarantee, NeedsUpdateBefore, Sink, SinkSettings
-from penstock.connector.spark.sink.micro_batch import MicroBatch, discard_batch, micro_batch_query
+from penstock.connector.contract import Guarantee, MicroBatch, NeedsUpdateBefore, Sink, SinkSettings
+from penstock.connector.spark.sink.micro_batch import discard_batch, micro_batch_query
 from penstock.connector.spark.sink.target_rows import check_complete, target_expressions
 from penstock.connector.testing.captured import captured
 

@@ -14,9 +14,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import AvailableNow, Continuous, SinkSettings
+from penstock.connector.contract import AvailableNow, Continuous, MicroBatch, SinkSettings
 from penstock.connector.spark.session import configured, streaming_conf
-from penstock.connector.spark.sink.micro_batch import MicroBatch, micro_batch_query
+from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.sql.errors.spark_analysis import as_input_error
 from penstock.sql.jobs.query_start import start_in_turn
 from penstock.sql.plan.analysed import AnalysedQuery

@@ -17,12 +17,12 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.connector.contract import LostLease, Resumable, SinkSettings, Trigger
+from penstock.connector.contract import LostLease, MicroBatch, Resumable, SinkSettings, Trigger
 from penstock.connector.dead_letters.publisher import DeadLetterPublisher, dead_letter_publisher
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.determinism import nondeterministic_functions
-from penstock.connector.spark.sink.micro_batch import MicroBatch, micro_batch_query
+from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.connector.spark.source.retry import Outage, current_outage
 from penstock.sql.check.source_status import check_rivals
 from penstock.sql.checkpoint.directory import check_checkpoint, checkpoint_files, record_query

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, cast
 
+from penstock.connector.contract import MicroBatch
 from penstock.connector.delta.commit_history import note_of, noted_batches
-from penstock.connector.spark.sink.micro_batch import MicroBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.connector.spark.sink.micro_batch import MicroBatch
+from penstock.connector.contract import MicroBatch
 from tests.connector.delta.tables import delta_table
 from tests.connector.delta.test_sink import prepared
 

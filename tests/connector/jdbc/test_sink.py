@@ -10,10 +10,9 @@ from sqlalchemy import Connection
 
 from penstock.catalog.errors import ConfigError, DefinitionError, SinkError, StateMismatchError
 from penstock.connector.changelog import ROW_KIND
-from penstock.connector.contract import AvailableNow, SinkSettings
+from penstock.connector.contract import AvailableNow, MicroBatch, SinkSettings
 from penstock.connector.jdbc.database import Database, RefusedRowsError
 from penstock.connector.jdbc.sink import JdbcSink
-from penstock.connector.spark.sink.micro_batch import MicroBatch
 from penstock.sql.errors.spark import is_permanent, translate
 from tests.connector.jdbc.conftest import TestDatabase
 from tests.connector.jdbc.tables import COLUMNS, jdbc_table, sink_of

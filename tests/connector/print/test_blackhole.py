@@ -12,9 +12,8 @@ from penstock.catalog.errors import OptionError, UnsupportedError
 from penstock.catalog.model.schema import Schema
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import AvailableNow, SinkSettings
+from penstock.connector.contract import AvailableNow, MicroBatch, SinkSettings
 from penstock.connector.registry import connector_of
-from penstock.connector.spark.sink.micro_batch import MicroBatch
 from tests.catalog.examples import columns, identifier
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.connector.spark.sink.micro_batch import MicroBatch
+from penstock.connector.contract import MicroBatch
 
 QUERY = "0b5e0a4e-4f8e-4f7c-9d0e-111111111111"
 

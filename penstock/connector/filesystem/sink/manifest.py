@@ -16,9 +16,9 @@ from typing import Any
 
 from penstock.catalog.definitions.leases import Owner
 from penstock.catalog.errors import StateMismatchError
+from penstock.connector.contract import MicroBatch
 from penstock.connector.filesystem.table.location import is_hidden
 from penstock.connector.spark.sink.last_batch import LastBatch
-from penstock.connector.spark.sink.micro_batch import MicroBatch
 
 __all__ = [
     "LEDGER_FOLDER",

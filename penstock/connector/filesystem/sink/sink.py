@@ -29,7 +29,7 @@ from penstock.catalog.definitions.leases import Owner, is_gone, this_process
 from penstock.catalog.errors import ConfigError, PenstockError, SinkError, StateMismatchError
 from penstock.catalog.model.identifier import quoted
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import Guarantee, LostLease, SinkSettings
+from penstock.connector.contract import Guarantee, LostLease, MicroBatch, SinkSettings
 from penstock.connector.filesystem.sink.manifest import (
     LEDGER_FOLDER,
     Manifest,
@@ -50,7 +50,7 @@ from penstock.connector.filesystem.sink.publish import (
 from penstock.connector.filesystem.sink.target import FileTarget
 from penstock.connector.spark import hadoop_files
 from penstock.connector.spark.sink.last_batch import LastBatch, is_written
-from penstock.connector.spark.sink.micro_batch import MicroBatch, discard_batch, micro_batch_query
+from penstock.connector.spark.sink.micro_batch import batch_digest, discard_batch, micro_batch_query
 from penstock.connector.spark.sink.target_rows import check_complete, target_rows
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class FilesystemSink:
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Add the files of a micro-batch. Raises StateMismatchError where the folder is not the checkpoint's."""
         spark, writer = batch.spark, writer_name(batch)
-        digest = batch.digest()
+        digest = batch_digest(batch)
         with self._explained():
             known = self._newest(spark, writer)
             last = None if known is None else known.batch

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from penstock.catalog.errors import SinkError, UnsupportedError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
-from penstock.connector.contract import Guarantee, SinkSettings
+from penstock.connector.contract import Guarantee, MicroBatch, SinkSettings
 from penstock.connector.kafka.client.connection import Connection
 from penstock.connector.kafka.client.split import TopicPartition
 from penstock.connector.kafka.client.tuning import admin_connection
@@ -58,7 +58,11 @@ from penstock.connector.kafka.source.source import KafkaSource
 from penstock.connector.spark.hadoop_files import delete, list_names, rename
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.determinism import nondeterminism
-from penstock.connector.spark.sink.micro_batch import MicroBatch, micro_batch_query, saved_query_id
+from penstock.connector.spark.sink.micro_batch import (
+    batch_digest,
+    micro_batch_query,
+    saved_query_id,
+)
 from penstock.connector.spark.sink.target_rows import check_complete
 
 __all__ = ["KafkaSink", "evaluate_batch", "stage_records"]
@@ -221,7 +225,7 @@ class KafkaSink:
             place=TopicPartition(ledger.topic, 0),
             batch_id=batch.batch_id,
             first_batch=ledger.first_batch,
-            digest=batch.digest(),
+            digest=batch_digest(batch),
             sparse=self.sparse,
         )
         if self.sparse:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.catalog.errors import StateMismatchError
 
 if TYPE_CHECKING:
-    from penstock.connector.spark.sink.micro_batch import MicroBatch
+    from penstock.connector.contract import MicroBatch
 
 __all__ = ["LastBatch", "is_written"]
 

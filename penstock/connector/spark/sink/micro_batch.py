@@ -8,14 +8,13 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from penstock.connector.contract import AvailableNow, Continuous, LostLease, SinkSettings, Trigger
+from penstock.connector.contract import AvailableNow, Continuous, MicroBatch, SinkSettings, Trigger
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.callback_server import start_callback_server
 from penstock.connector.spark.errors import readable_by_spark
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchInterruptedError",
-    "MicroBatch",
     "WriteBatch",
+    "batch_digest",
     "discard_batch",
     "micro_batch_query",
     "saved_query_id",
@@ -85,46 +84,6 @@ def _interruption(error: Exception) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MicroBatch:
-    """One batch of a streaming query, the same values each time that it is run.
-
-    `spark` is the query's own session: settings made there do not reach other queries. `query_id` is the UUID that
-    the checkpoint carries; it outlives restarts and differs between checkpoints. `sink` tells the sinks of a query
-    that has several apart, empty where it has one. `nondeterminism` says why a replay of the query may give other rows,
-    which cannot be seen of the frame of one batch.
-    """
-
-    spark: SparkSession = field(repr=False, compare=False)
-    checkpoint: str
-    query_id: str
-    batch_id: int
-    plan: str = field(default="", repr=False)
-    sink: str = ""
-    differences: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
-    lost_lease: LostLease | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def application_id(self) -> str:
-        """Name the writer for sinks that remember writer and batch (Delta's txn), as Spark's own Delta sink does."""
-        return f"{self.query_id}/{self.sink}" if self.sink else self.query_id
-
-    def digest(self) -> str:
-        """Tell this batch's content from any other's, in 16 hex digits: where every source ends, and the plan.
-
-        Spark writes the offsets before the batch and never changes them, so that a replay gives the same. Reads a
-        small file of the checkpoint.
-        """
-        offsets = read_text(self.spark, f"{self.checkpoint}/offsets/{self.batch_id}") or ""
-        return hashlib.sha256(f"{offsets}\n{self.plan}".encode()).hexdigest()[:16]
-
-    def check_lease(self) -> None:
-        """Raise the error of a process that is no longer the pipeline's runner."""
-        lost = None if self.lost_lease is None else self.lost_lease()
-        if lost is not None:
-            raise lost
-
-
 WriteBatch = Callable[["DataFrame", MicroBatch], None]
 
 
@@ -167,6 +126,16 @@ def saved_query_id(spark: SparkSession, checkpoint: str) -> str | None:
     """Read the id of the query that a checkpoint is of (`MicroBatch.query_id`); None before it ever ran."""
     text = read_text(spark, f"{checkpoint}/metadata")
     return None if text is None else str(json.loads(text)["id"])
+
+
+def batch_digest(batch: MicroBatch) -> str:
+    """Tell a batch's content from any other's, in 16 hex digits: where every source ends, and the plan.
+
+    Spark writes the offsets before the batch and never changes them, so that a replay gives the same. Reads a
+    small file of the checkpoint.
+    """
+    offsets = read_text(batch.spark, f"{batch.checkpoint}/offsets/{batch.batch_id}") or ""
+    return hashlib.sha256(f"{offsets}\n{batch.plan}".encode()).hexdigest()[:16]
 
 
 def discard_batch(frame: DataFrame) -> None:

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.connector.changelog import ROW_KIND
-from penstock.connector.contract import Resumable, Sink, SinkSettings
+from penstock.connector.contract import MicroBatch, Resumable, Sink, SinkSettings
 from penstock.connector.failpoints import reach
-from penstock.connector.spark.sink.micro_batch import MicroBatch, micro_batch_query
+from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.sql.checkpoint.directory import batch_watermarks
 from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.incremental.operators.query import FOLDER, IncrementalRun

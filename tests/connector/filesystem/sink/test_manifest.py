@@ -6,6 +6,7 @@ import pytest
 
 from penstock.catalog.definitions.leases import this_process
 from penstock.catalog.errors import StateMismatchError
+from penstock.connector.contract import MicroBatch
 from penstock.connector.filesystem.sink.manifest import (
     Manifest,
     StagedFile,
@@ -17,7 +18,6 @@ from penstock.connector.filesystem.sink.manifest import (
     writer_name,
 )
 from penstock.connector.spark.sink.last_batch import LastBatch
-from penstock.connector.spark.sink.micro_batch import MicroBatch
 
 BATCH = LastBatch(batch_id=7, digest="abc")
 UUID = "0b5e0a4e-4f8e-4f7c-9d0e-222222222222"

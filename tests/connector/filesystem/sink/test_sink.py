@@ -26,6 +26,7 @@ from penstock.connector.filesystem.connector import FilesystemConnector
 from penstock.connector.filesystem.sink import sink as sink_module
 from penstock.connector.filesystem.sink.publish import LostFileError
 from penstock.connector.spark import hadoop_files
+from penstock.connector.spark.sink.micro_batch import batch_digest
 from tests.connector.filesystem.tables import file_source, file_table, read
 from tests.connector.spark.micro_batches import QUERY, micro_batch
 
@@ -373,7 +374,13 @@ def test_a_manifest_of_an_older_version_is_gone_on_with(
     (out / "part-0.json").write_text('{"id": 1}\n')
     (folder / "0" / "b.json").write_text('{"id": 2}\n')
     files = [["a.json", "part-0.json"], ["b.json", "part-1.json"]]
-    manifest = {"version": 1, "batch": 0, "digest": batch.digest(), "files": files, "replaces": []}
+    manifest = {
+        "version": 1,
+        "batch": 0,
+        "digest": batch_digest(batch),
+        "files": files,
+        "replaces": [],
+    }
     (folder / f"{0:020d}.json").write_text(json.dumps(manifest))
     sink_of(file_table(out)).write_batch(numbers(spark, 0, 10), batch)
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from penstock.catalog.model.schema import MetadataColumn
+from penstock.connector.contract import MicroBatch
 from penstock.connector.kafka.connector import describe
 from penstock.connector.kafka.sink import kafka_sink
 from penstock.connector.kafka.sink.sink import KafkaSink
 from penstock.connector.kafka.upsert import describe_upserts
-from penstock.connector.spark.sink.micro_batch import MicroBatch
 from tests.connector.kafka.tables import kafka_table
 
 if TYPE_CHECKING:

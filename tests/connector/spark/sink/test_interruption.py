@@ -12,10 +12,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.catalog.errors import SinkError
-from penstock.connector.contract import Continuous, SinkSettings
+from penstock.connector.contract import Continuous, MicroBatch, SinkSettings
 from penstock.connector.spark.sink.micro_batch import (
     BatchInterruptedError,
-    MicroBatch,
     micro_batch_query,
     translate_interruptions,
 )

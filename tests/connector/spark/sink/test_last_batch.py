@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import StateMismatchError
+from penstock.connector.contract import MicroBatch
 from penstock.connector.spark.sink.last_batch import LastBatch, is_written
-from penstock.connector.spark.sink.micro_batch import MicroBatch
 
 
 def batch(batch_id: int, sink: str = "") -> MicroBatch:

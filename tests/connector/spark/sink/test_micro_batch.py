@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.catalog.errors import SinkError
-from penstock.connector.contract import AvailableNow, SinkSettings
-from penstock.connector.spark.sink.micro_batch import MicroBatch, micro_batch_query
+from penstock.connector.contract import AvailableNow, MicroBatch, SinkSettings
+from penstock.connector.spark.sink.micro_batch import batch_digest, micro_batch_query
 from penstock.sql.errors.spark import translate
 
 
@@ -46,7 +46,7 @@ def test_a_batch_that_is_written_again_has_the_same_name(spark: SparkSession, fo
     seen: list[tuple[str, int, str]] = []
 
     def write(_rows: DataFrame, batch: MicroBatch) -> None:
-        seen.append((batch.application_id, batch.batch_id, batch.digest()))
+        seen.append((batch.application_id, batch.batch_id, batch_digest(batch)))
         if len(seen) == 1:
             raise SinkError("refused")
 
