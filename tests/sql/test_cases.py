@@ -19,7 +19,8 @@ from penstock.catalog.errors import InputError
 from penstock.sql.ddl.show_create import show_create
 from penstock.sql.dialect import to_spark_query, window_tables
 from penstock.sql.errors.render import render
-from penstock.sql.statements.statement import CreateTable, CreateView, InsertInto, Select
+from penstock.sql.statements.dml import InsertInto
+from penstock.sql.statements.statement import CreateTable, CreateView, Select
 from tests.sql.sql_objects import TABLES, new_namespace, parse_script
 
 FOLDER = Path(__file__).parent / "cases"

@@ -23,7 +23,8 @@ from penstock.sql.dialect import Flink
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import Analyzer
 from penstock.sql.plan.rules.sink_changelog import SinkTable
-from penstock.sql.statements.statement import InsertInto, Select
+from penstock.sql.statements.dml import InsertInto
+from penstock.sql.statements.statement import Select
 from tests.sql.sql_objects import new_namespace, parse_script
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -31,10 +31,10 @@ from penstock.sql.plan.lookup_keys import (
 from penstock.sql.plan.rules.prune_columns import path_texts
 from penstock.sql.plan.rules.query_kind import is_plain_projection
 from penstock.sql.plan.statement_set import SeparateQueries, SharedRead, share
+from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import (
     CreateTableAs,
     Explain,
-    InsertInto,
     ReplaceTableAs,
     Select,
     StatementSet,

@@ -25,7 +25,8 @@ from penstock.sql.jobs.progress import short_name
 from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.script.compound import Detail
-from penstock.sql.statements.statement import InsertInto, Select, StatementSet
+from penstock.sql.statements.dml import InsertInto
+from penstock.sql.statements.statement import Select, StatementSet
 
 if TYPE_CHECKING:
     from penstock.sql.plan.analyzer import Analyzer

@@ -42,15 +42,15 @@ from penstock.sql.script.files import ScriptFile
 from penstock.sql.script.splitter import StatementText, split_all
 from penstock.sql.script.templates import TemplateFolders, render_template
 from penstock.sql.settings.session import check_settings
-from penstock.sql.statements.changes import starts_refresh
+from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import (
     CreateTable,
     CreateTableAs,
     Explain,
-    InsertInto,
     Select,
     Statement,
     StatementSet,
+    starts_refresh,
 )
 
 if TYPE_CHECKING:

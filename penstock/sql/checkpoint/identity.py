@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.sql.checkpoint.reader import CheckpointFiles
-    from penstock.sql.statements.statement import InsertInto
+    from penstock.sql.statements.dml import InsertInto
 
 __all__ = [
     "IDENTITY",

@@ -37,13 +37,8 @@ from penstock.sql.convert.table_definition import (
 from penstock.sql.ddl.apply_ddl import validated_on_overlay
 from penstock.sql.dialect.flink.trees import to_text
 from penstock.sql.script.splitter import StatementText
-from penstock.sql.statements.statement import (
-    CreateTable,
-    CreateTableAs,
-    InsertInto,
-    ReplaceTableAs,
-    Statement,
-)
+from penstock.sql.statements.dml import InsertInto
+from penstock.sql.statements.statement import CreateTable, CreateTableAs, ReplaceTableAs, Statement
 from penstock.sql.syntax.nodes import ReplaceTable
 from penstock.sql.syntax.positions import attach, span_of
 

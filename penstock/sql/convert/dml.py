@@ -23,7 +23,8 @@ from penstock.sql.convert.names import check_query, find_object, identifier_of
 from penstock.sql.dialect.flink.trees import table_options
 from penstock.sql.dialect.spark.writer import write_spark
 from penstock.sql.script.splitter import StatementText
-from penstock.sql.statements.changes import CallProcedure, DeleteRows, TruncateTable, UpdateRows
+from penstock.sql.statements.changes import CallProcedure
+from penstock.sql.statements.dml import DeleteRows, TruncateTable, UpdateRows
 from penstock.sql.syntax.parse_errors import NodeError
 from penstock.sql.syntax.positions import attach
 

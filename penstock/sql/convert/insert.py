@@ -29,7 +29,7 @@ from penstock.sql.binding.checked_query import Output
 from penstock.sql.convert.names import check_output, find_object, identifier_of
 from penstock.sql.dialect.flink.trees import table_options, to_text
 from penstock.sql.script.splitter import StatementText
-from penstock.sql.statements.statement import Conflict, ConflictAction, InsertInto
+from penstock.sql.statements.dml import Conflict, ConflictAction, InsertInto
 from penstock.sql.syntax.positions import attach
 
 __all__ = ["add_columns", "convert_insert", "fixed_partition", "partition_errors", "type_errors"]

@@ -37,7 +37,7 @@ from penstock.sql.statements.changes import (
     DropMaterializedTable,
     MaterializedChange,
 )
-from penstock.sql.statements.statement import InsertInto
+from penstock.sql.statements.dml import InsertInto
 from penstock.sql.syntax.intervals import interval_value
 from penstock.sql.syntax.nodes import Distribution as DistributionNode
 from penstock.sql.syntax.positions import attach

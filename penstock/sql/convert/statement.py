@@ -45,11 +45,11 @@ from penstock.sql.convert.show import (
 from penstock.sql.convert.tables import convert_alter, convert_create, convert_drop
 from penstock.sql.script.compound import ExplainText, SetText, cut
 from penstock.sql.script.splitter import StatementText
+from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import (
     CreateTableAs,
     Describe,
     Explain,
-    InsertInto,
     ReplaceTableAs,
     ResetOption,
     Select,

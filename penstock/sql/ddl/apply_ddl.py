@@ -27,6 +27,7 @@ from penstock.sql.statements.changes import (
     DropMaterializedTable,
     DropSecret,
 )
+from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import (
     AlterCatalog,
     AlterDatabase,
@@ -42,7 +43,6 @@ from penstock.sql.statements.statement import (
     DropDatabase,
     DropTable,
     DropView,
-    InsertInto,
     NamespaceDefinition,
     OtherDefinition,
     ReplaceTableAs,

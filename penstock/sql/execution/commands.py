@@ -21,11 +21,9 @@ from penstock.sql.statements.changes import (
     AlterFunction,
     CallProcedure,
     CreateFunction,
-    DeleteRows,
     DropFunction,
-    TruncateTable,
-    UpdateRows,
 )
+from penstock.sql.statements.dml import DeleteRows, TruncateTable, UpdateRows
 from penstock.sql.statements.show import AddJar, StopJob, UseModules
 from penstock.sql.statements.statement import Statement
 

@@ -12,7 +12,8 @@ from penstock.connector.registry import connector_of
 from penstock.connector.row_level_dml import EditorConnector, RowLevelEditor, TableEditor
 from penstock.sql.execution.ddl import Listing
 from penstock.sql.expressions.expression import to_spark
-from penstock.sql.statements.changes import CallProcedure, DeleteRows, TruncateTable, UpdateRows
+from penstock.sql.statements.changes import CallProcedure
+from penstock.sql.statements.dml import DeleteRows, TruncateTable, UpdateRows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -32,7 +32,8 @@ from penstock.sql.lineage.graph import (
 )
 from penstock.sql.lineage.query import lineage_of_query
 from penstock.sql.statements.changes import CreateMaterializedTable
-from penstock.sql.statements.statement import CreateView, InsertInto, Statement, StatementSet
+from penstock.sql.statements.dml import InsertInto
+from penstock.sql.statements.statement import CreateView, Statement, StatementSet
 
 __all__ = ["LineageBuilder"]
 

@@ -18,7 +18,7 @@ from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator
 from penstock.sql.plan.rules.flow import Flow, describe_changes, describe_operator
 from penstock.sql.plan.rules.prune_columns import Paths, narrowed
 from penstock.sql.plan.rules.tie_break import ARRIVES
-from penstock.sql.statements.statement import InsertInto
+from penstock.sql.statements.dml import InsertInto
 
 __all__ = ["AnalysedInsert", "AnalysedQuery", "TableScan", "updating_operator_lines"]
 

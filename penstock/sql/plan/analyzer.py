@@ -33,7 +33,7 @@ from penstock.sql.settings.pipeline import (
     STATE_TTL,
     TARGET,
 )
-from penstock.sql.statements.statement import InsertInto
+from penstock.sql.statements.dml import InsertInto
 
 __all__ = ["Analyzer", "analyse_unbounded", "filled_columns", "overwriting"]
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.catalog.definitions.contract import Catalog
     from penstock.connector.contract import LostLease
     from penstock.sql.jobs.startable_query import StartableQuery
-    from penstock.sql.statements.statement import InsertInto
+    from penstock.sql.statements.dml import InsertInto
 
 __all__ = [
     "FullRefresh",

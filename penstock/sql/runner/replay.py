@@ -25,13 +25,8 @@ from penstock.sql.jobs.progress import short_name
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.plan.rules.inline import find_relations
 from penstock.sql.runner.select import collect_rows
-from penstock.sql.statements.statement import (
-    InsertInto,
-    ResetOption,
-    Select,
-    SetOption,
-    StatementSet,
-)
+from penstock.sql.statements.dml import InsertInto
+from penstock.sql.statements.statement import ResetOption, Select, SetOption, StatementSet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

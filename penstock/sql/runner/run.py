@@ -60,8 +60,14 @@ from penstock.sql.runner.summary import (
 )
 from penstock.sql.settings.pipeline import CHECKPOINT_INTERVAL
 from penstock.sql.settings.session import restart_strategy
-from penstock.sql.statements.changes import ends_refresh_of, starts_refresh
-from penstock.sql.statements.statement import Explain, ResetOption, Select, SetOption
+from penstock.sql.statements.statement import (
+    Explain,
+    ResetOption,
+    Select,
+    SetOption,
+    ends_refresh_of,
+    starts_refresh,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,12 +15,9 @@ from penstock.sql.statements.changes import (
     CreateFunction,
     CreateMaterializedTable,
     CreateSecret,
-    DeleteRows,
     DropFunction,
     DropMaterializedTable,
     DropSecret,
-    TruncateTable,
-    UpdateRows,
 )
 from penstock.sql.statements.definitions import (
     AlterCatalog,
@@ -33,6 +30,7 @@ from penstock.sql.statements.definitions import (
     DropDatabase,
     ShowCreateCatalog,
 )
+from penstock.sql.statements.dml import DeleteRows, InsertInto, TruncateTable, UpdateRows
 from penstock.sql.statements.show import AddJar, DescribeJob, ShowList, StopJob
 from penstock.sql.statements.statement import (
     CreateTable,
@@ -42,7 +40,6 @@ from penstock.sql.statements.statement import (
     DropTable,
     DropView,
     Explain,
-    InsertInto,
     ReplaceTableAs,
     ResetOption,
     SetOption,

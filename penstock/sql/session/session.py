@@ -69,15 +69,16 @@ from penstock.sql.spark_process.spark_session import (
     refuse_connect,
     start_spark,
 )
-from penstock.sql.statements.changes import ends_refresh_of, starts_refresh
+from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import (
     Explain,
-    InsertInto,
     ResetOption,
     Select,
     SetOption,
     Statement,
     StatementSet,
+    ends_refresh_of,
+    starts_refresh,
 )
 
 __all__ = ["Session", "connect"]

@@ -1,23 +1,15 @@
-"""The statements that change functions, secrets, materialized tables and rows.
-
-Tells which of them start or end the refresh of a materialized table.
-"""
+"""The statements that change functions, secrets and materialized tables, and CALL."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-from sqlglot import exp
 
 from penstock.catalog.errors import Span
 from penstock.catalog.model.function import Function
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.table import RefreshMode, Table
-
-if TYPE_CHECKING:
-    from penstock.sql.statements.statement import InsertInto, Statement  # noqa: TC004 - it imports this module
+from penstock.catalog.model.table import Table
+from penstock.sql.statements.dml import InsertInto
 
 __all__ = [
     "AlterFunction",
@@ -27,15 +19,10 @@ __all__ = [
     "CreateFunction",
     "CreateMaterializedTable",
     "CreateSecret",
-    "DeleteRows",
     "DropFunction",
     "DropMaterializedTable",
     "DropSecret",
     "MaterializedChange",
-    "TruncateTable",
-    "UpdateRows",
-    "ends_refresh_of",
-    "starts_refresh",
 ]
 
 
@@ -97,33 +84,6 @@ class DropSecret:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateRows:
-    """UPDATE table SET column = expression, ... [WHERE condition]; expressions are over the table's columns."""
-
-    table: Identifier
-    assignments: tuple[tuple[str, exp.Expr], ...]
-    condition: exp.Expr | None = None
-    span: Span = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRows:
-    """DELETE FROM table [WHERE condition]."""
-
-    table: Identifier
-    condition: exp.Expr | None = None
-    span: Span = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TruncateTable:
-    """TRUNCATE TABLE table: removes every row, and keeps the table."""
-
-    table: Identifier
-    span: Span = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CallProcedure:
     """CALL catalog.database.procedure(arguments): a procedure of one of Spark's catalogs. `call` is its Spark SQL."""
 
@@ -174,25 +134,3 @@ class DropMaterializedTable:
     identifier: Identifier
     if_exists: bool = False
     span: Span = field(compare=False)
-
-
-def starts_refresh(statement: Statement) -> bool:
-    """Tell whether a statement has a table refreshed from time to time: CREATE and RESUME of a FULL one."""
-    match statement:
-        case CreateMaterializedTable(table=table):
-            kept = table.materialization
-        case ChangeMaterializedTable(change=MaterializedChange.RESUME, table=table):
-            kept = table.materialization
-        case _:
-            return False
-    return kept is not None and kept.refresh_mode is RefreshMode.FULL
-
-
-def ends_refresh_of(statement: Statement) -> Identifier | None:
-    """Give the table that a statement has no longer kept fresh: SUSPEND and DROP."""
-    match statement:
-        case ChangeMaterializedTable(change=MaterializedChange.SUSPEND, table=table):
-            return table.identifier
-        case DropMaterializedTable(identifier=identifier):
-            return identifier
-    return None

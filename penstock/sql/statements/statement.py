@@ -1,21 +1,20 @@
 """Every statement of the language that Penstock runs, as a value; and the names of those it refuses.
 
 This is the one module to read to know the language; families of statements that it lists at its end are in
-definition_statements.py, show_statements.py and change_statements.py. Names are resolved; queries are syntax trees of
-the dialect `flink` (`penstock.sql.dialect`), whose nodes `source` locates in the file.
+definitions.py, dml.py, show.py and changes.py. Names are resolved; queries are syntax trees of the dialect
+`flink` (`penstock.sql.dialect`), whose nodes `source` locates in the file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from sqlglot import exp
 
 from penstock.catalog.errors import InputError, Span
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.table import RefreshMode, Table, View
 from penstock.sql.script.compound import Detail
 from penstock.sql.script.splitter import StatementText
 from penstock.sql.statements.changes import (
@@ -26,12 +25,10 @@ from penstock.sql.statements.changes import (
     CreateFunction,
     CreateMaterializedTable,
     CreateSecret,
-    DeleteRows,
     DropFunction,
     DropMaterializedTable,
     DropSecret,
-    TruncateTable,
-    UpdateRows,
+    MaterializedChange,
 )
 from penstock.sql.statements.definitions import (
     AlterCatalog,
@@ -45,6 +42,7 @@ from penstock.sql.statements.definitions import (
     ShowCreateCatalog,
     locate_option,
 )
+from penstock.sql.statements.dml import DeleteRows, InsertInto, TruncateTable, UpdateRows
 from penstock.sql.statements.show import (
     AddJar,
     DescribeCatalog,
@@ -74,7 +72,6 @@ __all__ = [
     "DropTable",
     "DropView",
     "Explain",
-    "InsertInto",
     "NamespaceDefinition",
     "OtherDefinition",
     "ReplaceTableAs",
@@ -89,6 +86,8 @@ __all__ = [
     "StatementSet",
     "TableDefinition",
     "Use",
+    "ends_refresh_of",
+    "starts_refresh",
 ]
 
 
@@ -137,48 +136,6 @@ class DropView:
     identifier: Identifier
     if_exists: bool = False
     temporary: bool = False
-    span: Span = field(compare=False)
-
-
-class ConflictAction(StrEnum):
-    """What an INSERT does with several rows of its query that have one PRIMARY KEY of the target (FLIP-558)."""
-
-    NOTHING = "DO NOTHING"
-    """The first row stays."""
-    ERROR = "DO ERROR"
-    DEDUPLICATE = "DO DEDUPLICATE"
-    """The last row stays; where it goes, the one before comes back."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
-    """ON CONFLICT of an INSERT, and its place."""
-
-    action: ConflictAction
-    span: Span = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InsertInto:
-    """INSERT INTO | OVERWRITE name [/*+ OPTIONS(...) */] [PARTITION (...)] [(columns)] query [ON CONFLICT].
-
-    `columns` is empty where the statement lists none: then the query fills the target's physical
-    and non-virtual metadata columns in order. `output` are the query's column names, None where
-    they could not be told without Spark. The values of `partition` are columns of `query` already;
-    with `overwrite` they name the partition that is replaced. `replaces`: all rows go first, those of other
-    partitions too (REPLACE TABLE ... AS).
-    """
-
-    target: Identifier
-    columns: tuple[str, ...] = ()
-    query: exp.Query | exp.Values
-    options: tuple[tuple[str, str], ...] = ()
-    output: tuple[str, ...] | None = None
-    overwrite: bool = False
-    replaces: bool = False
-    partition: tuple[tuple[str, str], ...] = ()
-    conflict: Conflict | None = None
-    source: StatementText = field(repr=False, compare=False)
     span: Span = field(compare=False)
 
 
@@ -368,3 +325,25 @@ UNSUPPORTED = (
     "DESCRIBE MODEL",
 )
 """First words of the statements of Flink 2.2 that are refused; TEMPORARY and SYSTEM are passed over."""
+
+
+def starts_refresh(statement: Statement) -> bool:
+    """Tell whether a statement has a table refreshed from time to time: CREATE and RESUME of a FULL one."""
+    match statement:
+        case CreateMaterializedTable(table=table):
+            kept = table.materialization
+        case ChangeMaterializedTable(change=MaterializedChange.RESUME, table=table):
+            kept = table.materialization
+        case _:
+            return False
+    return kept is not None and kept.refresh_mode is RefreshMode.FULL
+
+
+def ends_refresh_of(statement: Statement) -> Identifier | None:
+    """Give the table that a statement has no longer kept fresh: SUSPEND and DROP."""
+    match statement:
+        case ChangeMaterializedTable(change=MaterializedChange.SUSPEND, table=table):
+            return table.identifier
+        case DropMaterializedTable(identifier=identifier):
+            return identifier
+    return None

@@ -12,7 +12,7 @@ from penstock.catalog.model.table import Table
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement
 from penstock.sql.execution.ddl import define, is_definition
 from penstock.sql.plan.analysed import AnalysedInsert
-from penstock.sql.statements.changes import DeleteRows, TruncateTable, UpdateRows
+from penstock.sql.statements.dml import DeleteRows, TruncateTable, UpdateRows
 from penstock.sql.testing.cases import Case
 from penstock.sql.testing.substitutes import all_tables
 

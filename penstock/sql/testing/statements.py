@@ -21,15 +21,9 @@ from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.runner.statement_set import plan_set
 from penstock.sql.script.project import Project
-from penstock.sql.statements.changes import DeleteRows, TruncateTable, UpdateRows
+from penstock.sql.statements.dml import DeleteRows, InsertInto, TruncateTable, UpdateRows
 from penstock.sql.statements.show import AddJar
-from penstock.sql.statements.statement import (
-    InsertInto,
-    ResetOption,
-    SetOption,
-    Statement,
-    StatementSet,
-)
+from penstock.sql.statements.statement import ResetOption, SetOption, Statement, StatementSet
 from penstock.sql.testing.fixed_clock import FixedClock
 from penstock.sql.testing.queries import RunningQuery
 from penstock.sql.testing.substitutes import TableSubstitutes

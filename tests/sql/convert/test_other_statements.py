@@ -14,12 +14,10 @@ from penstock.sql.statements.changes import (
     ChangeMaterializedTable,
     CreateFunction,
     CreateMaterializedTable,
-    UpdateRows,
-    ends_refresh_of,
-    starts_refresh,
 )
+from penstock.sql.statements.dml import InsertInto, UpdateRows
 from penstock.sql.statements.show import ShowList, Shown
-from penstock.sql.statements.statement import InsertInto, Statement
+from penstock.sql.statements.statement import Statement, ends_refresh_of, starts_refresh
 from tests.sql.sql_objects import TABLES, new_namespace, run
 
 PARTED = """;

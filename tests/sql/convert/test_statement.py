@@ -24,6 +24,7 @@ from penstock.sql.convert.statement import parse_statement
 from penstock.sql.dialect import table_options, to_text
 from penstock.sql.plan.rules.inline import find_relations
 from penstock.sql.script.splitter import split
+from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import (
     UNSUPPORTED,
     AlterTable,
@@ -32,7 +33,6 @@ from penstock.sql.statements.statement import (
     Describe,
     DropTable,
     DropView,
-    InsertInto,
     ResetOption,
     Select,
     SetOption,

@@ -27,7 +27,7 @@ from penstock.sql.jobs.lease import (
 )
 from penstock.sql.plan.physical.insert import PlannedInsert
 from penstock.sql.script.splitter import split
-from penstock.sql.statements.changes import TruncateTable
+from penstock.sql.statements.dml import TruncateTable
 from tests.sql.run.scripted import MovedClock, ScriptedInsert
 from tests.sql.sql_objects import define
 

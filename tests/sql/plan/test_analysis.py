@@ -12,7 +12,7 @@ from penstock.connector.contract import OutputMode
 from penstock.sql.incremental.describe import state_of, text_of
 from penstock.sql.plan.analysed import AnalysedInsert, updating_operator_lines
 from penstock.sql.plan.physical.planner import Planner
-from penstock.sql.statements.statement import InsertInto
+from penstock.sql.statements.dml import InsertInto
 from tests.sql.sql_objects import new_namespace, run
 
 KAFKA = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092', 'scan.startup.mode' = 'earliest-offset'"

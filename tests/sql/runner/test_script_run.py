@@ -16,7 +16,8 @@ from penstock.sql.runner.run import ScriptRun
 from penstock.sql.runner.statement_set import PlannedSet
 from penstock.sql.runner.summary import SinkResult, StatementStatus, document
 from penstock.sql.script.files import ScriptFile
-from penstock.sql.statements.statement import InsertInto, SetOption, StatementSet
+from penstock.sql.statements.dml import InsertInto
+from penstock.sql.statements.statement import SetOption, StatementSet
 from tests.sql.run.scripted import END, ScriptedInsert, ScriptedQuery
 
 BAD = BadRecordError("topic orders, partition 3, offset 12: not JSON", hint="skip them")

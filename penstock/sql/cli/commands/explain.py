@@ -72,7 +72,8 @@ def explain(  # noqa: PLR0917  typer passes options by name
 
 def _explained(one: Replayed) -> list[str]:
     from penstock.sql.check.explain import explain_lines
-    from penstock.sql.statements.statement import Explain, InsertInto, Select, StatementSet
+    from penstock.sql.statements.dml import InsertInto
+    from penstock.sql.statements.statement import Explain, Select, StatementSet
 
     statement = one.checked.statement
     if one.checked.analysed is not None:

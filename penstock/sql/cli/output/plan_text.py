@@ -22,7 +22,7 @@ from penstock.sql.cli.output.text import count_text
 from penstock.sql.jobs.progress import short_name
 from penstock.sql.runner.environment import RunMode
 from penstock.sql.runner.statement_kind import kind_of, subject_of
-from penstock.sql.statements.changes import starts_refresh
+from penstock.sql.statements.statement import starts_refresh
 
 if TYPE_CHECKING:
     from penstock.sql.check.offline_plan import OfflineStatement

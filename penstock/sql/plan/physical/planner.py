@@ -36,7 +36,8 @@ from penstock.sql.plan.query_location import (
     locate_statements,
 )
 from penstock.sql.settings.pipeline import engine_conf
-from penstock.sql.statements.statement import InsertInto, Select
+from penstock.sql.statements.dml import InsertInto
+from penstock.sql.statements.statement import Select
 from penstock.sql.syntax.positions import span_of
 
 __all__ = ["Planner"]

@@ -16,7 +16,7 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.rules.flow import Flow
-from penstock.sql.statements.statement import Conflict, ConflictAction
+from penstock.sql.statements.dml import Conflict, ConflictAction
 from penstock.sql.syntax.positions import attach, source_of, span_of
 
 __all__ = ["SinkTable", "check_conflict", "check_sink", "first_of_each_key", "keeps_first"]

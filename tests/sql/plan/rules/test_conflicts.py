@@ -12,7 +12,7 @@ from penstock.sql.dialect import to_text
 from penstock.sql.incremental.stages import InputState, RecomputeOperator
 from penstock.sql.plan.analysed import AnalysedQuery, updating_operator_lines
 from penstock.sql.plan.physical.planner import Planner
-from penstock.sql.statements.statement import InsertInto
+from penstock.sql.statements.dml import InsertInto
 from tests.sql.plan.test_analysis import TABLES
 from tests.sql.sql_objects import new_namespace, run
 
