@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from penstock.catalog.definitions.encryption import encrypt_references
 from penstock.catalog.errors import (
@@ -33,7 +33,6 @@ from penstock.sql.statements.statement import CreateTable, Select
 if TYPE_CHECKING:
     from penstock.sql.check.script_check import CheckedStatement
     from penstock.sql.plan.physical.planner import Planner
-    from penstock.sql.runner.replay import Replayed
 
 __all__ = [
     "ConnectivityResult",
@@ -127,7 +126,19 @@ class ConnectivityResult:
         return short_name(self.use.table.identifier)
 
 
-def tables_of(statements: Iterable[Replayed]) -> list[TableUse]:
+class StatementInTurn(Protocol):
+    """A checked statement, and a planner as it is when the statement's turn comes (`runner.replay.Replayed`)."""
+
+    @property
+    def checked(self) -> CheckedStatement:
+        """The statement."""
+
+    @property
+    def planner(self) -> Planner:
+        """The planner; the definitions before the statement have taken effect."""
+
+
+def tables_of(statements: Iterable[StatementInTurn]) -> list[TableUse]:
     """List the tables that statements define, read or write, in order of their first mention."""
     found: dict[tuple[str, tuple[tuple[str, str], ...]], TableUse] = {}
     for statement in statements:

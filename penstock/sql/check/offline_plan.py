@@ -90,7 +90,7 @@ class OfflineQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineStatement:
-    """A statement and its queries. `reason` and `rivals` are those of a set (`PlannedSet`)."""
+    """A statement and its queries. `reason` and `rivals` are those of a set (`StartableStatementSet`)."""
 
     queries: tuple[CheckpointedQuery, ...] = ()
     reason: str | None = None

@@ -34,7 +34,7 @@ from penstock.sql.ddl.definition_diff import diff_definitions
 from penstock.sql.ddl.redefinition import refilled_error
 from penstock.sql.errors.locate import position_of_message
 from penstock.sql.execution.commands import check_command
-from penstock.sql.jobs.startable_query import StartableQuery
+from penstock.sql.jobs.startable_query import StartableQuery, StartableStatementSet
 from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.plan.analyzer import Analyzer, analyse_unbounded
 from penstock.sql.plan.query_location import LocatedStatement
@@ -56,7 +56,6 @@ from penstock.sql.statements.statement import (
 if TYPE_CHECKING:
     from penstock.sql.plan.physical.insert import PlannedInsert  # noqa: TC004 - a check without a JVM loads this module
     from penstock.sql.plan.physical.planner import Planner  # noqa: TC004 - a check without a JVM loads this module
-    from penstock.sql.runner.statement_set import PlannedSet  # noqa: TC004 - a check without a JVM loads this module
 
 __all__ = ["CheckedScript", "CheckedStatement", "check_scripts", "refuse_conflicting_targets"]
 
@@ -73,7 +72,7 @@ class CheckedStatement:
     planned: PlannedInsert | None = None
     members: tuple[AnalysedInsert, ...] = ()
     placed: LocatedStatement | None = None
-    planned_set: PlannedSet | None = None
+    planned_set: StartableStatementSet | None = None
 
     @property
     def inserts(self) -> tuple[AnalysedInsert, ...]:

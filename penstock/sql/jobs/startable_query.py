@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.sql.plan.analysed import TableScan
     from penstock.sql.plan.physical.batch_metrics import BatchMetrics
 
-__all__ = ["CheckpointedQuery", "StartableQuery"]
+__all__ = ["CheckpointedQuery", "StartableQuery", "StartableStatementSet"]
 
 
 class CheckpointedQuery(Protocol):
@@ -99,3 +99,23 @@ class StartableQuery(CheckpointedQuery, Protocol):
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event."""
+
+
+class StartableStatementSet(Protocol):
+    """A statement set that passed every check, as one query or as one for each INSERT."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that it is started in."""
+
+    @property
+    def queries(self) -> tuple[StartableQuery, ...]:
+        """The queries that run."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why they are several; None where there is one."""
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """The checkpoints that the other way to run the set would have; none of them may exist."""
