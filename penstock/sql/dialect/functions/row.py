@@ -40,8 +40,8 @@ class Function:
     """One function.
 
     `forms` are by the number of arguments; `any_form` is for `least` arguments or more. `method`: the
-    form depends on types, and is a method of the writer. `refusal` (what to write instead, or why not)
-    excludes forms. `example` is a call without columns, `note` says what differs from Flink.
+    form depends on types, and is a function of the writer (FUNCTION_WRITERS). `refusal` (what to write
+    instead, or why not) excludes forms. `example` is a call without columns, `note` says what differs from Flink.
     """
 
     name: str
@@ -126,7 +126,7 @@ def method(
     *,
     note: str = "",
 ) -> Function:
-    """A function whose form is a method of the writer, for `least` to `most` arguments."""
+    """A function whose form is a function of the writer, for `least` to `most` arguments."""
     return Function(
         name=name,
         family=family,
@@ -142,7 +142,7 @@ def method(
 def aggregate(
     name: str, returns: str | None, example: str, least: int = 1, most: int = 1, *, note: str = ""
 ) -> Function:
-    """An aggregate function; its form is a method of the writer."""
+    """An aggregate function; its form is a function of the writer."""
     return Function(
         name=name,
         family=Family.AGGREGATE,

@@ -98,7 +98,7 @@ def _is_map(kind: exp.DataType | None) -> bool:
 
 
 def _is_multiset(kind: exp.DataType) -> bool:
-    """Tell a multiset, which is a MAP of elements and counts (types.py)."""
+    """Whether a type is a multiset, which is a MAP of elements and counts (`parser/types`)."""
     return kind.text("kind") == "MULTISET"
 
 
