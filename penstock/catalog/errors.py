@@ -105,7 +105,7 @@ class PenstockError(Exception):
         self.span = span
 
     def within(self, place: str) -> Self:
-        """Put what the error is of, a file or a sink, before its message."""
+        """Prefix the message with what the error is of, a file or a sink."""
         self.message = f"{place}: {self.message}"
         self.args = (self.message,)
         return self
@@ -152,7 +152,7 @@ class DefinitionError(InputError):
     column: str | None = None
 
     def about(self, column: str) -> Self:
-        """Say which column it is about."""
+        """Set the column that the error is about."""
         self.column = column
         return self
 
@@ -262,7 +262,7 @@ _MARK = re.compile(r"[0-9a-f]{32}")
 
 
 def failure_mark() -> str:
-    """Give the word that marks errors of this process and of those that it starts: nobody else can guess it.
+    """Return the word that marks errors of this process and of those that it starts: nobody else can guess it.
 
     Made where the environment has none. Without it a record that Spark quotes could speak for Penstock.
     """
@@ -313,7 +313,7 @@ LOOKED_AT = 500
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """Give `did you mean 'x'?` for the nearest of `known`; None when nothing is near.
+    """Return `did you mean 'x'?` for the nearest of `known`; None when nothing is near.
 
     A name that differs in upper and lower case alone is the nearest. Of very many names those are compared that begin
     and end most like `word`.
@@ -332,7 +332,7 @@ SHOWN = 20
 
 
 def known_are(names: Sequence[str], *, all_by: str) -> str:
-    """Give `known are: a, b`; of very many the first few, and the statement `all_by` that lists all of them."""
+    """Return `known are: a, b`; of very many the first few, and the statement `all_by` that lists all of them."""
     if len(names) <= SHOWN:
         return f"known are: {', '.join(names)}"
     few = SHOWN // 2

@@ -45,7 +45,7 @@ def keep_secret(value: str) -> None:
 
 
 def kept_secrets() -> frozenset[str]:
-    """Give what is masked here: for a parent process, which has to mask it too."""
+    """Return what is masked here: for a parent process, which has to mask it too."""
     return frozenset(_values)
 
 
@@ -55,7 +55,7 @@ def forget_secrets() -> None:
 
 
 def without_secrets(text: str, *, same_length: bool = False) -> str:
-    """Give a text with secrets as asterisks: six, or with `same_length` as many as there were characters."""
+    """Return a text with secrets as asterisks: six, or with `same_length` as many as there were characters."""
     for value in sorted(_values, key=len, reverse=True):
         if value in text:
             text = text.replace(value, _stars(value) if same_length else REDACTED)
@@ -63,7 +63,7 @@ def without_secrets(text: str, *, same_length: bool = False) -> str:
 
 
 def masked(document: Any) -> Any:
-    """Give plain values (of a JSON document) with the secrets in their texts masked; keys and numbers stay."""
+    """Return plain values (of a JSON document) with the secrets in their texts masked; keys and numbers stay."""
     match document:
         case str():
             return without_secrets(document)
@@ -87,7 +87,7 @@ def mask_error(error: BaseException) -> None:
 
 
 def _spellings(part: str) -> set[str]:
-    """Give how a value is written in SQL, JSON, Python and URLs."""
+    """Return how a value is written in SQL, JSON, Python and URLs."""
     return {
         part,
         part.replace("'", "''"),
@@ -113,7 +113,7 @@ class _ScrubbedRecord(logging.LogRecord):
     """A log record whose text is masked when it is written: a logger's own filters would miss its children's."""
 
     def getMessage(self) -> str:  # noqa: N802  logging's name
-        """Give the text, masked."""
+        """Return the text, masked."""
         return without_secrets(super().getMessage())
 
 
@@ -133,7 +133,7 @@ def _scrubbed(*args: Any, **kwargs: Any) -> logging.LogRecord:
 
 
 def _follow_factory() -> None:
-    """Put ours over the factory that is in place; nothing changes in programs that have no secrets."""
+    """Wrap the factory that is in place; nothing changes in programs that have no secrets."""
     global _before  # noqa: PLW0603  there is one factory in a process
     _before = logging.getLogRecordFactory()
     logging.setLogRecordFactory(_scrubbed)

@@ -45,7 +45,7 @@ class FunctionStore(Protocol):
         """
 
     def remove(self, identifier: Identifier) -> bool:
-        """Remove a function. Tells whether there was one."""
+        """Remove a function. Returns whether there was one."""
 
 
 ObjectKind = Literal["table", "view"]
@@ -94,10 +94,10 @@ class Catalog(Protocol):
         """List the views, sorted; those of one database, or of one catalog, when it is given."""
 
     def get(self, identifier: Identifier) -> Table | View:
-        """Give a definition. Raises UnknownObjectError with the nearest name."""
+        """Return a definition. Raises UnknownObjectError with the nearest name."""
 
     def kind(self, identifier: Identifier) -> ObjectKind | None:
-        """Give the kind of what has a name; None for a name that is free, without looking for a near one."""
+        """Return the kind of what has a name; None for a name that is free, without looking for a near one."""
 
     def history(
         self, name: Identifier | tuple[str, ...] | None = None, *, limit: int | None = None
@@ -149,27 +149,29 @@ class Catalog(Protocol):
         """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
 
     def renew(self, lease: Lease) -> None:
-        """Say that the holder lives; due every HEARTBEAT_MS. Raises PipelineLockedError when the lease is lost."""
+        """Renew the lease; due every HEARTBEAT_MS. Raises PipelineLockedError when the lease is lost."""
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back; one that was lost is left alone."""
+        """Release a lease; one that was lost is left alone."""
 
     def claims(self) -> list[Claim]:
         """List the claims of runners that live, by pipeline."""
 
     def request_stop(self, pipeline: str) -> Claim | None:
-        """Ask the runner of a pipeline to end; it finds out when it renews its lease. None where there is none."""
+        """Request that the runner of a pipeline ends; it learns of that when it renews its lease.
+        None where there is none.
+        """
 
     def is_asked_to_stop(self, lease: Lease) -> bool:
-        """Tell whether somebody asked for the end of the run that holds `lease`."""
+        """Return whether somebody asked for the end of the run that holds `lease`."""
 
     def report_job(self, lease: Lease, report: JobReport) -> None:
         """Keep what the holder of a lease says of its job; what one that lost it says is left out."""
 
     def job_reports(self) -> dict[str, JobReport]:
-        """Give what the last runner of each pipeline said of its job, by pipeline."""
+        """Return what the last runner of each pipeline said of its job, by pipeline."""
 
 
 def kind_of(obj: Table | View) -> ObjectKind:
-    """Tell a table from a view in the word that SQL uses."""
+    """Return SQL's word for the kind: table or view."""
     return "table" if isinstance(obj, Table) else "view"

@@ -50,7 +50,7 @@ __all__ = [
 def may_create(
     obj: Table | View, found: ObjectKind | None, *, if_not_exists: bool, replace: bool
 ) -> bool:
-    """Tell whether `obj` is to be written, given the kind of what has its name. Raises ObjectExistsError."""
+    """Return whether `obj` is to be written, given the kind of what has its name. Raises ObjectExistsError."""
     if found is None or (replace and found == kind_of(obj)):
         return True
     if if_not_exists:
@@ -70,7 +70,7 @@ def may_drop(
     if_exists: bool,
     known: Callable[[], Iterable[Identifier]],
 ) -> bool:
-    """Tell whether there is something to remove. Raises UnknownObjectError; a view is no table, as in Flink."""
+    """Return whether there is something to remove. Raises UnknownObjectError; a view is no table, as in Flink."""
     if found == kind:
         return True
     if if_exists:
@@ -137,7 +137,7 @@ class Versioned(Protocol):
 
 
 def find_catalog(name: str, places: Namespaces) -> CatalogDescriptor:
-    """Give a catalog. Raises UnknownObjectError with the nearest name."""
+    """Return a catalog. Raises UnknownObjectError with the nearest name."""
     known = {catalog.name: catalog for catalog in places.catalogs()}
     if name in known:
         return known[name]
@@ -164,7 +164,7 @@ def check_namespace(identifier: Identifier, places: Namespaces) -> None:
 
 
 def may_create_catalog(new: CatalogDescriptor, places: Namespaces, *, if_not_exists: bool) -> bool:
-    """Tell whether a catalog is to be written. Raises ObjectExistsError."""
+    """Return whether a catalog is to be written. Raises ObjectExistsError."""
     if new.name not in {catalog.name for catalog in places.catalogs()}:
         return True
     if if_not_exists:
@@ -185,7 +185,7 @@ def check_replaced_catalog(before: CatalogDescriptor, after: CatalogDescriptor) 
 
 
 def may_drop_catalog(name: str, places: Namespaces, *, if_exists: bool) -> bool:
-    """Tell whether there is a catalog to remove. Raises UnknownObjectError, DefinitionError."""
+    """Return whether there is a catalog to remove. Raises UnknownObjectError, DefinitionError."""
     known = {catalog.name: catalog for catalog in places.catalogs()}
     if name not in known and if_exists:
         return False
@@ -208,7 +208,7 @@ def may_drop_catalog(name: str, places: Namespaces, *, if_exists: bool) -> bool:
 def may_create_database(
     new: DatabaseDescriptor, places: Namespaces, *, if_not_exists: bool
 ) -> bool:
-    """Tell whether a database is to be written. Raises ObjectExistsError, UnknownObjectError."""
+    """Return whether a database is to be written. Raises ObjectExistsError, UnknownObjectError."""
     find_catalog(new.catalog, places)
     if new.name not in places.databases(new.catalog):
         return True
@@ -223,7 +223,7 @@ def may_create_database(
 def may_drop_database(
     catalog: str, name: str, places: Namespaces, *, if_exists: bool, cascade: bool
 ) -> bool:
-    """Tell whether there is a database to remove. Raises UnknownObjectError, DefinitionError."""
+    """Return whether there is a database to remove. Raises UnknownObjectError, DefinitionError."""
     found = find_catalog(catalog, places)
     if name not in places.databases(catalog) and if_exists:
         return False

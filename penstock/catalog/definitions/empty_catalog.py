@@ -72,7 +72,7 @@ class EmptyCatalog:
         raise unknown_object(identifier, ())
 
     def kind(self, identifier: Identifier) -> ObjectKind | None:
-        """Give None: every name is free."""
+        """Return None: every name is free."""
         return None
 
     def history(
@@ -138,7 +138,7 @@ class EmptyCatalog:
         return []
 
     def request_stop(self, pipeline: str) -> Claim | None:
-        """Give None: no runner lives."""
+        """Return None: no runner lives."""
         return None
 
     def is_asked_to_stop(self, lease: Lease) -> bool:
@@ -150,7 +150,7 @@ class EmptyCatalog:
         _refuse()
 
     def job_reports(self) -> dict[str, JobReport]:
-        """Give none."""
+        """Return none."""
         return {}
 
 

@@ -56,7 +56,7 @@ def encrypt_references(table: Table, secrets: SecretStore) -> Table:
 
 
 def without_references(table: Table) -> Table:
-    """Give a table whose references are plain text and stand for nothing: for a double that connects to nothing."""
+    """Return a table whose references are plain text and stand for nothing: for a double that connects to nothing."""
     options = tuple((key, escaped_references(text)) for key, text in table.options)
     return replace(table, options=options)
 

@@ -42,7 +42,7 @@ class ExternalCatalog(Protocol):
         """List the tables of a database; none where there is no such database."""
 
     def find(self, identifier: Identifier) -> Table | None:
-        """Give a table as a definition; None where there is none. Raises UnsupportedError for types we have not."""
+        """Return a table as a definition; None where there is none. Raises UnsupportedError for types we have not."""
 
 
 class NotReachedError(UnsupportedError):
@@ -57,7 +57,7 @@ OpenExternal = Callable[[CatalogDescriptor, Seal], ExternalCatalog]
 
 
 def table_path(catalog: CatalogDescriptor, identifier: Identifier) -> str:
-    """Give a table's path: `path`/database/name, and `path`/name in the root database. Raises DefinitionError."""
+    """Return a table's path: `path`/database/name, and `path`/name in the root database. Raises DefinitionError."""
     root = catalog.resolved.get(PATH).rstrip("/") or "/"
     parts = [identifier.name]
     if identifier.database != ROOT_DATABASE:
@@ -72,12 +72,12 @@ def table_path(catalog: CatalogDescriptor, identifier: Identifier) -> str:
 
 
 def folder_options(catalog: CatalogDescriptor, identifier: Identifier) -> dict[str, str]:
-    """Give the options that every table there has."""
+    """Return the options that every table there has."""
     return {"connector": "delta", "path": table_path(catalog, identifier)}
 
 
 def location_in(catalog: CatalogDescriptor, table: Table) -> tuple[tuple[str, str], ...]:
-    """Give a table's options with those that its catalog decides. Raises DefinitionError where they say otherwise."""
+    """Return a table's options with those that its catalog decides. Raises DefinitionError where they say otherwise."""
     assert catalog.type == DELTA_PATH, "asked for a folder"
     given, decided = table.option_map, folder_options(catalog, table.identifier)
     for key, value in decided.items():

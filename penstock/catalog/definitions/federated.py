@@ -99,7 +99,7 @@ class FederatedCatalog(Overlay):
         return sorted({*names, *found} - {*super().views(database, catalog)})
 
     def get(self, identifier: Identifier) -> Table | View:
-        """Give a definition. Raises UnknownObjectError with the nearest name."""
+        """Return a definition. Raises UnknownObjectError with the nearest name."""
         if is_information(identifier):
             if identifier.catalog != DEFAULT_CATALOG:
                 find_catalog(identifier.catalog, self)
@@ -114,7 +114,7 @@ class FederatedCatalog(Overlay):
         return found
 
     def kind(self, identifier: Identifier) -> ObjectKind | None:
-        """Give the kind of what has a name; None for a name that is free."""
+        """Return the kind of what has a name; None for a name that is free."""
         descriptor = self._descriptor_here(identifier.catalog)
         here = descriptor is None or self._is_stored(descriptor, identifier)
         if here and not is_information(identifier):
@@ -238,14 +238,14 @@ class FederatedCatalog(Overlay):
         return self._opens(descriptor, self.secrets.sealed)
 
     def _external(self, catalog: str) -> CatalogDescriptor | None:
-        """Give the descriptor of an external catalog; None for others, and for one that is not there."""
+        """Return the descriptor of an external catalog; None for others, and for one that is not there."""
         if catalog == DEFAULT_CATALOG:
             return None  # its type never changes: nothing has to be read
         found = next((each for each in self.catalogs() if each.name == catalog), None)
         return found if found is not None and found.is_external else None
 
     def _descriptor_here(self, catalog: str) -> CatalogDescriptor | None:
-        """Give the descriptor of an external catalog that this layer looks into; one below is looked into there."""
+        """Return the descriptor of an external catalog that this layer looks into; one below is looked into there."""
         if self._draft and self._catalogs.get(catalog) is None:
             return None
         return self._external(catalog)
@@ -255,7 +255,7 @@ class FederatedCatalog(Overlay):
         return None if descriptor is None else self._open(descriptor)
 
     def _is_stored(self, descriptor: CatalogDescriptor, identifier: Identifier) -> bool:
-        """Tell whether the store, or this draft, has a definition of that name."""
+        """Return whether the store, or this draft, has a definition of that name."""
         if descriptor.type != DELTA_PATH:
             return False
         place = (identifier.database, identifier.catalog)
@@ -264,7 +264,7 @@ class FederatedCatalog(Overlay):
         return identifier in (*super().tables(*place), *super().views(*place))
 
     def _look(self, descriptor: CatalogDescriptor, identifier: Identifier) -> Table | None:
-        """Give what is found elsewhere under a name."""
+        """Return what is found elsewhere under a name."""
         asked = (descriptor, identifier)
         now = self._now_ms()
         since, known = self._found.get(asked, (now, None))
@@ -276,14 +276,14 @@ class FederatedCatalog(Overlay):
         return found
 
     def _is_found_database(self, catalog: str, name: str) -> bool:
-        """Tell whether a database is found elsewhere, and not kept in the store."""
+        """Return whether a database is found elsewhere, and not kept in the store."""
         external = self._external_here(catalog)
         if external is None or name in super().databases(catalog):
             return False
         return name in external.databases()
 
     def _keep_database(self, identifier: Identifier) -> None:
-        """Have the store know the database of what is defined in it; a draft asks nobody."""
+        """Register in the store the database of a definition; a draft asks nobody."""
         catalog, name = identifier.catalog, identifier.database
         if not self._draft and self._is_found_database(catalog, name):
             # of this layer it is there already
@@ -297,7 +297,7 @@ class FederatedCatalog(Overlay):
 
 
 def with_location(table: Table, catalog: Catalog) -> Table:
-    """Give a table as its catalog wants it: in a folder of Delta tables with connector and path.
+    """Return a table as its catalog wants it: in a folder of Delta tables with connector and path.
 
     Raises DefinitionError where its options say otherwise.
     """

@@ -158,7 +158,7 @@ def information_identifiers(catalog: str) -> list[Identifier]:
 
 
 def information_table(identifier: Identifier) -> Table:
-    """Give the definition of one of them. Raises UnknownObjectError with the nearest name."""
+    """Return the definition of one of them. Raises UnknownObjectError with the nearest name."""
     found = _TABLES.get(identifier.name)
     if found is None:
         raise unknown_object(identifier, information_identifiers(identifier.catalog))
@@ -171,7 +171,7 @@ def information_table(identifier: Identifier) -> Table:
 
 
 def is_information(identifier: Identifier) -> bool:
-    """Tell whether a name is one of `information_schema`."""
+    """Return whether a name is one of `information_schema`."""
     return identifier.database == INFORMATION_SCHEMA
 
 

@@ -99,12 +99,12 @@ def this_process() -> Owner:
 
 
 def has_lapsed(claim: Claim) -> bool:
-    """Tell whether a claim may be taken over: its process is known to be dead, or silent for too long."""
+    """Return whether a claim may be taken over: its process is known to be dead, or silent for too long."""
     return is_gone(claim.lease.owner) or claim.age_ms > LEASE_TIMEOUT_MS
 
 
 def is_gone(owner: Owner) -> bool:
-    """Tell whether a process is known to be dead, which only its own machine can: else False."""
+    """Return whether a process is known to be dead, which only its own machine can: else False."""
     if os.name != "posix" or not owner.boot_id:
         return False
     if (owner.host, owner.boot_id) != (socket.gethostname(), _boot_id()):
@@ -183,7 +183,7 @@ def _started(pid: int) -> int | None:
 
 
 def _stat(pid: int) -> list[str]:
-    """Give the fields of /proc/PID/stat from the third on; the second, the program's name, may hold spaces."""
+    """Return the fields of /proc/PID/stat from the third on; the second, the program's name, may hold spaces."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

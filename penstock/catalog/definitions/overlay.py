@@ -123,7 +123,7 @@ class Overlay:
         return self._listed("view", self._read.views(database, catalog), database, catalog)
 
     def get(self, identifier: Identifier) -> Table | View:
-        """Give a definition. Raises UnknownObjectError with the nearest name."""
+        """Return a definition. Raises UnknownObjectError with the nearest name."""
         if identifier in self._objects:
             found = self._objects[identifier]
         elif identifier.catalog in self._catalogs or self._is_dropped(identifier):
@@ -135,7 +135,7 @@ class Overlay:
         return found
 
     def kind(self, identifier: Identifier) -> ObjectKind | None:
-        """Give the kind of what has a name; None for a name that is free."""
+        """Return the kind of what has a name; None for a name that is free."""
         if identifier in self._objects:
             found = self._objects[identifier]
             return None if found is None else kind_of(found)
@@ -273,12 +273,12 @@ class Overlay:
         return self._base.acquire_lease(pipeline, owner)
 
     def renew(self, lease: Lease) -> None:
-        """Say that the holder lives. Raises PipelineLockedError when the lease is lost."""
+        """Renew the lease. Raises PipelineLockedError when the lease is lost."""
         assert not self._draft, f"a draft was asked to renew {lease}"
         self._base.renew(lease)
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back; one that was lost is left alone."""
+        """Release a lease; one that was lost is left alone."""
         assert not self._draft, f"a draft was asked to release {lease}"
         self._base.release(lease)
 
@@ -287,12 +287,12 @@ class Overlay:
         return self._base.claims()
 
     def request_stop(self, pipeline: str) -> Claim | None:
-        """Ask the runner of a pipeline to end."""
+        """Request that the runner of a pipeline ends."""
         assert not self._draft, f"a draft was asked to stop {pipeline}"
         return self._base.request_stop(pipeline)
 
     def is_asked_to_stop(self, lease: Lease) -> bool:
-        """Tell whether somebody asked for the end of the run that holds `lease`."""
+        """Return whether somebody asked for the end of the run that holds `lease`."""
         return self._base.is_asked_to_stop(lease)
 
     def report_job(self, lease: Lease, report: JobReport) -> None:
@@ -301,7 +301,7 @@ class Overlay:
         self._base.report_job(lease, report)
 
     def job_reports(self) -> dict[str, JobReport]:
-        """Give what the last runner of each pipeline said of its job, by pipeline."""
+        """Return what the last runner of each pipeline said of its job, by pipeline."""
         return self._base.job_reports()
 
     # --- parts ---
@@ -328,14 +328,14 @@ class Overlay:
         return next((c for c in found if c.kind is not ChangeKind.FUNCTION), None)
 
     def _keeps(self, catalog: str) -> bool:
-        """Whether changes in a catalog stay here."""
+        """Return whether changes in a catalog stay here."""
         return self._draft or self._catalogs.get(catalog) is not None
 
     def _is_dropped(self, identifier: Identifier) -> bool:
         return self._databases.get((identifier.catalog, identifier.database), True) is None
 
     def _forget(self, catalog: str) -> None:
-        """Let what was in a catalog not come back with another of its name."""
+        """Forget what was in a catalog, so that another one of its name does not show it."""
         self._databases = {key: d for key, d in self._databases.items() if key[0] != catalog}
         self._objects = {i: o for i, o in self._objects.items() if i.catalog != catalog}
 
@@ -361,7 +361,7 @@ class Overlay:
 
 
 def _unstored(value: T) -> T:
-    """Take from a definition that was made of a stored one the version of that."""
+    """Drop the stored version from a definition that was derived from a stored one."""
     return value if value.version is None else replace(value, version=None)
 
 
@@ -398,11 +398,11 @@ class Snapshot:
         return list(self._once(asked, lambda: self._base.views(database, catalog)))
 
     def get(self, identifier: Identifier) -> Table | View:
-        """Give a definition. Raises UnknownObjectError."""
+        """Return a definition. Raises UnknownObjectError."""
         return self._once(identifier, lambda: self._base.get(identifier))
 
     def kind(self, identifier: Identifier) -> ObjectKind | None:
-        """Give the kind of what has a name; None for a name that is free."""
+        """Return the kind of what has a name; None for a name that is free."""
         return self._once(("kind", identifier), lambda: self._base.kind(identifier))
 
     def _once(self, asked: Hashable, read: Callable[[], Answer]) -> Answer:

@@ -63,7 +63,7 @@ class FunctionNames:
         return made
 
     def visible(self, catalog: str, database: str) -> Mapping[str, Function]:
-        """Give what each name calls in a database."""
+        """Return what each name calls in a database."""
         place = (catalog, database)
         found = {i.name: f for i, f in self._stored().items() if (i.catalog, i.database) == place}
         found |= {i.name: f for i, f in self._temporary.items() if (i.catalog, i.database) == place}
@@ -75,7 +75,7 @@ class FunctionNames:
         return [*stored.values(), *self._temporary.values(), *self._system.values()]
 
     def find(self, identifier: Identifier) -> Function:
-        """Give the function of a name. Raises UnknownObjectError with the nearest name."""
+        """Return the function of a name. Raises UnknownObjectError with the nearest name."""
         found = self.visible(identifier.catalog, identifier.database)
         if identifier.name in found:
             return found[identifier.name]
@@ -104,7 +104,7 @@ class FunctionNames:
             )
 
     def alter(self, function: Function, *, if_exists: bool = False) -> None:
-        """Give a function other code; its jars stay. Raises UnknownObjectError, and DefinitionError when it is
+        """Replace the code of a function; its jars stay. Raises UnknownObjectError, and DefinitionError when it is
         another's by then.
         """
         identifier, temporary, system = function.identifier, function.temporary, function.system
@@ -201,7 +201,7 @@ class Namespace:
         return Identifier(catalog=catalog, database=database, name=name)
 
     def lookup(self, identifier: Identifier) -> Table | View:
-        """Give what a name stands for. Raises UnknownObjectError with the nearest name."""
+        """Return what a name stands for. Raises UnknownObjectError with the nearest name."""
         found = self._temporary.get(identifier)
         if found is not None:
             return found
@@ -220,7 +220,7 @@ class Namespace:
             raise unknown_object(identifier, known) from None
 
     def same_named(self, obj: Table | View) -> Table | View | None:
-        """Give what has the name of a definition already, among temporary or permanent objects as `obj` is one."""
+        """Return what has the name of a definition already, among temporary or permanent objects as `obj` is one."""
         if obj.temporary:
             return self._temporary.get(obj.identifier)
         try:

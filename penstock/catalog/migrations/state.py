@@ -19,7 +19,7 @@ _ASKED_BEFORE = select(LOWEST_READER.c.version_num)
 
 
 def version_of(connection: Connection, *, steps: bool = True) -> int:
-    """Give the version of the store, 0 for one that holds nothing of ours. It may be newer than HEAD.
+    """Return the version of the store, 0 for one that holds nothing of ours. It may be newer than HEAD.
 
     To be asked at the start of a transaction: another one begins where the store is not up to date. `steps` False does
     not look for STEP, which stores before STEPS_SINCE lack: a server logs each question that fails.
@@ -41,7 +41,7 @@ def version_of(connection: Connection, *, steps: bool = True) -> int:
 
 
 def legacy_version(connection: Connection) -> int:
-    """Give the version of a store that Alembic does not know. Raises as `version_of`."""
+    """Return the version of a store that Alembic does not know. Raises as `version_of`."""
     names = set(inspect(connection).get_table_names())
     if LOWEST_READER.name in names:
         # what was asked first failed for another reason: it says so once more

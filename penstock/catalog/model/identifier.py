@@ -77,7 +77,7 @@ def check_storable(name: Iterable[str]) -> None:
 
 
 def name_clash(names: Iterable[str]) -> str | None:
-    """Say which two names of one list cannot stand beside each other; None when all can.
+    """Describe which two names of one list conflict; None when none do.
 
     Flink tells `id` from `ID`, Spark does not (spark.sql.caseSensitive is false), and both read our tables.
     """
@@ -93,7 +93,7 @@ def name_clash(names: Iterable[str]) -> str | None:
 
 
 def parse_identifier(text: str) -> tuple[str, ...]:
-    """Take `a.b.c` apart, quoted or not, into one to three parts. Raises DefinitionError."""
+    """Split `a.b.c`, quoted or not, into one to three parts. Raises DefinitionError."""
     parts: list[str] = []
     position = 0
     while True:

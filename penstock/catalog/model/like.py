@@ -65,11 +65,11 @@ class LikeOptions:
         return cls(strategies=found)
 
     def takes(self, feature: Feature) -> bool:
-        """Whether the other table's is taken over at all."""
+        """Return whether the other table's is taken over at all."""
         return self.strategies[feature] != Strategy.EXCLUDING
 
     def overwrites(self, feature: Feature) -> bool:
-        """Whether our own takes the place of the other table's."""
+        """Return whether our own takes the place of the other table's."""
         return self.strategies[feature] == Strategy.OVERWRITING
 
     def columns(self, source: Schema) -> tuple[Column, ...]:
@@ -99,7 +99,7 @@ class LikeOptions:
             raise _twice(f"a {kind} column '{own.name}'", feature, overwriting=True)
 
     def watermark_taken(self, source: Schema, *, own: bool) -> bool:
-        """Tell whether the other table's watermark is taken over; `own`: there is one of our own."""
+        """Return whether the other table's watermark is taken over; `own`: there is one of our own."""
         if source.watermark is None or not self.takes(Feature.WATERMARKS):
             return False
         if own and not self.overwrites(Feature.WATERMARKS):
@@ -107,7 +107,7 @@ class LikeOptions:
         return not own
 
     def key_taken(self, source: Schema, *, own: bool) -> bool:
-        """Tell whether the other table's primary key is taken over; `own`: there is one of our own."""
+        """Return whether the other table's primary key is taken over; `own`: there is one of our own."""
         if source.primary_key is None or not self.takes(Feature.CONSTRAINTS):
             return False
         if own:

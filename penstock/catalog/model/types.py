@@ -323,7 +323,7 @@ LogicalType = (
 
 
 def parts_of(logical: LogicalType) -> Iterator[LogicalType]:
-    """Give a type and every type inside it."""
+    """Return a type and every type inside it."""
     yield logical
     match logical:
         case ArrayType() | MultisetType():

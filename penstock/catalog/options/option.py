@@ -188,25 +188,25 @@ class Resolved:
     passed_on: Mapping[str, str]
 
     def get(self, option: Option[T]) -> T:
-        """Give an option's value: as set, else its default.
+        """Return an option's value: as set, else its default.
 
         An option without a default gives None; its descriptor then says `T | None`.
         """
         return cast("T", self.values.get(option.key, option.default))
 
     def is_set(self, option: Option[Any]) -> bool:
-        """Tell whether the user set the option."""
+        """Return whether the user set the option."""
         return option.key in self.values
 
     def at_least_one(self, option: Option[T], *, owner: str) -> T:
-        """Give a number that must be above 0 where it is there. Raises OptionError."""
+        """Return a number that must be above 0 where it is there. Raises OptionError."""
         value = self.get(option)
         if isinstance(value, int) and value < 1:
             raise OptionError(f"{owner}: option '{option.key}' = '{value}' must be at least 1")
         return value
 
     def prefixed(self, prefix: str) -> dict[str, str]:
-        """Give the options that begin with `prefix`, without it."""
+        """Return the options that begin with `prefix`, without it."""
         return {
             key[len(prefix) :]: value
             for key, value in self.passed_on.items()

@@ -16,7 +16,7 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """Give the pairs of a properties file; the last one of a key counts."""
+    """Return the pairs of a properties file; the last one of a key counts."""
     found: dict[str, str] = {}
     for line in _logical_lines(text):
         match = _LINE.fullmatch(line)

@@ -54,7 +54,7 @@ _PASSWORD_END = re.compile(r"[\s'\"]|\Z")
 
 @lru_cache(maxsize=4096)
 def is_secret(key: str) -> bool:
-    """Tell whether an option's value must not be shown: its key names a secret, or nearly (a slip of the pen)."""
+    """Return whether an option's value must not be shown: its key names a secret, or nearly (a slip of the pen)."""
     if _SECRET.search(key) is not None:
         return True
     words = re.split(r"[._-]", key.lower())
@@ -63,7 +63,7 @@ def is_secret(key: str) -> bool:
 
 
 def redact(options: Mapping[str, str]) -> dict[str, str]:
-    """Give the options with secret values as ******, and secrets inside other values (URLs, JAAS, PEM) too.
+    """Return the options with secret values as ******, and secrets inside other values (URLs, JAAS, PEM) too.
 
     References tell nothing and are shown, where there is nothing beside them.
     """
@@ -71,7 +71,7 @@ def redact(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def literal_secrets(options: Mapping[str, str]) -> tuple[str, ...]:
-    """Give the keys of options whose value is a secret, or has one in it, that stands there itself."""
+    """Return the keys of options whose value is a secret, or has one in it, that stands there itself."""
     return tuple(
         key
         for key, value in options.items()

@@ -44,7 +44,7 @@ class ReferenceRules:
 
     @property
     def limits(self) -> bool:
-        """Tell whether there is a limit at all."""
+        """Return whether there is a limit at all."""
         return self.file_roots is not None or self.env_prefix is not None
 
 
@@ -52,13 +52,13 @@ _of_projects: dict[ReferenceRules, None] = {}
 
 
 def add_rules(rules: ReferenceRules) -> None:
-    """Let the rules of a project hold in this process from now on."""
+    """Enforce the rules of a project in this process from now on."""
     if rules.limits:
         _of_projects[rules] = None
 
 
 def rules_in_force() -> tuple[ReferenceRules, ...]:
-    """Give the rules that hold here: the environment's, then those of projects."""
+    """Return the rules that hold here: the environment's, then those of projects."""
     roots = os.environ.get(FILE_ROOTS_VARIABLE)
     named = ReferenceRules(
         file_roots=None
@@ -80,7 +80,7 @@ def check_variable(name: str) -> None:
 
 
 def visible_variables(environment: Mapping[str, str], rules: ReferenceRules) -> dict[str, str]:
-    """Give the variables that templates may read: none that is a key, and those that all rules allow."""
+    """Return the variables that templates may read: none that is a key, and those that all rules allow."""
     prefixes = [
         each.env_prefix for each in (*rules_in_force(), rules) if each.env_prefix is not None
     ]
@@ -109,14 +109,14 @@ class _Opened:
 
 
 def read_allowed_file(path: Path, *, what: str, rules: ReferenceRules | None = None) -> str:
-    """Give the text of a file that all rules in force, and `rules`, allow. Raises as `read_referred_file`."""
+    """Return the text of a file that all rules in force, and `rules`, allow. Raises as `read_referred_file`."""
     among = rules_in_force() if rules is None else (*rules_in_force(), rules)
     groups = [each.file_roots for each in among if each.file_roots is not None]
     return read_referred_file(path, what=what, roots=groups)
 
 
 def read_referred_file(path: Path, *, what: str, roots: Sequence[tuple[Path, ...]] = ()) -> str:
-    """Give the text of a file; `what` names who asks. The file must lie in a folder of each group of `roots`.
+    """Return the text of a file; `what` names who asks. The file must lie in a folder of each group of `roots`.
 
     It is opened once, so that what is looked at is what is read. Raises OSError as it comes, OptionError for a key's
     file and one outside of `roots`, ConfigError for one that is no regular file, too large or no text.
@@ -188,7 +188,7 @@ def _text(content: bytes, what: str) -> str:
 
 
 def _true_path(handle: int, path: Path) -> Path:
-    """Give the path of an open file, links followed: as the kernel has it where it tells."""
+    """Return the path of an open file, links followed: as the kernel has it where it tells."""
     try:
         return Path(os.readlink(f"/proc/self/fd/{handle}"))  # noqa: PTH115  no path of its own
     except OSError:

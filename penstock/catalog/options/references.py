@@ -83,17 +83,17 @@ Reference = SecretReference | EnvReference | FileReference | SealedSecret
 
 
 def holds_reference(text: str) -> bool:
-    """Tell whether a text has a reference of a known kind in it, well formed or not."""
+    """Return whether a text has a reference of a known kind in it, well formed or not."""
     return _KNOWN.search(text) is not None
 
 
 def holds_only_references(text: str) -> bool:
-    """Tell whether a text is made of references alone, so that it shows nothing of what they stand for."""
+    """Return whether a text is made of references alone, so that it shows nothing of what they stand for."""
     return _WHOLE.fullmatch(text) is not None
 
 
 def references_in(text: str) -> tuple[Reference, ...]:
-    """Give the references in a text, in their order. Raises OptionError for one that is malformed."""
+    """Return the references in a text, in their order. Raises OptionError for one that is malformed."""
     return tuple(part for part in _parts(text) if not isinstance(part, str))
 
 
@@ -106,7 +106,7 @@ def check_references(text: str, *, what: str) -> None:
 
 
 def resolve_reference(reference: Reference) -> str:
-    """Give what a reference stands for, here and now. Raises UnknownObjectError, ConfigError; OptionError for one
+    """Return what a reference stands for, here and now. Raises UnknownObjectError, ConfigError; OptionError for one
     that was not sealed, that gives a key of the secrets away, or that the rules of the place do not allow.
     """
     match reference:
@@ -132,7 +132,7 @@ def resolve_reference(reference: Reference) -> str:
 
 
 def reveal(text: str, *, secret: bool) -> str:
-    """Put values in the place of references; call it in the process that connects, where it connects.
+    """Replace references by their values; call it in the process that connects, where it connects.
 
     From then on the values are masked in all that this process says: those of secrets always, others where `secret`
     says that the option's value is never shown. Raises as `resolve_reference`.
@@ -163,12 +163,12 @@ def sealed_text(text: str, seal: Callable[[str], SealedSecret]) -> str:
 
 
 def escaped_references(text: str) -> str:
-    """Give a text in which references of known kinds are plain characters."""
+    """Return a text in which references of known kinds are plain characters."""
     return _KNOWN.sub(lambda match: f"${match[0]}", text)
 
 
 def shown_references(text: str) -> str:
-    """Give a text for people: sealed secrets as the references that they were."""
+    """Return a text for people: sealed secrets as the references that they were."""
 
     def written(match: re.Match[str]) -> str:
         inside = match["inside"]
@@ -185,7 +185,7 @@ def _sealed_form(sealed: SealedSecret) -> str:
 
 
 def _parts(text: str) -> list[str | Reference]:
-    """Take a text apart. Raises OptionError."""
+    """Split a text into its parts. Raises OptionError."""
     parts: list[str | Reference] = []
     at = 0
     for match in _PART.finditer(text):

@@ -101,7 +101,7 @@ class KeyRing:
         return _BOUND + Fernet(self.keys[0]).encrypt(text.encode()).decode("ascii")
 
     def decrypt(self, sealed: SealedSecret) -> str:
-        """Give the value. Raises ConfigError where it was encrypted with another key, or is damaged."""
+        """Return the value. Raises ConfigError where it was encrypted with another key, or is damaged."""
         from cryptography.fernet import Fernet, InvalidToken
 
         key = next((key for key in self.keys if key_id(key) == sealed.key_id), None)
@@ -181,7 +181,7 @@ def find_keys(place: KeyLocation | None) -> KeyRing:
 
 
 def decrypt(sealed: SealedSecret) -> str:
-    """Give the value of a sealed secret with the keys of this process, which the environment names, else the secret.
+    """Return the value of a sealed secret with the keys of this process, which the environment names, else the secret.
 
     Raises ConfigError.
     """
@@ -232,7 +232,7 @@ def keep_catalog_key(url: str) -> None:
 
 
 def is_key_file(found: os.stat_result) -> bool:
-    """Tell whether an open file is one of the keys' files, under whatever name."""
+    """Return whether an open file is one of the keys' files, under whatever name."""
     for file in _known_key_files():
         with suppress(OSError):
             if os.path.samestat(file.stat(), found):
@@ -241,7 +241,7 @@ def is_key_file(found: os.stat_result) -> bool:
 
 
 def keys_in_use() -> frozenset[str]:
-    """Give the keys that this process could use: those of the environment and of the files it knows."""
+    """Return the keys that this process could use: those of the environment and of the files it knows."""
     found = os.environ.get(KEY_VARIABLE, "").replace(",", " ").split()
     for file in _known_key_files():
         with suppress(OSError, UnicodeDecodeError):
@@ -269,7 +269,7 @@ def make_key_file(file: Path) -> None:
 
 
 def put_key_first(file: Path, key: str) -> None:
-    """Put a new key in front of those of a file, all at once. Raises ConfigError."""
+    """Prepend a new key to those of a file, atomically. Raises ConfigError."""
     before = _read_private(file)
     with _made(file, f"{key}\n{before}") as temporary:
         temporary.replace(file)

@@ -27,7 +27,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def _close_to_others(folder: Path) -> None:
-    """Take the rights of others from a folder of this user; those of a group that writes in it were meant."""
+    """Remove the rights of others from a folder of this user; those of a group that writes in it are intended."""
     with suppress(OSError):
         found = folder.lstat()
         if (

@@ -66,10 +66,10 @@ class SecretStore(Protocol):
         """Remove a secret; tables that refer to it stay. Raises UnknownObjectError."""
 
     def sealed(self, name: str) -> SealedSecret:
-        """Give a secret as it travels to a process that connects. Raises UnknownObjectError."""
+        """Return a secret as it travels to a process that connects. Raises UnknownObjectError."""
 
     def seal(self, name: str, value: str) -> SealedSecret:
-        """Give a value in the same form without keeping it; makes the key where there is none yet."""
+        """Return a value in the same form without keeping it; makes the key where there is none yet."""
 
 
 class DraftSecrets:
@@ -111,13 +111,13 @@ class DraftSecrets:
         self._drafts[name] = None
 
     def sealed(self, name: str) -> SealedSecret:
-        """Give a secret as it travels to a process that connects. Raises UnknownObjectError."""
+        """Return a secret as it travels to a process that connects. Raises UnknownObjectError."""
         self._check_known(name)
         value = self._drafts.get(name)
         return self._base().sealed(name) if value is None else self.seal(name, value)
 
     def seal(self, name: str, value: str) -> SealedSecret:
-        """Give a value in the same form without keeping it."""
+        """Return a value in the same form without keeping it."""
         return self._base().seal(name, value)
 
     def _names(self) -> list[str]:
@@ -139,7 +139,7 @@ def check_name(name: str) -> None:
 
 
 def taken(name: str) -> ObjectExistsError:
-    """Say that there is a secret of that name."""
+    """Return the error for a name that another secret has."""
     return ObjectExistsError(
         f"there is a secret '{name}' already",
         hint=f"ALTER SECRET {name} AS '...' changes it, CREATE SECRET IF NOT EXISTS leaves it",
@@ -147,7 +147,7 @@ def taken(name: str) -> ObjectExistsError:
 
 
 def unknown(name: str, known: Iterable[str]) -> UnknownObjectError:
-    """Say that there is none of that name, with the nearest."""
+    """Return the error for an unknown name, with the nearest one."""
     return UnknownObjectError(
         f"there is no secret '{name}'",
         hint=did_you_mean(name, known) or f"CREATE SECRET {name} AS '...'",

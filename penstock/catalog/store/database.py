@@ -107,7 +107,7 @@ class Database:
                 yield connection
 
     def version(self) -> int:
-        """Give the version of the store, 0 where there is none."""
+        """Return the version of the store, 0 where there is none."""
         with self.reading() as connection:
             return 0 if connection is None else stored_version(connection)
 
@@ -169,7 +169,7 @@ class Database:
         return version
 
     def _ready_to_write(self, since: int, *, upgrading: bool) -> int:
-        """Make the store, or bring it up to date where that may be done in passing. Gives its version."""
+        """Make the store, or bring it up to date where that may be done in passing. Returns its version."""
         self._create_file()
         with self._opened().connect() as connection:
             version = self._version_of(connection)
@@ -188,7 +188,7 @@ class Database:
         return version
 
     def _in_the_way(self, connection: Connection, version: int) -> str | None:
-        """Say why a store is not brought up to date in passing; None where it may be."""
+        """Explain why a store is not brought up to date in passing; None where it may be."""
         if not self._is_sqlite:
             return "it is not upgraded in passing, as others may use it"
         if version >= MIN_READER or version == 0:
@@ -243,7 +243,7 @@ class _Passing(CatalogError):
 
 
 def stored_version(connection: Connection) -> int:
-    """Give the version of the store that a connection of `Database` is to."""
+    """Return the version of the store that a connection of `Database` is to."""
     version: int = connection.get_execution_options()[STORED_VERSION]
     return version
 

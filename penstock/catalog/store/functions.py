@@ -36,7 +36,7 @@ class SqlFunctions:
         self._database.change(lambda connection: _put_function(connection, function, before))
 
     def remove(self, identifier: Identifier) -> bool:
-        """Remove a function. Tells whether there was one."""
+        """Remove a function. Returns whether there was one."""
         return self._database.change(lambda connection: _drop_function(connection, identifier))
 
     def _listed(self, connection: Connection) -> list[Function]:
@@ -104,12 +104,12 @@ def _put_function(connection: Connection, function: Function, before: Function |
 
 
 def _drop_function(connection: Connection, identifier: Identifier) -> bool:
-    """Remove a function. Tells whether there was one."""
+    """Remove a function. Returns whether there was one."""
     return drop_functions(connection, *_is(identifier)) > 0
 
 
 def drop_functions(connection: Connection, *wanted: ColumnElement[bool]) -> int:
-    """Remove functions, each with a row in the history. Gives their number."""
+    """Remove functions, each with a row in the history. Returns their number."""
     rows: list[Row[Any]] = list(connection.execute(select(FUNCTIONS).where(*wanted)))
     for row in rows:
         name = (row.catalog_name, row.database_name, row.function_name)

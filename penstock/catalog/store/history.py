@@ -43,7 +43,7 @@ RELATIONS = (ChangeKind.TABLE, ChangeKind.VIEW)
 def next_version(
     connection: Connection, kind: ChangeKind, *names: tuple[str, ...], found: int | None = None
 ) -> int:
-    """Give the version that a change makes of what has, or is going to have, one of `names`.
+    """Return the version that a change makes of what has, or is going to have, one of `names`.
 
     `found` is the one that it has: what an older Penstock wrote has no history.
     """
@@ -91,7 +91,7 @@ def changes(
 
 
 def last_change(connection: Connection, name: tuple[str, ...], kind: ChangeKind) -> Change | None:
-    """Give the newest change of a name; None where nothing is known."""
+    """Return the newest change of a name; None where nothing is known."""
     wanted = (
         select(HISTORY)
         .where(_about(name), HISTORY.c.kind.in_(_space(kind)))

@@ -83,7 +83,7 @@ def renew(connection: Connection, lease: Lease) -> None:
 
 
 def release(connection: Connection, lease: Lease) -> None:
-    """Give a lease back; nothing happens when it is another's by now."""
+    """Release a lease; nothing happens when it is another's by now."""
     connection.execute(update(LEASES).where(*_is(lease)).values(token=""))
 
 
@@ -106,7 +106,7 @@ def running_elsewhere(connection: Connection) -> list[str]:
 
 
 def request_stop(connection: Connection, pipeline: str) -> Claim | None:
-    """Ask the holder of a pipeline to end its run; None where nobody holds it."""
+    """Request that the holder of a pipeline ends its run; None where nobody holds it."""
     claim = next((each for each in claims(connection) if each.lease.pipeline == pipeline), None)
     if claim is not None:
         connection.execute(delete(STOP_REQUESTS).where(STOP_REQUESTS.c.pipeline == pipeline))
@@ -116,7 +116,7 @@ def request_stop(connection: Connection, pipeline: str) -> Claim | None:
 
 
 def is_asked_to_stop(connection: Connection, lease: Lease) -> bool:
-    """Tell whether this grant, and not an earlier one of the pipeline, is asked to end."""
+    """Return whether this grant, and not an earlier one of the pipeline, is asked to end."""
     asked = select(STOP_REQUESTS.c.fence).where(STOP_REQUESTS.c.pipeline == lease.pipeline)
     return bool(connection.scalar(asked) == lease.fence)
 
@@ -141,7 +141,7 @@ def report_job(connection: Connection, lease: Lease, report: JobReport) -> None:
 
 
 def job_reports(connection: Connection) -> dict[str, JobReport]:
-    """Give what the last holder of each pipeline said of its job, by pipeline."""
+    """Return what the last holder of each pipeline said of its job, by pipeline."""
     now = now_ms(connection)
     same = (LEASES.c.pipeline == JOB_STATES.c.pipeline) & (LEASES.c.fence == JOB_STATES.c.fence)
     rows = connection.execute(select(JOB_STATES, LEASES.c.since_ms).join(LEASES, same))

@@ -62,7 +62,9 @@ _FIND = _FIND_OLD.with_only_columns(OBJECTS.c.definition, OBJECTS.c.version)
 
 
 def find_object(connection: Connection, identifier: Identifier, location: str) -> Table | View:
-    """Give a definition. Raises UnknownObjectError with the nearest name, CatalogError for one that cannot be read."""
+    """Return a definition. Raises UnknownObjectError with the nearest name, CatalogError for one
+    that cannot be read.
+    """
     known = stored_version(connection) >= VERSIONS_SINCE
     name = dict(zip(_NAMED, _name(identifier), strict=True))
     row = connection.execute(_FIND if known else _FIND_OLD, name).one_or_none()
@@ -79,7 +81,7 @@ def find_object(connection: Connection, identifier: Identifier, location: str) -
 
 
 def kind_in(connection: Connection, identifier: Identifier) -> ObjectKind | None:
-    """Give the kind of what has a name; None for a name that is free."""
+    """Return the kind of what has a name; None for a name that is free."""
     kind: ObjectKind | None = connection.scalar(select(OBJECTS.c.kind).where(*_is(identifier)))
     return kind
 

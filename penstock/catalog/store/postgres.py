@@ -105,22 +105,22 @@ def _in_time(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def queue_up(connection: Connection) -> None:
-    """Let nobody else change definitions until the transaction ends."""
+    """Block other changes of definitions until the transaction ends."""
     connection.execute(select(func.pg_advisory_xact_lock(QUEUE)))
 
 
 def is_passing(error: DBAPIError) -> bool:
-    """Tell whether the same step may succeed when it is done again: another transaction was in the way."""
+    """Return whether the same step may succeed when it is done again: another transaction was in the way."""
     return isinstance(error, IntegrityError) or _state(error) in PASSING
 
 
 def is_lock_timeout(error: DBAPIError) -> bool:
-    """Tell whether another transaction held a lock for longer than LOCK_TIMEOUT_S."""
+    """Return whether another transaction held a lock for longer than LOCK_TIMEOUT_S."""
     return _state(error) == LOCK_NOT_AVAILABLE
 
 
 def is_away(error: DBAPIError) -> bool:
-    """Tell whether the server could not be reached, or the connection was lost."""
+    """Return whether the server could not be reached, or the connection was lost."""
     return isinstance(error, OperationalError) and (
         error.connection_invalidated or _state(error) is None
     )

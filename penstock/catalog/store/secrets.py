@@ -109,7 +109,7 @@ class SqlSecrets:
         self._database.change(remove)
 
     def sealed(self, name: str) -> SealedSecret:
-        """Give a secret as it travels to a process that connects. Raises UnknownObjectError.
+        """Return a secret as it travels to a process that connects. Raises UnknownObjectError.
 
         Opens it once: a wrong key shows here, and this process knows from now on what it must not show.
         """
@@ -126,7 +126,7 @@ class SqlSecrets:
         return sealed
 
     def seal(self, name: str, value: str) -> SealedSecret:
-        """Give a value in the same form without keeping it; makes the key where there is none yet."""
+        """Return a value in the same form without keeping it; makes the key where there is none yet."""
         keys = self._keys({info.key_id for info in self.listed()})
         return self._sealed(name, keys.encrypt(value, name=name), keys.current_id)
 

@@ -112,14 +112,14 @@ class SqlCatalog:
             return StoredNamespaces(connection=connection).views(database, catalog)
 
     def get(self, identifier: Identifier) -> Table | View:
-        """Give a definition. Raises UnknownObjectError with the nearest name."""
+        """Return a definition. Raises UnknownObjectError with the nearest name."""
         with self._database.reading() as connection:
             if connection is None:
                 raise unknown_object(identifier, ())
             return find_object(connection, identifier, self.location)
 
     def kind(self, identifier: Identifier) -> ObjectKind | None:
-        """Give the kind of what has a name; None for a name that is free."""
+        """Return the kind of what has a name; None for a name that is free."""
         with self._database.reading() as connection:
             return None if connection is None else kind_in(connection, identifier)
 
@@ -247,12 +247,12 @@ class SqlCatalog:
         )
 
     def renew(self, lease: Lease) -> None:
-        """Say that the holder lives. Raises PipelineLockedError when the lease is lost."""
+        """Renew the lease. Raises PipelineLockedError when the lease is lost."""
         with answers_within(RENEWAL_TIMEOUT_S), self._writing_leases() as connection:
             lease_rows.renew(connection, lease)
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back; one that was lost is left alone."""
+        """Release a lease; one that was lost is left alone."""
         with self._writing_leases() as connection:
             lease_rows.release(connection, lease)
 
@@ -262,7 +262,9 @@ class SqlCatalog:
             return [] if connection is None else lease_rows.claims(connection)
 
     def request_stop(self, pipeline: str) -> Claim | None:
-        """Ask the runner of a pipeline to end; it finds out when it renews its lease. None where there is none."""
+        """Request that the runner of a pipeline ends; it learns of that when it renews its lease.
+        None where there is none.
+        """
         return self._leases.change(
             lambda connection: lease_rows.request_stop(connection, pipeline),
             queued=False,
@@ -270,7 +272,7 @@ class SqlCatalog:
         )
 
     def is_asked_to_stop(self, lease: Lease) -> bool:
-        """Tell whether somebody asked for the end of the run that holds `lease`."""
+        """Return whether somebody asked for the end of the run that holds `lease`."""
         with (
             answers_within(ASIDE_TIMEOUT_S),
             self._leases.reading(since=STOP_REQUESTS_SINCE) as connection,
@@ -284,12 +286,12 @@ class SqlCatalog:
                 lease_rows.report_job(connection, lease, report)
 
     def job_reports(self) -> dict[str, JobReport]:
-        """Give what the last runner of each pipeline said of its job, by pipeline."""
+        """Return what the last runner of each pipeline said of its job, by pipeline."""
         with self._leases.reading(since=JOB_STATES_SINCE) as connection:
             return {} if connection is None else lease_rows.job_reports(connection)
 
     def version(self) -> int:
-        """Give the version of the store, 0 where there is none."""
+        """Return the version of the store, 0 where there is none."""
         return self._database.version()
 
     def upgrade(self) -> None:

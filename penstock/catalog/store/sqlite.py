@@ -52,7 +52,7 @@ _NETWORK_FILE_SYSTEMS = frozenset(
 
 
 def file_of(url: URL) -> Path | None:
-    """Give the file of a SQLite URL; None for one in memory."""
+    """Return the file of a SQLite URL; None for one in memory."""
     if url.database in (None, "", ":memory:") or str(url.database).startswith("file:"):
         return None
     return Path(str(url.database)).absolute()
@@ -101,7 +101,7 @@ def create_file(file: Path) -> None:
 
 
 def write_ahead(connection: Connection, file: Path) -> None:
-    """Let readers and a writer work at once from now on (WAL), where the file lies on a local disk."""
+    """Enable concurrent readers and a writer (WAL), where the file is on a local disk."""
     if _file_system(file) in _NETWORK_FILE_SYSTEMS:
         return
     driver = connection.connection.driver_connection
