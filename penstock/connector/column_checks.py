@@ -59,7 +59,7 @@ def check_metadata_column(
 
 
 def castable(offered: t.LogicalType, declared: t.LogicalType) -> bool:
-    """Tell whether metadata of the type `offered` can be given as `declared`, with Flink's values."""
+    """Return whether metadata of the type `offered` can be given as `declared`, with Flink's values."""
     match offered, declared:
         case (t.TimestampLtzType(), t.TimestampLtzType() | t.TimestampType() | t.DateType()):
             return True
@@ -80,7 +80,7 @@ def castable(offered: t.LogicalType, declared: t.LogicalType) -> bool:
 
 
 def _holds(offered: t.LogicalType, declared: t.LogicalType) -> bool:
-    """Tell whether a value inside a map, an array or a row can be given as `declared`."""
+    """Return whether a value inside a map, an array or a row can be given as `declared`."""
     match offered, declared:
         case (t.IntType(), t.IntType() | t.BigIntType() | t.VarCharType()):
             return True

@@ -193,7 +193,7 @@ class SplitReader(Protocol):
         """Wait for records, at most about a second; may be empty. `wake_up` from another thread ends the wait."""
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Take on more splits; each is read from its `start`."""
+        """Add splits; each is read from its `start`."""
 
     def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
         """Stop or go on delivering the named splits (FLIP-217); unknown ids are ignored."""
@@ -202,7 +202,7 @@ class SplitReader(Protocol):
         """End a `fetch` that waits. The only method that may be called from another thread."""
 
     def close(self) -> None:
-        """Give back what the reader holds."""
+        """Release the reader's resources."""
 
 
 Accept = Callable[[Mapping[str, "pa.RecordBatch"]], Collection[str]]
@@ -227,7 +227,7 @@ class SplitMetadataClient(Protocol):
         """Resolve where a bounded scan stops, exclusive; splits of an unbounded scan are absent."""
 
     def extents(self, split_ids: Sequence[str]) -> Mapping[str, SplitOffsets]:
-        """Tell what each split holds now."""
+        """Return the offsets that each split holds now."""
 
     def peek(
         self, ranges: Mapping[str, tuple[int, int]], accept: Accept | None = None
@@ -252,7 +252,7 @@ class SplitMetadataClient(Protocol):
         """Publish progress (Kafka: group offsets), without waiting and without ever failing the query."""
 
     def close(self) -> None:
-        """Give back what the planner holds."""
+        """Release the planner's resources."""
 
 
 class SplitSource(Protocol):
@@ -305,7 +305,7 @@ class SplitSource(Protocol):
         """Time between listings; <= 0 lists once."""
 
     def enumerator(self, planner: SplitMetadataClient) -> MakeEnumerator:
-        """Give what makes the scan's enumerator, which looks at the world through `planner`."""
+        """Return what makes the scan's enumerator, which looks at the world through `planner`."""
 
     def open_planner(self, peeked: ReadRequest) -> SplitMetadataClient:
         """Open the driver's side; `peeked` names the columns that peeks deliver."""
@@ -326,7 +326,7 @@ class EngineSource(Protocol):
         """What its rows are; unless INSERT_ONLY, `frame` has the column `ROW_KIND`."""
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
-        """Give the table's physical columns."""
+        """Return the table's physical columns."""
 
 
 @runtime_checkable
@@ -410,7 +410,7 @@ class RequiresLease(Protocol):
     """
 
     def under_lease(self, lost_lease: LostLease) -> Self:
-        """Give the same one, which asks `lost_lease` before it changes the target."""
+        """Return the same sink, which asks `lost_lease` before it changes the target."""
 
 
 class Sink(Protocol):
@@ -451,5 +451,5 @@ class Connector(Protocol):
 
 
 def is_split_source(source: Any) -> bool:
-    """Tell a split source from an engine source."""
+    """Return whether this is a split source rather than an engine source."""
     return hasattr(source, "open_planner")

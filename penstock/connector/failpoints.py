@@ -105,7 +105,7 @@ class Failpoints:
             _take(point.action, name)
 
     def _claim(self, name: str) -> bool:
-        """Say in the folder that the action is taken; False where another process has."""
+        """Record in the folder that the action is taken; False where another process has it."""
         if self._folder is None:
             return True
         try:
@@ -172,7 +172,7 @@ def reach(name: str) -> None:
 
 
 def _process() -> Failpoints:
-    """Give this process's failpoints, parsed at its first visit: an error there is one of the run."""
+    """Return this process's failpoints, parsed at its first visit: an error there is one of the run."""
     global _armed  # noqa: PLW0603  counts are of the process
     with _arming:
         if _armed is None:

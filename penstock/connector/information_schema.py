@@ -29,7 +29,7 @@ class InformationConnector:
         return CONNECTOR
 
     def check(self, table: Table) -> None:
-        """Let nobody else's table have it. Raises DefinitionError."""
+        """Check that no other table has it. Raises DefinitionError."""
         if not is_information(table.identifier):
             raise DefinitionError(
                 f"table {table.identifier}: the connector '{CONNECTOR}' is of {INFORMATION_SCHEMA} alone",

@@ -81,7 +81,7 @@ _FAMILIES = {
 
 
 def replacement_for(name: str) -> str | None:
-    """Say what can be done without the connector `name`; None for a name that is none of Flink's known ones."""
+    """Describe what can be done without the connector `name`; None for a name that is none of Flink's known ones."""
     name = name.lower()
     if name.endswith("-cdc"):
         return _DEBEZIUM
@@ -114,7 +114,7 @@ found in catalogs have the other two.
 
 
 def connector_names() -> tuple[str, ...]:
-    """Give the names of all connectors that this installation has, sorted."""
+    """Return the names of all connectors that this installation has, sorted."""
     return tuple(
         sorted(
             {name for name, _ in _BUILT_IN}

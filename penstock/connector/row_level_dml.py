@@ -23,7 +23,7 @@ class TableEditor(Protocol):
     def overwrite(
         self, frame: DataFrame, partition: Mapping[str, str], *, whole: bool = False
     ) -> None:
-        """Put the rows of `frame` in the place of those that are there, all or none.
+        """Replace all rows by those of `frame`, atomically.
 
         Of a partitioned table the partitions that `frame` has rows for are replaced, others stay, unless `whole`; with
         `partition` (values of partition columns as text) those that it names, even where `frame` is empty.
@@ -43,10 +43,10 @@ class RowLevelEditor(TableEditor, Protocol):
     def update(
         self, spark: SparkSession, alias: str, values: Mapping[str, str], condition: str | None
     ) -> int:
-        """Set columns of the rows that fulfil `condition` (None: of all). Gives the number of rows."""
+        """Set columns of the rows that fulfil `condition` (None: of all). Returns the number of rows."""
 
     def delete(self, spark: SparkSession, alias: str, condition: str | None) -> int:
-        """Remove the rows that fulfil `condition` (None: all). Gives the number of rows."""
+        """Remove the rows that fulfil `condition` (None: all). Returns the number of rows."""
 
 
 @runtime_checkable

@@ -122,7 +122,7 @@ class Scan:
         return source  # type: ignore[return-value]
 
     def typed_columns(self) -> tuple[tuple[str, LogicalType], ...]:
-        """Give name and type of each column delivered."""
+        """Return name and type of each column delivered."""
         typed: list[tuple[str, LogicalType]] = []
         for name in self.columns:
             if name == ROW_KIND:

@@ -28,15 +28,15 @@ class Folder:
     shown: str
 
     def below(self, name: str) -> Folder:
-        """Give a folder inside of this one; it need not be there."""
+        """Return a folder inside of this one; it need not be there."""
         return replace(self, path=f"{self.path}/{name}", shown=f"{self.shown}/{name}")
 
     def names(self) -> Sequence[str]:
-        """Give the names of the files in it; none where there is no such folder."""
+        """Return the names of the files in it; none where there is no such folder."""
         return sorted(info.base_name for info in self._inside() if info.is_file)
 
     def folders(self) -> Sequence[str]:
-        """Give the names of the folders in it; none where there is no such folder."""
+        """Return the names of the folders in it; none where there is no such folder."""
         return sorted(info.base_name for info in self._inside() if not info.is_file)
 
     def text(self, name: str) -> str | None:

@@ -13,22 +13,22 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/.*)", re.DOTALL)
 
 
 def is_url(location: str) -> bool:
-    """Tell a URL, as Hadoop takes it, from a path."""
+    """Return whether a text is a URL, as Hadoop defines it, rather than a path."""
     return _URL.fullmatch(location) is not None
 
 
 def is_remote(location: str) -> bool:
-    """Tell a URL of an object store or a cluster from a path and a `file:` URL."""
+    """Return whether a text is a URL of an object store or a cluster, rather than a path or a `file:` URL."""
     found = split_url(location)
     return found is not None and found[0] != "file"
 
 
 def split_url(location: str) -> tuple[str, str] | None:
-    """Give the scheme in small letters and what follows its colon; None for a path."""
+    """Return the scheme in small letters and what follows its colon; None for a path."""
     found = _URL.fullmatch(location)
     return None if found is None else (found[1].lower(), found[2])
 
 
 def resolve_path(path: str, project: Path) -> str:
-    """Give a URL as it is, and a path made absolute from the project's folder."""
+    """Return a URL as it is, and a path made absolute from the project's folder."""
     return path if is_url(path) else os.path.normpath(project.absolute() / path)

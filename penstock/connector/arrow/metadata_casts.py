@@ -22,7 +22,7 @@ UTC = ("UTC", "Z", "Etc/UTC")
 def cast_metadata(
     array: pa.Array, offered: t.LogicalType, declared: t.LogicalType, time_zone: str
 ) -> pa.Array:
-    """Give metadata of the type `offered` as `declared`, which is `castable`. `time_zone` is the session's."""
+    """Return metadata of the type `offered` as `declared`, which is `castable`. `time_zone` is the session's."""
     if isinstance(offered, t.TimestampLtzType):
         return _cast_instants(array, offered, declared, time_zone)
     if isinstance(declared, t.VarCharType | t.CharType):
@@ -51,7 +51,7 @@ def _cast_instants(
 
 
 def _local(instants: pa.Array, time_zone: str) -> pa.Array:
-    """Give the date and time of instants in a time zone, by the calculator that planning has: it knows its names."""
+    """Return the date and time of instants in a time zone, by the calculator that planning has: it knows its names."""
     in_utc = instants.cast(pa.timestamp("us", tz="UTC"))
     if time_zone in UTC:
         return in_utc.cast(pa.timestamp("us"))

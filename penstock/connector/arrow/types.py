@@ -32,7 +32,7 @@ _PLAIN: dict[type, pa.DataType] = {
 
 
 def arrow_type(logical: t.LogicalType) -> pa.DataType:
-    """Give the Arrow type that Spark reads as `logical`: microseconds, 32-bit offsets, UTC for instants.
+    """Return the Arrow type that Spark reads as `logical`: microseconds, 32-bit offsets, UTC for instants.
 
     Raises UnsupportedError for types that no record carries (intervals).
     """
@@ -58,17 +58,17 @@ def _map(key: pa.DataType, value: t.LogicalType) -> pa.DataType:
 
 
 def arrow_field(name: str, logical: t.LogicalType) -> pa.Field:
-    """Give the Arrow field of a column, NOT NULL included."""
+    """Return the Arrow field of a column, NOT NULL included."""
     return pa.field(name, arrow_type(logical), nullable=logical.nullable)
 
 
 def arrow_schema(columns: Iterable[tuple[str, t.LogicalType]]) -> pa.Schema:
-    """Give the Arrow schema of named columns."""
+    """Return the Arrow schema of named columns."""
     return pa.schema([arrow_field(name, logical) for name, logical in columns])
 
 
 def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Give values as Python has them, and as texts those that it has not: dates before the year 1 and after 9999."""
+    """Return values as Python has them, and as texts those that it has not: dates before the year 1 and after 9999."""
     try:
         return list(array.to_pylist())
     except (OverflowError, ValueError):

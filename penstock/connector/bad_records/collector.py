@@ -75,7 +75,7 @@ class BadRecordCollector:
         self._earlier: tuple[RangeFile, ...] = ()
 
     def take(self, records: RecordsWithSplitIds) -> None:
-        """Take on what a fetch says of bad records. Raises BadRecordError for too many, SinkError."""
+        """Add the bad records that a fetch reports. Raises BadRecordError for too many, SinkError."""
         if not self._settings.leaves_out:
             return
         for split_id, count in records.read.items():
@@ -85,7 +85,7 @@ class BadRecordCollector:
                 self.add(split_id, bad)
 
     def add(self, split_id: str, bad: Sequence[BadRecord]) -> None:
-        """Take on bad records among those that were read. Raises BadRecordError for too many, SinkError."""
+        """Add bad records among those that were read. Raises BadRecordError for too many, SinkError."""
         self._count(self._ranges[split_id], Tally(bad=len(bad)))
         check_task(self._settings, self._total, self._table, batch_positions=self._batch_positions)
         if self._settings.keeps and self._place is not None:
@@ -142,7 +142,7 @@ class BadRecordCollector:
 
     @contextmanager
     def _opened(self) -> Iterator[Folder]:
-        """Give the batch's folder, made and looked through at the first use. Errors become SinkError."""
+        """Return the batch's folder, made and looked through at the first use. Errors become SinkError."""
         assert self._place is not None, "asked before"
         staging, batch_id = self._place
         root = open_folder(staging)

@@ -87,7 +87,7 @@ class RangeFile:
         return f"range-{self.split}.{self.start}-{stop}.{self.tally.read}-{self.tally.bad}.{kind}"
 
     def overlaps(self, other: RangeFile) -> bool:
-        """Tell whether both are of the same records, in part at least."""
+        """Return whether both are of the same records, in part at least."""
         if self.split != other.split:
             return False
         before_end = other.stop is None or self.start < other.stop
@@ -121,7 +121,7 @@ def parse_name(name: str) -> RangeFile | None:
 
 
 def _microseconds(timestamp_ms: int | None) -> int | None:
-    """Give a record's timestamp within the years that whoever reads letters has; to a broker any number is one."""
+    """Return a record's timestamp within the years that whoever reads letters has; to a broker any number is one."""
     return None if timestamp_ms is None else min(max(timestamp_ms, EARLIEST_MS), LATEST_MS) * 1000
 
 

@@ -81,7 +81,7 @@ class DatagenSource:
         return -1
 
     def enumerator(self, planner: SplitMetadataClient) -> MakeEnumerator:
-        """Give the split to the first reader."""
+        """Assign the split to the first reader."""
         return partial(
             DiscoveringEnumerator,
             planner=planner,

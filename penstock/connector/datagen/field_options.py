@@ -186,7 +186,7 @@ def _sequence_options(base: str) -> dict[str, Option[Any]]:
 
 
 def _random_options(base: str, kind: t.LogicalType) -> dict[str, Option[Any]]:
-    """Give the options that a type has, by their short names."""
+    """Return the options that a type has, by their short names."""
     found: dict[str, Option[Any]] = {"null-rate": _null_rate(base)}
     if isinstance(kind, (*_INTEGERS, t.FloatType, t.DoubleType, t.DecimalType)):
         found["min"] = optional(NUMBER, f"{base}min", "the lowest value; default that of the type")
@@ -258,7 +258,7 @@ def _random(
 
 
 def _length(column: PhysicalColumn, length: int | None, owner: str) -> int:
-    """Give the length of texts: that of the type where it is fixed, else as asked, at most that of the type."""
+    """Return the length of texts: that of the type where it is fixed, else as asked, at most that of the type."""
     kind = column.type
     if isinstance(kind, t.CharType | t.BinaryType):
         return kind.length
@@ -273,7 +273,7 @@ def _length(column: PhysicalColumn, length: int | None, owner: str) -> int:
 
 
 def _range_of(kind: t.LogicalType) -> tuple[Decimal, Decimal]:
-    """Give the lowest and the highest value of a numeric type; of others nothing is asked."""
+    """Return the lowest and the highest value of a numeric type; of others nothing is asked."""
     match kind:
         case t.DecimalType():
             # what 64 bits hold of it, as values are made in 64 bits

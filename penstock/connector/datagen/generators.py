@@ -38,7 +38,7 @@ MOST_OF_ONE = 10
 
 
 def time_of(rows: RowNumbers, rows_per_second: int) -> RowNumbers:
-    """Give the instants that rows belong to, epoch microseconds."""
+    """Return the instants that rows belong to, epoch microseconds."""
     # in two steps, as a row's number times a million does not fit 64 bits
     return (
         rows // rows_per_second * 1_000_000 + rows % rows_per_second * 1_000_000 // rows_per_second
@@ -67,7 +67,7 @@ def _make(field: FieldSettings, rows: RowNumbers, times: RowNumbers) -> pa.Array
 
 
 def _bits(field: FieldSettings, rows: RowNumbers, purpose: str = "") -> Bits:
-    """Give 64 random bits for each row."""
+    """Return 64 random bits for each row."""
     seed = zlib.crc32(f"{field.name}\0{purpose}".encode())
     return _mixed(rows.astype(np.uint64) ^ np.uint64(seed << 32 | seed))
 
@@ -187,14 +187,14 @@ def _multiset(field: FieldSettings, rows: RowNumbers, times: RowNumbers) -> pa.A
 def _repeated(
     field: FieldSettings, rows: RowNumbers, times: RowNumbers
 ) -> tuple[RowNumbers, RowNumbers]:
-    """Give every element a number of its own, and the time of its row."""
+    """Number every element, with the time of its row."""
     places = np.arange(field.length, dtype=np.int64)
     numbers = (rows[:, None] * field.length + places[None, :]).reshape(-1)
     return numbers, np.repeat(times, field.length)
 
 
 def _of_entries(field: FieldSettings, count: int, keys: pa.Array, values: pa.Array) -> pa.Array:
-    """Put entries together, `field.length` a row less those whose key is NULL or there already."""
+    """Assemble entries, `field.length` a row, without those whose key is NULL or there already."""
     codes = keys.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
     owners = np.repeat(np.arange(count, dtype=np.int64), field.length)
     _, first = np.unique(owners * (len(codes) + 1) + codes, return_index=True)

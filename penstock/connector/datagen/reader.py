@@ -27,12 +27,12 @@ MOST_PEEKS = 8
 
 
 def wall_ns() -> int:
-    """Give the time, epoch ns."""
+    """Return the time, epoch ns."""
     return time.time_ns()
 
 
 def due(rows_per_second: int, now_ns: int) -> int:
-    """Give the number of the first row that is not due yet."""
+    """Return the number of the first row that is not due yet."""
     return now_ns * rows_per_second // 1_000_000_000
 
 
@@ -78,7 +78,7 @@ class DatagenMetadataClient:
         return dict.fromkeys(split_ids, self._start + count)
 
     def extents(self, split_ids: Sequence[str]) -> Mapping[str, SplitOffsets]:
-        """Tell which rows are due; none is ever lost."""
+        """Return which rows are due; none is ever lost."""
         end = due(self._settings.rows_per_second, self._now_ns())
         return {split_id: SplitOffsets(first=0, end=end) for split_id in split_ids}
 
@@ -162,7 +162,7 @@ class DatagenReader:
         self._woken = threading.Event()
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Take on splits."""
+        """Add splits."""
         for split in splits:
             assert split.split_id not in self._splits, f"{split.split_id} is being read already"
             self._splits[split.split_id] = split

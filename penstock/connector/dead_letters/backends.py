@@ -31,10 +31,10 @@ class DeadLetterBackend(Protocol):
         """Path of the Delta table that says which of them were given back (absolute, or a URL)."""
 
     def exists(self, spark: SparkSession) -> bool:
-        """Tell whether there is such a place."""
+        """Return whether there is such a place."""
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """Give the dead letters, with the columns of docs/dead-letters.md."""
+        """Return the dead letters, with the columns of docs/dead-letters.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +54,13 @@ class DeltaDeadLetters:
         return f"{self.path.rstrip('/')}{REPLAYED_SUFFIX}"
 
     def exists(self, spark: SparkSession) -> bool:
-        """Tell whether there is a Delta table."""
+        """Return whether there is a Delta table."""
         from delta.tables import DeltaTable
 
         return DeltaTable.isDeltaTable(spark, self.path)
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """Give its rows."""
+        """Return its rows."""
         return spark.read.format("delta").load(self.path)
 
 
@@ -83,7 +83,7 @@ class KafkaDeadLetters:
         return f"topic {self.outlet.topic} at {self.brokers}"
 
     def exists(self, spark: SparkSession) -> bool:
-        """Ask the broker. Raises BrokerUnavailableError."""
+        """Return whether the broker has the topic. Raises BrokerUnavailableError."""
         from penstock.connector.kafka.client.admin import KafkaAdmin
         from penstock.connector.kafka.client.tuning import admin_connection
         from penstock.connector.kafka.source.source import KafkaSource
@@ -96,7 +96,7 @@ class KafkaDeadLetters:
         return self.outlet.topic in admin.topics([self.outlet.topic])
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """Give the letters among its committed records."""
+        """Return the letters among its committed records."""
         from penstock.connector.spark.source.frame import read_scan_frame
 
         table = define_dead_letter_topic(self.outlet)

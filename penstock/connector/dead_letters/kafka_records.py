@@ -35,7 +35,7 @@ HEADERS = tuple(f"{_BEGIN}{header}" for _, header, _, _ in _OF_LETTERS)
 
 
 def encode_dead_letters(letters: DataFrame) -> DataFrame:
-    """Give the records of dead letters: `key`, `value`, `headers`. Letters of files lose their path."""
+    """Return the records of dead letters: `key`, `value`, `headers`. Letters of files lose their path."""
     added = ", ".join(
         f"named_struct('key', {sql_text(name)}, 'value', CAST({text} AS BINARY))"
         for name, (_, _, _, text) in zip(HEADERS, _OF_LETTERS, strict=True)
@@ -45,7 +45,9 @@ def encode_dead_letters(letters: DataFrame) -> DataFrame:
 
 
 def decode_dead_letters(records: DataFrame) -> DataFrame:
-    """Give the dead letters among records with `key`, `value`, `headers` and `left_out_at`; other records give none."""
+    """Return the dead letters among records with `key`, `value`, `headers` and `left_out_at`; other
+    records give none.
+    """
     places = [f"try_element_at(headers, {at - len(HEADERS)})" for at in range(len(HEADERS))]
     is_letter = " AND ".join(
         f"{place}.key <=> {sql_text(name)}" for place, name in zip(places, HEADERS, strict=True)

@@ -42,7 +42,7 @@ DEAD_LETTERS_PER_TASK = 100_000
 
 
 def staging_of(checkpoint: str, index: int, table: Table) -> str | None:
-    """Give the folder for what tasks know of a table's bad records; None where those fail the query.
+    """Return the folder for what tasks know of a table's bad records; None where those fail the query.
 
     `index` is the table's place among those that the query reads.
     """

@@ -73,11 +73,11 @@ class DeadLetterStore:
         return self.place.name
 
     def exists(self) -> bool:
-        """Tell whether there is such a place. Raises BrokerUnavailableError."""
+        """Return whether there is such a place. Raises BrokerUnavailableError."""
         return self.place.exists(self.spark)
 
     def letters(self, target: str | None = None) -> DataFrame:
-        """Give the dead letters, with a column `replayed`. Raises UnknownObjectError.
+        """Return the dead letters, with a column `replayed`. Raises UnknownObjectError.
 
         `target` is the topic that records are to go to: what another place gave to it is not given again either.
         """
@@ -97,7 +97,7 @@ class DeadLetterStore:
         return joined.withColumn("replayed", F.coalesce("replayed", F.lit(False)))
 
     def _given(self, target: str | None) -> DataFrame:
-        """Give the places of records that were given back: from here, or from elsewhere to the same topic."""
+        """Return the places of records that were given back: from here, or from elsewhere to the same topic."""
         given = self._replays(self.place).filter(F.col("state") == ReplayState.PLANNED.value)
         for other in self.others:
             planned = F.col("state") == ReplayState.PLANNED.value
@@ -110,7 +110,7 @@ class DeadLetterStore:
         return places.distinct().withColumn("replayed", F.lit(True))
 
     def _cluster(self, table: Column) -> Column:
-        """Give the brokers of a table, of one that is not known its name."""
+        """Return the brokers of a table, of one that is not known its name."""
         known = [F.lit(text) for pair in self.clusters.items() for text in pair]
         return F.coalesce(F.create_map(*known)[table], table) if known else table
 
@@ -135,7 +135,7 @@ class DeadLetterStore:
         ]
 
     def newest(self, limit: int) -> Sequence[dict[str, Any]]:
-        """Give the last letters, newest first."""
+        """Return the last letters, newest first."""
         order = (F.desc("batch_id"), F.desc("offset"), F.desc("position"))
         ordered = self.letters().orderBy(F.desc("left_out_at"), *order)
         return [row.asDict(recursive=True) for row in ordered.limit(limit).collect()]
@@ -143,7 +143,7 @@ class DeadLetterStore:
     def waiting(
         self, target: str | None = None, besides: Sequence[DeadLetterStore] = ()
     ) -> DataFrame:
-        """Give the records of Kafka that were not given back, each once, however many letters it has.
+        """Return the records of Kafka that were not given back, each once, however many letters it has.
 
         Of several tables it is that of the first by its name. `besides` are places whose records are given back
         before, `target` is the topic that they go to, None each to its own.
@@ -162,7 +162,7 @@ class DeadLetterStore:
         return once.join(first, [*RECORD_POSITION, CLUSTER, "table"], "left_semi").drop(CLUSTER)
 
     def unfinished(self) -> Sequence[Replay]:
-        """Give the replays that were planned and of which nobody knows whether they are done."""
+        """Return the replays that were planned and of which nobody knows whether they are done."""
         replays = self._replays(self.place)
         done = replays.filter(F.col("state") == ReplayState.DONE.value).select("replay_id")
         open_ones = replays.join(done, "replay_id", "left_anti")
@@ -185,7 +185,7 @@ class DeadLetterStore:
         return next((r for r in self.unfinished() if r.replay_id == replay_id), None)
 
     def records(self, replay: Replay) -> Generator[RawRecord, None, None]:
-        """Give the records of a replay as they were, partition by partition in their order."""
+        """Return the records of a replay as they were, partition by partition in their order."""
         planned = self._replays(self.place).filter(F.col("replay_id") == replay.replay_id)
         letters = self.letters().dropDuplicates([*RECORD_POSITION, "table"])
         found = letters.join(

@@ -154,7 +154,7 @@ def read_note(text: str | None, path: str) -> StoredTable | None:
 
 
 def newest_batch(names: Iterable[str]) -> int | None:
-    """Give the last batch of a log by the names of its files."""
+    """Return the last batch of a log by the names of its files."""
     return max((int(name) for name in names if name.isdigit()), default=None)
 
 

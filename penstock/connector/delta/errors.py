@@ -78,6 +78,6 @@ def _refusal(error: PySparkException, location: str) -> InputError:
 
 
 def _sentence(text: str) -> str:
-    """Give the first line, without conditions and class names."""
+    """Return the first line, without conditions and class names."""
     line = text.strip().split("\n", 1)[0]
     return re.sub(r"\s*SQLSTATE: \w+", "", _CONDITION.sub("", _JAVA_CLASS.sub("", line))).strip()

@@ -49,7 +49,9 @@ class BatchKeys:
 
 
 def measure_keys(changes: DataFrame, keys: Sequence[str], partitions: Sequence[str]) -> BatchKeys:
-    """Look at the rows that `last_changes` gave, in one Spark job. `partitions` are the table's partition columns."""
+    """Measure the rows that `last_changes` returned, in one Spark job. `partitions` are the table's
+    partition columns.
+    """
     types = {name: changes.schema[name].dataType for name in keys}
     listed = {name.lower() for name in partitions}
     wanted: list[Column] = [F.count("*"), F.count_if(IS_DELETE)]

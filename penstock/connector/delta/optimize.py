@@ -32,7 +32,7 @@ class Optimizer:
     _due_s: float | None = field(default=None, init=False)
 
     def run_if_due(self, spark: SparkSession, target: DeltaTarget, interval_ms: int | None) -> None:
-        """Put small files together, on the calling thread. A failure only warns; the next try is an interval away."""
+        """Compact small files, on the calling thread. A failure only warns; the next try is an interval away."""
         if interval_ms is None or (self._due_s is not None and self.clock() < self._due_s):
             return
         try:
@@ -50,7 +50,7 @@ class Optimizer:
 
 
 def _last_optimize_ms(table: DeltaTable) -> int | None:
-    """Tell how long ago the table was last optimized, in ms, as far as its newest commits tell."""
+    """Return how long ago the table was last optimized, in ms, as far as its newest commits show."""
     done = table.history(LOOK_BACK).where("operation = 'OPTIMIZE'")
     newest = F.unix_millis(F.max("timestamp"))
     found = done.agg((F.unix_millis(F.current_timestamp()) - newest).alias("age")).collect()

@@ -89,7 +89,7 @@ class FileMaintenance:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Give the settings of a session that writes once or optimizes (DeltaSQLConf)."""
+        """Return the settings of a session that writes once or optimizes (DeltaSQLConf)."""
         if self.target_file_bytes is None:
             return {}
         size = str(self.target_file_bytes)
@@ -104,7 +104,7 @@ class FileMaintenance:
 
     @property
     def stream_settings(self) -> dict[str, str]:
-        """Give the settings of a session that writes batch after batch.
+        """Return the settings of a session that writes batch after batch.
 
         Delta compacts at a process's first commit into a table, and then after each 50 small files (AutoCompact).
         """
@@ -255,7 +255,7 @@ def resolve_options(table: Table) -> Resolved:
 
 
 def compacts(options: Resolved) -> bool | None:
-    """Tell whether commits are to compact small files; None where the table's own property says so."""
+    """Return whether commits are to compact small files; None where the table's own property says so."""
     if any(key.lower() == AUTO_COMPACT for key in table_properties(options)):
         return None
     return options.get(AUTO_COMPACTION)
@@ -282,6 +282,6 @@ def _check_writing(options: Resolved, table: Table, owner: str) -> None:
 
 
 def table_properties(options: Resolved) -> dict[str, str]:
-    """Give the `delta.*` options, whole keys."""
+    """Return the `delta.*` options, whole keys."""
     prefix = TABLE_PROPERTIES.prefix
     return {f"{prefix}{key}": value for key, value in options.prefixed(prefix).items()}

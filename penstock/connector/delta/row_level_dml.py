@@ -31,7 +31,7 @@ class DeltaEditor:
     def overwrite(
         self, frame: DataFrame, partition: Mapping[str, str], *, whole: bool = False
     ) -> None:
-        """Put the rows of `frame` in the place of those that are there; of rows with one key the last stays."""
+        """Replace all rows by those of `frame`; of rows with one key the last stays."""
         key = self.target.table.schema.primary_key
         if key is not None:
             columns = [(each.name, each.dataType) for each in stored_schema(self.target.table)]
@@ -68,13 +68,13 @@ class DeltaEditor:
     def update(
         self, spark: SparkSession, alias: str, values: Mapping[str, str], condition: str | None
     ) -> int:
-        """Set columns of the rows that fulfil `condition`. Gives the number of rows."""
+        """Set columns of the rows that fulfil `condition`. Returns the number of rows."""
         changes = ", ".join(f"{quoted(name)} = {sql}" for name, sql in values.items())
         statement = f"UPDATE {self._named(alias)} SET {changes}"  # noqa: S608 - names are quoted, values are ours
         return self._counted(spark, statement, condition)
 
     def delete(self, spark: SparkSession, alias: str, condition: str | None) -> int:
-        """Remove the rows that fulfil `condition`. Gives the number of rows."""
+        """Remove the rows that fulfil `condition`. Returns the number of rows."""
         statement = f"DELETE FROM {self._named(alias)}"  # noqa: S608 - names are quoted, values are ours
         return self._counted(spark, statement, condition)
 

@@ -51,7 +51,7 @@ class DeltaSource:
         return ChangelogMode.INSERT_ONLY
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
-        """Give the declared columns; no rows where nothing was written yet.
+        """Return the declared columns; no rows where nothing was written yet.
 
         Raises StateMismatchError when the table is not the declared one, and UnknownObjectError for a stream of a
         table that is not there: it would have no version to start at.

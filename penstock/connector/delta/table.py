@@ -32,7 +32,7 @@ _PROTOCOL = ("delta.feature.", "delta.minreaderversion", "delta.minwriterversion
 
 
 def exists(target: DeltaTarget, spark: SparkSession) -> bool:
-    """Tell whether there is a Delta table. Raises ConfigError when the place cannot be looked at."""
+    """Return whether there is a Delta table. Raises ConfigError when the place cannot be looked at."""
     with translate_errors(target.shown):
         return DeltaTable.isDeltaTable(spark, target.location)
 
@@ -151,7 +151,7 @@ def _check_properties(target: DeltaTarget, found: Mapping[str, str]) -> None:
 
 
 def stored_schema(table: Table) -> s.StructType:
-    """Give the schema that Delta stores: NOT NULL of columns and of fields of rows, but not inside collections.
+    """Return the schema that Delta stores: NOT NULL of columns and of fields of rows, but not inside collections.
 
     Delta does not check NOT NULL there, and stores a NULL element of a NOT NULL array of numbers as 0. Columns of the
     PRIMARY KEY are NOT NULL, said or not (FLIP-87).
@@ -221,7 +221,7 @@ def _loses_nulls(found: s.DataType, written: s.DataType) -> bool:
 
 
 def _by_name(schema: s.StructType) -> dict[str, s.StructField]:
-    """Give the columns by lower-case name: neither Spark nor Delta looks at case."""
+    """Return the columns by lower-case name: neither Spark nor Delta looks at case."""
     return {column.name.lower(): column for column in schema.fields}
 
 
@@ -248,7 +248,7 @@ def _partitioning(names: Iterable[str]) -> str:
 
 
 def missing_columns(target: DeltaTarget, found: StructType) -> StructType:
-    """Give the declared columns that a table with the columns `found` lacks.
+    """Return the declared columns that a table with the columns `found` lacks.
 
     Raises StateMismatchError for one that cannot come later: the rows that are there have no value for it, or lie
     where another value would put them.
@@ -267,7 +267,7 @@ def missing_columns(target: DeltaTarget, found: StructType) -> StructType:
 
 
 def _is_not_null(field: StructField) -> bool:
-    """Whether it, or a field of a row in it, is NOT NULL: Delta adds neither."""
+    """Return whether it, or a field of a row in it, is NOT NULL: Delta adds neither."""
     inside = field.dataType.fields if isinstance(field.dataType, StructType) else []
     return not field.nullable or any(_is_not_null(part) for part in inside)
 

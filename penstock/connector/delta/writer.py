@@ -47,8 +47,8 @@ USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def transaction_settings(application_id: str, version: int, note: str) -> dict[str, str]:
-    """Give the settings by which the next command commits `txn(application_id, version)`, or does nothing if the table
-    has that version or a later one; `note` becomes the commit's userMetadata.
+    """Return the settings by which the next command commits `txn(application_id, version)`, or does nothing if the
+    table has that version or a later one; `note` becomes the commit's userMetadata.
     """
     return {APPLICATION: application_id, VERSION: str(version), USER_METADATA: note}
 

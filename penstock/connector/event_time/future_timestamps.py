@@ -71,7 +71,7 @@ def filter_future_rows(
 
 
 def filters_future_rows(scan: Scan, settings: WatermarkSettings) -> bool:
-    """Tell whether a scan leaves out records of the future and counts them."""
+    """Return whether a scan leaves out records of the future and counts them."""
     bounded = scan.rowtime is not None and settings.max_future_ms is not None
     return bounded and settings.on_future is not OnFuture.FAIL
 
@@ -135,7 +135,7 @@ class FutureTimestampFilter:
         return (*wanted, *(name for name in inputs if name not in wanted))
 
     def batches(self, records: RecordsWithSplitIds) -> Sequence[tuple[str, pa.RecordBatch]]:
-        """Give the rows of a fetch that are to be delivered. Raises BadRecordError where the table says to fail.
+        """Return the rows of a fetch that are to be delivered. Raises BadRecordError where the table says to fail.
 
         Raises SinkError when a dead letter cannot be written.
         """

@@ -29,7 +29,7 @@ class WatermarkPeeks:
     def look(
         self, ranges: Mapping[str, tuple[int, int]], not_after_ms: int | None
     ) -> dict[str, int]:
-        """Give the watermark (epoch ms) of the last record in each [from, to) that has one; absent where none has.
+        """Return the watermark (epoch ms) of the last record in each [from, to) that has one; absent where none has.
 
         A record above `not_after_ms` is not delivered, and one whose rowtime is NULL has no watermark: another before
         it counts. What is found there, if anything, may lie further back than it has to: a lower bound of the

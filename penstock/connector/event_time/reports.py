@@ -157,7 +157,7 @@ class EventTimesReader:
         )  # folders that are not needed when another batch is complete
 
     def place(self, state: SourceState, *, replayed: bool) -> ReportFolder | None:
-        """Tell the tasks of a planned batch where to report; None where they cannot, or have nothing to read.
+        """Return where the tasks of a planned batch report; None where they cannot, or have nothing to read.
 
         Raises SinkError.
         """
@@ -168,7 +168,7 @@ class EventTimesReader:
         return ReportFolder(folder=self._location, batch=batch, replayed=replayed)
 
     def after(self, state: SourceState) -> Mapping[str, EventTimes]:
-        """Give what the tasks of a completed batch reported, by split; batches before it are forgotten.
+        """Return what the tasks of a completed batch reported, by split; batches before it are forgotten.
 
         Raises SinkError.
         """

@@ -25,7 +25,7 @@ _LAST_US = MAX_WATERMARK_MS * _MICROSECONDS_IN_MS
 def evaluate_watermarks(
     rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str
 ) -> list[int | None]:
-    """Give the watermark of each row in epoch ms, rounded down; None where it is NULL or cannot be computed.
+    """Return the watermark of each row in epoch ms, rounded down; None where it is NULL or cannot be computed.
 
     A TIMESTAMP, which has no time zone, counts as UTC, as in Spark's state operators. `time_zone` is the
     session's, for conversions between the two. May block; called on the driver. Raises UnsupportedError for a
@@ -36,7 +36,7 @@ def evaluate_watermarks(
 
 
 def highest_watermark(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str) -> int | None:
-    """Give the highest watermark in a batch, as `evaluate` would, without a Python value for each row."""
+    """Return the highest watermark in a batch, as `evaluate` would, without a Python value for each row."""
     us: int | None = None if rowtime.delayed is None else _delayed_us(rowtime.delayed, batch)
     if us is None:
         found = query(
@@ -51,7 +51,7 @@ def highest_watermark(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str) -
 def rows_above(
     rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str, bound_ms: int
 ) -> Mapping[int, int]:
-    """Give the rows whose watermark is above `bound_ms`, by their index, each with it (epoch ms)."""
+    """Return the rows whose watermark is above `bound_ms`, by their index, each with it (epoch ms)."""
     instants = _microseconds(rowtime, batch, time_zone)
     least = pa.scalar((bound_ms + 1) * _MICROSECONDS_IN_MS, pa.int64())  # as they are rounded down
     rows = pc.indices_nonzero(pc.greater_equal(instants, least))
@@ -72,7 +72,7 @@ def count_late(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str, watermar
 
 
 def _delayed_us(delayed: Delayed, batch: pa.RecordBatch) -> int | None:
-    """Give the highest in epoch microseconds; None where there is none, or it is beyond the years 1 to 9999."""
+    """Return the highest in epoch microseconds; None where there is none, or it is beyond the years 1 to 9999."""
     column = batch.column(delayed.column)
     if delayed.unit_us is None:
         # as numbers, which have no time zone and no first or last year

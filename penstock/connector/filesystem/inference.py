@@ -76,12 +76,12 @@ class FoundFiles:
         return next(iter(heads)) if len(heads) == 1 else ()
 
     def partition_texts(self, column: str) -> list[str]:
-        """Give the values of such a folder, of all files."""
+        """Return the values of such a folder, of all files."""
         pairs = (part.partition("=") for each in self.files for part in each.name.split("/")[:-1])
         return [value for key, _, value in pairs if key == column]
 
     def chosen(self) -> list[FoundFile]:
-        """Give some files, spread evenly over their order by name, the last one included."""
+        """Return some files, spread evenly over their order by name, the last one included."""
         ordered = sorted(self.files, key=lambda each: each.name)
         step = max(1, -(-len(ordered) // MOST_FILES))
         return ordered[::-1][::step][::-1]
@@ -119,7 +119,7 @@ def find_files(path: str, project: Path) -> FoundFiles:
 
 
 def kind_of(name: str) -> str | None:
-    """Give the format that a file's name says."""
+    """Return the format that a file's name says."""
     path = PurePosixPath(name)
     if path.suffix in _CODECS:
         path = path.with_suffix("")
@@ -200,7 +200,7 @@ def _schema_of(footer: Any) -> pa.Schema:
 
 
 def csv_schema(found: FoundFiles, wanted: int) -> tuple[pa.Schema, Sequence[str]]:
-    """Let DuckDB find the columns of a file of delimited text; gives them, and what it took for the delimiter.
+    """Infer the columns of a file of delimited text by DuckDB; returns them, and the delimiter that it assumes.
 
     Raises DefinitionError where it finds none. Local files only.
     """

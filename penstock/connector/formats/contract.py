@@ -76,13 +76,13 @@ class Format(Protocol):
         """Facts beside the rows that it can deliver as read-only columns, with their types."""
 
     def options(self, prefix: str = "") -> tuple[Option[Any], ...]:
-        """Give the descriptors of the format's options, with full keys ("value.json.ignore-parse-errors")."""
+        """Return the descriptors of the format's options, with full keys ("value.json.ignore-parse-errors")."""
 
     def check(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> None:
         """Check options and all the columns that the format is to fill. Raises OptionError or DefinitionError."""
 
     def skips_bad_records(self, resolved: Resolved, *, prefix: str = "") -> bool:
-        """Tell whether the options say to leave out bad records."""
+        """Return whether the options say to leave out bad records."""
 
     def decoder(
         self, fields: Fields, resolved: Resolved, *, prefix: str = "", metadata: Sequence[str] = ()
@@ -100,4 +100,4 @@ class FieldProjecting(Protocol):
     """A format that finds the fields of rows by name: a decoder may be asked for rows with some of their fields."""
 
     def projects_fields(self, resolved: Resolved, *, prefix: str = "") -> bool:
-        """Tell whether the options leave it so: that a field is missing must not be an error."""
+        """Return whether the options leave it so: that a field is missing must not be an error."""

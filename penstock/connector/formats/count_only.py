@@ -20,12 +20,12 @@ def batch_of(arrays: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.Re
 
 
 def rows_without_columns(count: int) -> pa.RecordBatch:
-    """Give `count` rows of no columns."""
+    """Return `count` rows of no columns."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
 
 
 def count_values(values: Sequence[bytes | None]) -> Decoded:
-    """Give a row for each value that is there; tombstones and empty values give none, and are counted.
+    """Return a row for each value that is there; tombstones and empty values give none, and are counted.
 
     A value that the format could not decode, or that holds several rows, counts as one row all the same.
     """

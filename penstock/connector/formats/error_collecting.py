@@ -24,11 +24,11 @@ class CollectsErrors(Protocol):
     """A decoder that can go on past bad records by itself."""
 
     def gathering(self) -> Decoder:
-        """Give a decoder of the same records that lists bad ones in `Decoded.bad` and raises for none."""
+        """Return a decoder of the same records that lists bad ones in `Decoded.bad` and raises for none."""
 
 
 def collecting_errors(decoder: Decoder) -> Decoder:
-    """Give a decoder that lists bad records in `Decoded.bad` and raises for none; `skipped` counts them too."""
+    """Return a decoder that lists bad records in `Decoded.bad` and raises for none; `skipped` counts them too."""
     return (
         decoder.gathering()
         if isinstance(decoder, CollectsErrors)
@@ -64,12 +64,12 @@ class BisectingDecoder:
 
 
 def _reason(error: BadRecordError, where: str) -> str:
-    """Give an error's text without the record's place and its beginning, which are kept beside it."""
+    """Return an error's text without the record's place and its beginning, which are kept beside it."""
     return error.message.removeprefix(f"{where}: ").partition("; the record is ")[0]
 
 
 def _joined(first: Decoded, second: Decoded, middle: int) -> Decoded:
-    """Put the rows of two halves together; the second begins with record `middle`."""
+    """Concatenate the rows of two halves; the second begins with record `middle`."""
     kinds = None
     if first.kinds is not None or second.kinds is not None:
         kinds = np.concatenate([_kinds(first), _kinds(second)])

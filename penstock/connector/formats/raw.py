@@ -45,7 +45,7 @@ class RawFormat:
     metadata: Mapping[str, t.LogicalType] = {}
 
     def options(self, prefix: str = "") -> tuple[Option[Any], ...]:
-        """Give the descriptors of the options, with full keys."""
+        """Return the descriptors of the options, with full keys."""
         return (_charset(prefix), _endianness(prefix))
 
     def check(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> None:

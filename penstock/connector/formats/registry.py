@@ -37,7 +37,7 @@ _NOT_HERE = {
 
 
 def format_names() -> tuple[str, ...]:
-    """Give the names of all formats, sorted."""
+    """Return the names of all formats, sorted."""
     return tuple(name for name, _ in _BUILT_IN)
 
 

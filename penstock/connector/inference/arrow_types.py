@@ -13,7 +13,7 @@ _FRACTION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def logical_type(arrow: pa.DataType, *, nullable: bool = True) -> t.LogicalType:
-    """Give the type that takes every value of an Arrow type. Raises UnsupportedError for what SQL has no type for."""
+    """Return the type that takes every value of an Arrow type. Raises UnsupportedError for what SQL has no type for."""
     kinds = pa.types
     if kinds.is_dictionary(arrow):
         return logical_type(arrow.value_type, nullable=nullable)

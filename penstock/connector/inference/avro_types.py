@@ -40,7 +40,7 @@ _LOGICAL: Mapping[str, t.LogicalType] = {
 
 
 def avro_columns(schema: str, references: Sequence[str] = ()) -> tuple[InferredColumn, ...]:
-    """Give the columns of a record's schema; `references` are schemas whose names it uses.
+    """Return the columns of a record's schema; `references` are schemas whose names it uses.
 
     Raises DefinitionError for what is no schema of a record.
     """
@@ -75,7 +75,7 @@ class _Reader:
         return InferredColumn(column=column, remark=f"Avro {_words(field['type'])}")
 
     def type_of(self, schema: Any) -> t.LogicalType:
-        """Give a type; NOT NULL unless the schema is a union with null."""
+        """Return a type; NOT NULL unless the schema is a union with null."""
         if isinstance(schema, list):
             return self._union(schema)
         if isinstance(schema, str):

@@ -24,19 +24,19 @@ class ChangeEnvelope:
     keys: str | None = None
 
     def fits(self, record: Mapping[str, Any]) -> bool:
-        """Tell whether a record is of this format."""
+        """Return whether a record is of this format."""
         inside = self._inside(record)
         return inside is not None and self.known_by <= inside.keys()
 
     def rows(self, record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Give the whole rows in a record: what `old` of Canal and Maxwell holds is a part of one."""
+        """Return the whole rows in a record: what `old` of Canal and Maxwell holds is a part of one."""
         inside = self._inside(record) or {}
         for image in self.images:
             held = inside.get(image)
             yield from (row for row in (held if isinstance(held, list) else [held]) if _is_row(row))
 
     def key_names(self, record: Mapping[str, Any]) -> list[str]:
-        """Give the columns of the primary key, where a record names them."""
+        """Return the columns of the primary key, where a record names them."""
         inside = self._inside(record) or {}
         named = inside.get(self.keys) if self.keys is not None else None
         return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
@@ -91,7 +91,7 @@ def detect_envelope(records: Sequence[Mapping[str, Any]]) -> ChangeEnvelope | No
 
 
 def envelope_of(name: str, records: Sequence[Mapping[str, Any]]) -> ChangeEnvelope | None:
-    """Give the envelope of a format that was named, in the variant that fits most records; None for `json`."""
+    """Return the envelope of a format that was named, in the variant that fits most records; None for `json`."""
     variants = [each for each in _ENVELOPES if each.format == name]
     return max(variants, key=lambda each: sum(map(each.fits, records)), default=None)
 

@@ -58,7 +58,7 @@ class ProposedDelay:
 
 
 def lateness_ms(times_ms: Times) -> Times:
-    """Give how far each record is behind the highest time of its split up to it; 0 where it is the highest."""
+    """Return how far each record is behind the highest time of its split up to it; 0 where it is the highest."""
     return np.maximum.accumulate(times_ms) - times_ms if len(times_ms) else times_ms
 
 

@@ -55,7 +55,7 @@ class _Unit:
     expression: str
 
     def to_ms(self, numbers: Times) -> Times:
-        """Give milliseconds, rounded down; those of the years that are looked for do not overflow."""
+        """Return milliseconds, rounded down; those of the years that are looked for do not overflow."""
         if self.per_second < 1000:
             return numbers * (1000 // self.per_second)
         return numbers // (self.per_second // 1000)
@@ -92,7 +92,7 @@ class RowtimeCandidate:
 def rowtime_candidates(
     fields: Sequence[tuple[str, t.LogicalType]], batches: Sequence[pa.RecordBatch]
 ) -> list[RowtimeCandidate]:
-    """Give what may be event time, the best first. `batches` hold the records of a split each, with these columns."""
+    """Return what may be event time, the best first. `batches` hold the records of a split each, with these columns."""
     found = [
         candidate
         for path, logical in _paths(fields)
@@ -187,7 +187,7 @@ def _unit(columns: Sequence[npt.NDArray[np.int64]]) -> _Unit | None:
 
 
 def _order(splits: Sequence[Times]) -> float:
-    """Give the share of records that are no earlier than the one before them in their split."""
+    """Return the share of records that are no earlier than the one before them in their split."""
     steps = [np.diff(times) for times in splits]
     count = sum(map(len, steps))
     return sum(int((each >= 0).sum()) for each in steps) / count if count else 1.0
@@ -213,7 +213,7 @@ class EventTime:
 def propose_event_time(
     columns: tuple[InferredColumn, ...], candidates: Sequence[RowtimeCandidate], sample: Sample
 ) -> EventTime:
-    """Take the best candidate, else the records' own timestamps where the sample has them."""
+    """Choose the best candidate, else the records' own timestamps where the sample has them."""
     if candidates:
         best = candidates[0]
         others = [each.shown for each in candidates[1:4]]
@@ -243,7 +243,7 @@ def propose_event_time(
 def _with_rowtime(
     columns: tuple[InferredColumn, ...], best: RowtimeCandidate
 ) -> tuple[tuple[InferredColumn, ...], str]:
-    """Give the columns with the rowtime, and its name: a column of the table, or one computed of it."""
+    """Return the columns with the rowtime, and its name: a column of the table, or one computed of it."""
     if best.expression is None:
         name = best.path[0]
         return tuple(_as_event_time(each, name) for each in columns), name
@@ -303,7 +303,7 @@ def _proposed(
 
 
 def _disorder_lines(splits: Sequence[Disorder]) -> list[str]:
-    """Say how far behind the highest time before them records were, the worst splits first where they are many."""
+    """Describe how far behind the highest time before them records were, the worst splits first where they are many."""
     worst = sorted(splits, key=lambda each: -each.max_ms)
     shown = splits if len(splits) <= _SHOWN_SPLITS else worst[:_SHOWN_SPLITS]
     lines = [

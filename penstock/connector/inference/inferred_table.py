@@ -74,7 +74,7 @@ class InferredTable:
     remarks: tuple[str, ...] = ()
 
     def table(self, catalog: str, database: str) -> Table:
-        """Give the table as a value. Raises DefinitionError where its parts do not fit together."""
+        """Return the table as a value. Raises DefinitionError where its parts do not fit together."""
         return Table(
             identifier=Identifier(catalog=catalog, database=database, name=self.name),
             schema=Schema(
@@ -96,7 +96,7 @@ def name_from(text: str) -> str:
 
 
 def free_name(wanted: str, taken: list[str]) -> str:
-    """Give a name that no column has yet, compared as Spark does: without case."""
+    """Return a name that no column has yet, compared as Spark does: without case."""
     lower = {name.lower() for name in taken}
     candidates = (wanted, *(f"{wanted}_{number}" for number in range(2, len(lower) + 3)))
     return next(name for name in candidates if name.lower() not in lower)
@@ -113,7 +113,7 @@ _TEMPLATE = re.compile(r"\{[{%#]")
 
 
 def ddl_lines(draft: InferredTable) -> list[str]:
-    """Give the lines of a file that defines the table."""
+    """Return the lines of a file that defines the table."""
     lines = [line for remark in draft.remarks for line in _comment(remark)]
     elements = list(_elements(draft))
     width = min(max((len(text) for text, _ in elements), default=0), 60) + 1
@@ -181,5 +181,5 @@ def _text(text: str) -> str:
 
 
 def _escaped(line: str) -> str:
-    """Let Jinja leave alone what looks like its own marks: SQL files are templates."""
+    """Escape what Jinja would take for its own marks: SQL files are templates."""
     return _TEMPLATE.sub(lambda mark: "{{ '" + mark[0] + "' }}", line)

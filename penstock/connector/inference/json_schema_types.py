@@ -20,7 +20,7 @@ _INT = range(-(1 << 31), 1 << 31)
 
 
 def schema_columns(schema: str) -> tuple[InferredColumn, ...]:
-    """Give the columns of an object's schema; those it requires, and that may not be null, are NOT NULL.
+    """Return the columns of an object's schema; those it requires, and that may not be null, are NOT NULL.
 
     Raises DefinitionError for what is no schema of an object.
     """
@@ -56,7 +56,7 @@ def _column(
 
 
 def _type(schema: Mapping[str, Any], root: Mapping[str, Any], *, depth: int) -> t.LogicalType:
-    """Give a type; NOT NULL unless the schema takes null."""
+    """Return a type; NOT NULL unless the schema takes null."""
     schema = _resolved(schema, root)
     if depth > _DEEPEST:
         return _STRING

@@ -54,7 +54,7 @@ def infer_key(sample: Sample, value: InferredRecords) -> InferredKey:
 
 
 def _objects(keys: Sequence[bytes]) -> list[dict[str, Any]]:
-    """Give the keys that are JSON objects with fields."""
+    """Return the keys that are JSON objects with fields."""
     found = []
     for key in keys:
         try:
@@ -117,7 +117,7 @@ def _fields(
 
 
 def _same_types(fields: Sequence[FieldSeen], value: InferredRecords) -> bool:
-    """Whether each of the key's columns, filled from the value as Flink does, takes what the key holds."""
+    """Return whether each of the key's columns, filled from the value as Flink does, takes what the key holds."""
     held = dict(value.fields)
     return all(held[each.name] == each.decided.type for each in fields)
 
@@ -184,7 +184,7 @@ def _is_text(key: bytes) -> bool:
 
 
 def _twins(sample: Sample, value: InferredRecords) -> list[str]:
-    """Give the columns of the value that hold, in every record, what its key is."""
+    """Return the columns of the value that hold, in every record, what its key is."""
     names = [name for name, _ in value.fields]
     seen = False
     for split in sample.splits:

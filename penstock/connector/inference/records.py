@@ -160,7 +160,7 @@ def _json(sample: Sample, asked: str | None) -> InferredRecords:
 
 
 def _objects(values: Sequence[bytes]) -> list[dict[str, Any]]:
-    """Give the objects of all values; a record that is an array holds several (as Flink reads it)."""
+    """Return the objects of all values; a record that is an array holds several (as Flink reads it)."""
     found: list[dict[str, Any]] = []
     for value in values:
         try:

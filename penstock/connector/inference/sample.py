@@ -96,12 +96,12 @@ class Shapes:
     counts: Counter[Shape]
 
     def share(self, shape: Shape) -> float:
-        """Give the share of a shape, 0 to 1."""
+        """Return the share of a shape, 0 to 1."""
         return self.counts[shape] / max(self.counts.total(), 1)
 
     @property
     def text(self) -> str:
-        """Say the shares, the largest first."""
+        """Describe the shares, the largest first."""
         total = max(self.counts.total(), 1)
         return ", ".join(
             f"{count / total:.0%} {shape}" for shape, count in self.counts.most_common()
@@ -109,7 +109,7 @@ class Shapes:
 
 
 def shapes_of(values: Sequence[bytes]) -> Shapes:
-    """Look at the values of a sample."""
+    """Classify the values of a sample."""
     shapes = [shape_of(value) for value in values]
     texts = [v.decode() for v, s in zip(values, shapes, strict=True) if s is Shape.TEXT]
     counts = Counter(shapes)
@@ -119,7 +119,7 @@ def shapes_of(values: Sequence[bytes]) -> Shapes:
 
 
 def shape_of(value: bytes) -> Shape:
-    """Look at one value; whether text is delimited shows among others only."""
+    """Classify one value; whether text is delimited shows only among others."""
     if value[:1] == b"\0" and len(value) > _FRAME_BYTES:
         return Shape.FRAMED
     try:

@@ -57,7 +57,7 @@ def read_subject(place: Subject) -> RegisteredSchema:
 
 
 def _references(place: Subject, answer: Any, seen: set[tuple[str, str]]) -> list[str]:
-    """Give the schemas that one names, those that they name before them."""
+    """Return the schemas that one names, those that they name before them."""
     found: list[str] = []
     for each in answer.get("references", ()):
         key = (str(each["subject"]), str(each["version"]))
@@ -129,7 +129,7 @@ class _SameOrigin(urllib.request.HTTPRedirectHandler):
         headers: HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        """Give the request that follows. Raises OptionError where it may not be made."""
+        """Return the request that follows. Raises OptionError where it may not be made."""
         before, after = urlsplit(req.full_url), urlsplit(newurl)
         known = req.has_header("Authorization") and _origin(before) != _origin(after)
         if known or after.scheme not in {before.scheme, "https"}:

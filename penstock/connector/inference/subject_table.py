@@ -24,7 +24,7 @@ _ENDINGS = ("-value", "-key")
 
 
 def topic_of(subject: str) -> str:
-    """Give the topic of a subject by Confluent's TopicNameStrategy: `orders-value` is of `orders`."""
+    """Return the topic of a subject by Confluent's TopicNameStrategy: `orders-value` is of `orders`."""
     for ending in _ENDINGS:
         if subject.endswith(ending) and len(subject) > len(ending):
             return subject.removesuffix(ending)

@@ -66,7 +66,7 @@ class FieldSeen:
 
     @property
     def presence(self) -> str:
-        """Say how often it was there."""
+        """Describe how often it was present."""
         if not (self.absent or self.nulls):
             return f"never absent in {self.objects:,}"
         counts = [f"absent in {self.absent:,}"] if self.absent else []
@@ -77,7 +77,7 @@ class FieldSeen:
 def infer_fields(
     objects: Sequence[dict[str, Any]], standard: TimestampStandard
 ) -> tuple[list[FieldSeen], tuple[str, ...]]:
-    """Give the fields of objects in the order of their first mention, and what was left out.
+    """Return the fields of objects in the order of their first mention, and what was left out.
 
     Of names that differ in case only the more frequent one is kept: Spark does not tell them apart.
     """

@@ -91,7 +91,7 @@ class JdbcCatalog:
             return sorted(found)
 
     def find(self, identifier: Identifier) -> Table | None:
-        """Give a table as a definition with the connector `jdbc`."""
+        """Return a table as a definition with the connector `jdbc`."""
         if identifier.database not in self.databases():
             return None
         with self._connected(identifier.database) as connection:
@@ -164,7 +164,7 @@ class JdbcCatalog:
 
 
 def _place(name: str) -> tuple[str, str]:
-    """Take `schema.table` apart; a name alone is in `public` (Flink: PostgresTablePath)."""
+    """Split `schema.table`; a name alone is in `public` (Flink: PostgresTablePath)."""
     schema, dot, table = name.partition(".")
     return (schema, table) if dot else (PUBLIC, schema)
 
@@ -176,7 +176,9 @@ def _column(found: Any, key: Sequence[str], backend: Backend) -> PhysicalColumn:
 
 
 def logical_type(kind: TypeEngine[Any], backend: Backend, *, nullable: bool) -> t.LogicalType:
-    """Give our type for a column's in a database (Flink: PostgresTypeMapper). What has none is text, as it is there."""
+    """Return our type for a column's in a database (Flink: PostgresTypeMapper). What has none is
+    text, as it is there.
+    """
     match kind:
         case a.Boolean():
             return t.BooleanType(nullable=nullable)
@@ -216,6 +218,6 @@ def logical_type(kind: TypeEngine[Any], backend: Backend, *, nullable: bool) -> 
 
 
 def _precision(kind: TypeEngine[Any]) -> int:
-    """Give the digits of a second that a type keeps; PostgreSQL keeps microseconds where none are said."""
+    """Return the digits of a second that a type keeps; PostgreSQL keeps microseconds where none are said."""
     given = getattr(kind, "precision", None)
     return given if isinstance(given, int) else _MICROS

@@ -160,7 +160,7 @@ class Database:
         return Reads(engine=self._engine(), retries=self.retries, explained=self._read_failure)
 
     def _read_failure(self, error: Exception) -> tuple[PenstockError, bool]:
-        """Give the product's error for a read that failed, and whether another attempt may do."""
+        """Return the product's error for a read that failed, and whether another attempt may do."""
         failure, passes = self._explained(error)
         if isinstance(failure, InputError):
             return failure, passes
@@ -211,7 +211,7 @@ class Database:
             ) from error
 
     def _explained(self, error: Exception) -> tuple[PenstockError, bool]:
-        """Give the product's error, and whether another attempt may do."""
+        """Return the product's error, and whether another attempt may do."""
         cause = error.orig if isinstance(error, DBAPIError) else error
         text = " ".join(str(cause).split())
         state = getattr(cause, "sqlstate", None) or ""

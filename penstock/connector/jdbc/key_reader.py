@@ -97,7 +97,7 @@ class KeyReader:
         return list(found)
 
     def _keys_of(self, rows: pa.Table) -> list[pa.Array]:
-        """Give the keys of rows, in the types in which they are compared."""
+        """Return the keys of rows, in the types in which they are compared."""
         found = []
         for column, kind in zip(self._keys, self._types, strict=True):
             chunks = rows.column(column.name).cast(kind).chunks

@@ -63,7 +63,7 @@ class JdbcLookup:
     retry: MissRetry | None = None
 
     def rows(self, parts: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        """Give the rows of each key, batch by batch (`Lookup`)."""
+        """Return the rows of each key, batch by batch (`Lookup`)."""
         return self.rows_by(parts, _cache_of(self), lambda: time.monotonic_ns() // 1_000_000)
 
     def rows_by(
@@ -73,7 +73,7 @@ class JdbcLookup:
         clock: Clock,
         wait: Wait = _wait,
     ) -> Iterator[pa.Array]:
-        """Give the rows of each key; what `cache` does not hold is asked for, and what no row has asked for again."""
+        """Return the rows of each key; what `cache` does not hold is asked for, and what no row has asked for again."""
         database = Database.of(self.table, retries=self.settings.retries)
         types = [arrow_type(key.type) for key in self.keys]
         with closing(database.reads()) as reads:

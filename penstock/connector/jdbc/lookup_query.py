@@ -68,7 +68,7 @@ class DatabaseColumn:
 def compared_type(
     declared: t.LogicalType, given: t.LogicalType, backend: Backend
 ) -> t.LogicalType | None:
-    """Give the type in which Spark compares values of two types; None where the database cannot be asked for it.
+    """Return the type in which Spark compares values of two types; None where the database cannot be asked for it.
 
     That is where values come that the database has not (a DOUBLE's NaN), or has in several forms.
     """
@@ -88,7 +88,7 @@ def compared_type(
 
 
 def is_plain(declared: t.LogicalType, there: DatabaseColumn, backend: Backend) -> bool:
-    """Tell whether the database may compare a column as it is, for which it may have an index.
+    """Return whether the database may compare a column as it is, for which it may have an index.
 
     Else it compares what the column is read as: the type there is another one than that of the definition.
     """
@@ -112,7 +112,7 @@ def _wider(one: t.DecimalType, other: t.DecimalType) -> t.DecimalType | None:
 
 
 def _is_sqlite_text(words: str) -> bool:
-    """Tell by SQLite's rules whether a column turns what is put into it to text."""
+    """Return whether, by SQLite's rules, a column converts what is stored in it to text."""
     upper = words.upper()
     return "INT" not in upper and any(part in upper for part in ("CHAR", "CLOB", "TEXT"))
 
@@ -143,7 +143,7 @@ class KeyQuery:
 
 
 def possible(parts: Sequence[pa.Array]) -> pa.BooleanArray:
-    """Tell which keys may be in a database: not those with a NUL in a text, or outside of the years 1 to 9999.
+    """Return which keys may be in a database: not those with a NUL in a text, or outside of the years 1 to 9999.
 
     PostgreSQL refuses the first; the others it has, in a form that is no value of ours.
     """
@@ -165,7 +165,7 @@ def key_texts(parts: Sequence[pa.Array]) -> list[list[str]]:
 def types_text(
     columns: Sequence[PhysicalColumn], name: str, database_schema: str | None, dialect: Dialect
 ) -> str:
-    """Give PostgreSQL's query for no rows, which tells the types of columns."""
+    """Return PostgreSQL's query for no rows, which tells the types of columns."""
     quoted = dialect.identifier_preparer
     names = ", ".join(quoted.quote(column.name) for column in columns)
     place = f"{quoted.quote(database_schema)}." if database_schema else ""
@@ -181,7 +181,7 @@ def key_queries(
     backend: Backend,
     dialect: Dialect,
 ) -> Iterator[KeyQuery]:
-    """Give the queries for all rows of some keys.
+    """Return the queries for all rows of some keys.
 
     `select` reads the whole table (`select_text`); `plain` are the columns that are compared as they are.
     """

@@ -54,7 +54,7 @@ def select_text(
     backend: Backend,
     dialect: Dialect,
 ) -> str:
-    """Give the SELECT of a partition (None: of all rows), each column as `read_batches` wants it."""
+    """Return the SELECT of a partition (None: of all rows), each column as `read_batches` wants it."""
     quoted = dialect.identifier_preparer
     items = ", ".join(select_item(column, quoted.quote(column.name), backend) for column in columns)
     place = f"{quoted.quote(database_schema)}." if database_schema else ""
@@ -95,7 +95,7 @@ def read_batches(
 
 
 def select_item(column: PhysicalColumn, name: str, backend: Backend) -> str:
-    """Give the expression that reads a column, whose quoted name is `name`, as its declared type."""
+    """Return the expression that reads a column, whose quoted name is `name`, as its declared type."""
     kind = column.type
     match backend:
         case Backend.POSTGRESQL:
@@ -156,7 +156,7 @@ def _copied(
 
 
 def _pieces(rows: Iterable[bytes]) -> Iterator[bytes]:
-    """Put rows together; psycopg gives them one by one, each whole."""
+    """Assemble rows into pieces; psycopg returns them one by one."""
     held: list[bytes] = []
     size = 0
     for row in rows:

@@ -39,11 +39,11 @@ class JdbcSource(BoundedSource):
     columns: tuple[str, ...] | None = None
 
     def reading(self, columns: Sequence[str]) -> JdbcSource:
-        """Ask the database for these columns alone (`SupportsProjection`)."""
+        """Restrict the query to these columns (`SupportsProjection`)."""
         return replace(self, columns=tuple(columns))
 
     def key_type(self, column: str, given: LogicalType) -> LogicalType | None:
-        """Give the type in which a column is compared (`LookupSource`)."""
+        """Return the type in which a column is compared (`LookupSource`)."""
         declared = next(c.type for c in self.table.schema.physical if c.name == column)
         return compared_type(declared, given, self.table.address.backend)
 
@@ -67,7 +67,7 @@ class JdbcSource(BoundedSource):
         return self.lookups.shown
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
-        """Give the columns; the database is asked when the frame is run. Raises UnsupportedError for a stream."""
+        """Return the columns; the database is asked when the frame is run. Raises UnsupportedError for a stream."""
         if streaming:
             raise UnsupportedError(
                 f"{self.table.owner}: a table of a database is read once, not followed as a stream",
@@ -81,7 +81,7 @@ class JdbcSource(BoundedSource):
         return spark.range(0, tasks, 1, tasks).mapInArrow(self._reader(), schema)
 
     def _reader(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """Give what a task does with the numbers of its partitions. It travels to the task as a value."""
+        """Return what a task does with the numbers of its partitions. It travels to the task as a value."""
         table, settings = self.table, self.settings
         columns = _wanted(table, self.columns)
 

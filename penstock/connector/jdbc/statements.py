@@ -116,7 +116,7 @@ def target_table(name: str, database_schema: str | None, columns: Sequence[str])
 
 
 def create_batch(target: TableClause, dialect: Dialect) -> str:
-    """Give the statement that makes the temporary table, its columns typed as the target's.
+    """Return the statement that makes the temporary table, its columns typed as the target's.
 
     PostgreSQL drops it with the transaction.
     """
@@ -129,13 +129,13 @@ def create_batch(target: TableClause, dialect: Dialect) -> str:
 
 
 def number_rows(dialect: Dialect) -> str:
-    """Give PostgreSQL's statement that numbers the rows of the temporary table as they come."""
+    """Return PostgreSQL's statement that numbers the rows of the temporary table as they come."""
     order = dialect.identifier_preparer.quote(ORDER)
     return f"ALTER TABLE {BATCH} ALTER {order} SET NOT NULL, ALTER {order} ADD GENERATED ALWAYS AS IDENTITY"
 
 
 def copy_in(into: TableClause, columns: Sequence[str], dialect: Dialect) -> str:
-    """Give PostgreSQL's statement that takes rows as CSV."""
+    """Return PostgreSQL's statement that takes rows as CSV."""
     quoted = dialect.identifier_preparer
     names = ", ".join(quoted.quote(name) for name in columns)
     # SQLAlchemy doubles %, for statements with places for values
@@ -144,7 +144,7 @@ def copy_in(into: TableClause, columns: Sequence[str], dialect: Dialect) -> str:
 
 
 def insert_values(into: TableClause, columns: Sequence[str], dialect: Dialect) -> str:
-    """Give the statement that takes rows as tuples, a `?` for each column."""
+    """Return the statement that takes rows as tuples, a `?` for each column."""
     quoted = dialect.identifier_preparer
     names = ", ".join(quoted.quote(name) for name in columns)
     marks = ", ".join("?" * len(columns))

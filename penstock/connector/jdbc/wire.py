@@ -50,7 +50,7 @@ class RefusedRowsError(SinkError):
 
 
 def wire_expression(column: PhysicalColumn, backend: Backend) -> str:
-    """Give the Spark expression of a column as the database takes it."""
+    """Return the Spark expression of a column as the database takes it."""
     name = quoted(column.name)
     match backend:
         case Backend.POSTGRESQL:
@@ -82,7 +82,7 @@ def encoder(
 
 
 def tuples(payload: bytes) -> list[tuple[object, ...]]:
-    """Give the rows of a piece for SQLite."""
+    """Return the rows of a piece for SQLite."""
     table = pa.ipc.open_stream(payload).read_all()
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 

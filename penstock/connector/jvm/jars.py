@@ -172,7 +172,7 @@ def check(jar: Jar, path: Path, *, where: str | None = None) -> None:
 
 
 def run_ivy(jar_set: JarSet, work: Path, fetched: Path) -> None:
-    """Let Ivy fetch the pinned jars into `fetched`; raises RunError with Ivy's own reason."""
+    """Fetch the pinned jars into `fetched` by Ivy; raises RunError with Ivy's own reason."""
     settings = os.environ.get("PENSTOCK_IVY_SETTINGS")
     if not settings:
         settings = str(work / "ivysettings.xml")

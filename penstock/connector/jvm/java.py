@@ -67,7 +67,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> JavaHome:
 
 
 def unfit_java_home(environment: Mapping[str, str] | None = None) -> str | None:
-    """Say why the Java that JAVA_HOME names is passed over; None where it fits or none is named."""
+    """Explain why the Java that JAVA_HOME names is passed over; None where it fits or none is named."""
     environment = os.environ if environment is None else environment
     home = environment.get("JAVA_HOME")
     if not home:
@@ -120,7 +120,7 @@ def version_of(home: Path) -> int | None:
 
 
 def version_by_running(launcher: Path) -> int | None:
-    """Ask the launcher itself, for installations without a `release` file."""
+    """Return the version by running the launcher, for installations without a `release` file."""
     command = [str(launcher), "-version"]
     try:
         run = subprocess.run(

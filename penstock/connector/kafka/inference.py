@@ -171,7 +171,7 @@ def _run_round(consumer: KafkaConsumer, tails: Mapping[TopicPartition, _Tail]) -
 
 
 def _positions_end(consumer: KafkaConsumer, tails: Mapping[TopicPartition, _Tail]) -> bool:
-    """Take tails for read whose end holds no record: the position passes it."""
+    """Treat tails without a record as read: the position passes them."""
     places = [place for place, tail in tails.items() if not tail.done]
     passed = [
         place

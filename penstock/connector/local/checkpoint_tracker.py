@@ -32,7 +32,7 @@ class CheckpointTracker:
         return self._pending is not None
 
     def next_id(self) -> int:
-        """Give the id of a new checkpoint."""
+        """Return the id of a new checkpoint."""
         self._next_id += 1
         return self._next_id - 1
 

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_permanent(error: Exception) -> bool:
-    """Tell a failure that would come again, or is a bug, from one that may pass."""
+    """Return whether a failure would recur, or is a bug, rather than being transient."""
     if isinstance(error, RunError):
         return error.permanent
     return isinstance(error, InputError | AssertionError)
@@ -42,13 +42,13 @@ class EndOffsetsLookup:
         return self._looking > 0
 
     def look(self, split_ids: Collection[str]) -> None:
-        """Ask for the ends of splits; `know` is to be called with the answer, which comes as ExtentsKnown."""
+        """Request the ends of splits; `know` has to be called with the answer, which arrives as ExtentsKnown."""
         if split_ids:
             self._looking += 1
             self._worker.call(partial(self._planner.extents, tuple(split_ids)), self._found)
 
     def know(self, extents: Mapping[str, SplitOffsets], shown: Collection[str]) -> None:
-        """Take an answer; ends of splits that are neither in it nor `shown` any more are forgotten."""
+        """Apply an answer; ends of splits that are neither in it nor `shown` any more are forgotten."""
         self._looking -= 1
         kept = {split_id: end for split_id, end in self.ends.items() if split_id in shown}
         self.ends = {**kept, **{split_id: extent.end for split_id, extent in extents.items()}}

@@ -111,7 +111,7 @@ class LocalJob:
         self.abandoned = not self._worker.close(self._close_planner, STOP_S)
 
     def take(self, timeout_s: float) -> Emission | None:
-        """Take the next rows, wait up to `timeout_s` for some; None when none came. Raises what the job failed with.
+        """Return the next rows; waits up to `timeout_s` for some; None when none came. Raises what the job failed with.
 
         Rows that came before a failure are given first.
         """
@@ -161,7 +161,7 @@ def _kept_in_memory(_checkpoint: LocalCheckpoint) -> None:
 
 
 def _lowest(readers: tuple[ReaderStatus, ...]) -> int | None:
-    """Give the lowest watermark of the readers that have something to read; None while one of them has none."""
+    """Return the lowest watermark of the readers that have something to read; None while one of them has none."""
     if readers and all(reader.finished for reader in readers):
         return MAX_WATERMARK_MS
     active = [r for r in readers if r.splits and not r.idle and not r.finished]

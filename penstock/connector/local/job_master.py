@@ -98,7 +98,7 @@ class GroupWatermarks:
                 entries[source] = watermark_ms
 
     def lowest_ms(self, group: str) -> int | None:
-        """Give the group's lowest watermark; None while nobody has published one. Who never did is absent."""
+        """Return the group's lowest watermark; None while nobody has published one. Who never did is absent."""
         with self._lock:
             return min(self._groups.get(group, {}).values(), default=None)
 
@@ -122,7 +122,7 @@ class SubtaskGateway:
         self._flush()
 
     def made(self, splits: tuple[Split, ...]) -> None:
-        """Take the splits that were asked for, and deliver what waited for them."""
+        """Accept the splits that were requested, and deliver the events that waited for them."""
         assert self._making, "splits that nobody asked for"
         self._waiting.popleft()
         self._making = False
@@ -337,7 +337,7 @@ class JobMaster:
         reader.start()
 
     def _make_splits(self, reader: int, attempt: int, splits: tuple[Split, ...]) -> None:
-        """Have the connector's own splits made, on the worker as all that the planner does."""
+        """Create the connector's own splits, on the worker thread like all work of the planner."""
 
         def work() -> tuple[Split, ...]:
             planner = self._parts.planner
@@ -353,7 +353,7 @@ class JobMaster:
         self._parts.worker.call(work, done)
 
     def _reader_broke(self, reader: int, error: Exception) -> None:
-        """Give its later splits back and start it again, unless it would only fail again."""
+        """Return its later splits and restart it, unless it would only fail again."""
         self._ledger.give_up()
         # what it emitted since its checkpoint is read again, so it has not ended yet
         self._ended_readers.discard(reader)
@@ -379,7 +379,7 @@ class JobMaster:
             self._handle(CheckpointTriggered(checkpoint_id=self._ledger.next_id()))
 
     def _draw_barrier(self, checkpoint_id: int, state: CoordinatorState) -> None:
-        """Ask every reader for its part, ahead of all that the coordinator sends from now on."""
+        """Request every reader's part, ahead of all that the coordinator sends from now on."""
         self._ledger.begin(checkpoint_id, state)
         for attempt in self._readers.values():
             attempt.gateway.send(TakeSnapshot(checkpoint_id=checkpoint_id))
@@ -397,11 +397,11 @@ class JobMaster:
     # --- how far there is to read ---
 
     def _look_at_ends(self) -> None:
-        """Look up the ends of all splits that are being read, unless the last look is still under way."""
+        """Look up the ends of all splits that are being read, unless the last look-up is still in progress."""
         if not self._ends.busy:
             self._ends.look(self._split_ids(finished=False))
 
     def _split_ids(self, *, finished: bool) -> set[str]:
-        """Give the ids of the splits that are shown, finished ones among them or not."""
+        """Return the ids of the splits that are shown, finished ones among them or not."""
         splits = (split for status in self.reader_status for split in status.splits)
         return {split.split_id for split in splits if finished or not split.finished}

@@ -47,7 +47,7 @@ class LocalCheckpoint:
     readers: tuple[ReaderCheckpoint, ...]
 
     def reader(self, reader: int, parallelism: int) -> ReaderCheckpoint:
-        """Give the part that `reader` of `parallelism` starts with: its own, and those of readers that are no more.
+        """Return the part that `reader` of `parallelism` starts with: its own, and those of readers that are no more.
 
         Its watermark is then the lowest of theirs, and none where one of them had none.
         """

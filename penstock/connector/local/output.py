@@ -54,7 +54,7 @@ class Output:
             return True
 
     def take(self, timeout_s: float) -> Emission | None:
-        """Take the next rows; wait up to `timeout_s` for some. None when none came or none can come any more."""
+        """Return the next rows; waits up to `timeout_s` for some. None when none came or none can come any more."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._waiting, timeout_s)
             if not self._waiting:
@@ -64,7 +64,7 @@ class Output:
             return emission
 
     def close(self) -> None:
-        """Let no more in and end all waiting; what is there can still be taken."""
+        """Refuse new elements and end all waits; present elements can still be taken."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -107,7 +107,7 @@ class LocalReader:
         self._thread.start()
 
     def send(self, command: ReaderCommand) -> None:
-        """Give the reader an event or a command. Any thread."""
+        """Send the reader an event or a command. Any thread."""
         self._mailbox.post(command)
         self._reader.wake_up()
 
@@ -181,7 +181,7 @@ class LocalReader:
         self._publish()
 
     def _request_split(self) -> None:
-        """Ask for a split, once until one comes. Enumerators that push do not listen."""
+        """Request a split, once until one arrives. Enumerators that push do not listen."""
         if not self._asked and not self._no_more_splits:
             self._asked = True
             self._context.post(SplitRequested(reader=self._number))
@@ -191,7 +191,7 @@ class LocalReader:
             self._reader.pause_or_resume_splits(decided.pause, decided.resume)
 
     def _set_stops(self, event: SplitStops) -> None:
-        """Give splits an end that had none: with a new reader, from where this one is."""
+        """Set the end of splits without one: with a new reader, from this one's position."""
         splits = self._reader.snapshot_state(-1)
         if not any(s.stop is None and s.split_id in event.stops for s in splits):
             return
@@ -269,7 +269,7 @@ class LocalReader:
             self._finish(records.finished)
 
     def _accepted(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int | None]:
-        """Give the rows that are not of the future, and the highest watermark of them."""
+        """Return the rows that are not of the future, and the highest watermark of them."""
         rowtime = self._context.rowtime
         if rowtime is None or not batch.num_rows:
             return batch, None
@@ -312,14 +312,14 @@ class LocalReader:
             self._report()
 
     def _report(self) -> None:
-        """Tell the coordinator the watermark, when there is one and it changed."""
+        """Report the watermark to the coordinator, when there is one and it changed."""
         watermark_ms = self._operator.report()
         if watermark_ms is not None and watermark_ms != self._reported_ms:
             self._reported_ms = watermark_ms
             self._context.post(ReportedWatermark(reader=self._number, watermark_ms=watermark_ms))
 
     def _publish(self) -> None:
-        """Put the state where others can look at it: one frozen value, replaced as a whole."""
+        """Publish the state to other threads: one frozen value, replaced as a whole."""
         self._changed = False
         operator = self._operator
         self.status = ReaderStatus(

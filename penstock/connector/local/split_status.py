@@ -118,7 +118,7 @@ class SplitStatusTracker:
             )
 
     def statuses(self, operator: SourceOperator) -> tuple[SplitStatus, ...]:
-        """Give what is shown: splits that ended, then those that are read."""
+        """Return what is shown: splits that ended, then those that are read."""
         reading = (
             replace(
                 self._splits[split.split_id],

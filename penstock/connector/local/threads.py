@@ -32,7 +32,7 @@ class Mailbox(Generic[T]):
             self._arrived.notify()
 
     def take(self, timeout_s: float | None = 0.0) -> T | None:
-        """Take the next message; wait for one up to `timeout_s` (None: without end). None when none came."""
+        """Return the next message; waits for one up to `timeout_s` (None: without end). None when none came."""
         with self._arrived:
             self._arrived.wait_for(lambda: self._messages, timeout_s)
             return self._messages.popleft() if self._messages else None
@@ -70,7 +70,7 @@ class Timers:
         return max(self._timers[0].due_ms - self._clock.now_ms(), 0) / 1000
 
     def due(self) -> Iterator[Callable[[], None]]:
-        """Give what is due now, in order."""
+        """Return what is due now, in order."""
         now_ms = self._clock.now_ms()
         while self._timers and self._timers[0].due_ms <= now_ms:
             timer = heapq.heappop(self._timers)

@@ -55,7 +55,7 @@ class LookupCache:
     def rows_of(
         self, keys: Sequence[Hashable], fetch: Fetch, now_ms: int
     ) -> tuple[pa.Table, RowRanges]:
-        """Give a table and where in it the rows of each of these distinct keys are; `fetch` gets what is not held."""
+        """Return a table and where in it the rows of each of these distinct keys are; `fetch` gets what is not held."""
         places = self._find(keys, now_ms)
         unknown = np.flatnonzero(places.starts == NONE)
         if not len(unknown):
@@ -117,7 +117,7 @@ class LookupCache:
             self._drop(key)
 
     def _compact(self) -> None:
-        """Let go of rows that no key holds any more, once they are many."""
+        """Drop rows that no key holds any more, once they are many."""
         chunks = max(column.num_chunks for column in self._rows.columns)
         if self._rows.num_rows <= 2 * self._live + SLACK and chunks <= MOST_CHUNKS:
             return

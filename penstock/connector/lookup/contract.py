@@ -59,7 +59,7 @@ class Lookup(Protocol):
         """The columns of the rows that it gives."""
 
     def rows(self, parts: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        """Give the rows of each key, a list of structs: none where no row has the key, or a part of it is NULL.
+        """Return the rows of each key, a list of structs: none where no row has the key, or a part of it is NULL.
 
         A tuple has an array for each part of the key. May block on I/O. Raises QueryFailedError, ConfigError.
         """
@@ -70,7 +70,7 @@ class LookupSource(Protocol):
     """An engine source that can be asked for the rows of keys, and need not be read whole."""
 
     def key_type(self, column: str, given: LogicalType) -> LogicalType | None:
-        """Give the type in which a column is compared with a value of type `given`; None where it cannot be."""
+        """Return the type in which a column is compared with a value of type `given`; None where it cannot be."""
 
     def lookup(
         self, keys: Sequence[LookupKey], columns: Sequence[str], retry: MissRetry | None = None
@@ -79,4 +79,4 @@ class LookupSource(Protocol):
 
     @property
     def lookup_cache(self) -> str:
-        """Say in words what is remembered of the answers, for EXPLAIN."""
+        """Describe the cache of answers, for EXPLAIN."""

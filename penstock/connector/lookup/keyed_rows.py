@@ -59,7 +59,7 @@ def distinct_keys(parts: Sequence[pa.Array]) -> DistinctKeys:
 
 
 def key_numbers(rows: Sequence[pa.Array], keys: Sequence[pa.Array]) -> Numbers:
-    """Give the number that the key of each row has in `keys`, -1 where it is not among them.
+    """Return the number that the key of each row has in `keys`, -1 where it is not among them.
 
     Both have an array for each part, of the same types; `keys` has each key once.
     """
@@ -81,7 +81,7 @@ def group_rows(rows: pa.Table, numbers: Numbers, keys: int) -> tuple[pa.Table, R
 
 
 def take_rows(rows: pa.Table, places: RowRanges) -> pa.Table:
-    """Take the rows of each place, one place after the other."""
+    """Select the rows of each place, one place after the other."""
     ends = np.cumsum(places.counts)
     # the n-th row of a place stands n behind its first one
     behind = np.arange(ends[-1] if len(ends) else 0) - np.repeat(
@@ -91,7 +91,7 @@ def take_rows(rows: pa.Table, places: RowRanges) -> pa.Table:
 
 
 def rows_as_lists(rows: pa.Table, places: RowRanges, of_row: Numbers) -> pa.ListArray:
-    """Give for each row of a batch the rows of its key, as a list of structs; none for a row without a key."""
+    """Return for each row of a batch the rows of its key, as a list of structs; none for a row without a key."""
     has_key = of_row != NONE
     counts = np.zeros(len(of_row), np.int64)
     counts[has_key] = places.counts[of_row[has_key]]

@@ -25,7 +25,9 @@ Wait = Callable[[float], None]
 def rows_with_retry(
     ask: Ask, keys: Sequence[pa.Array], *, retry: MissRetry | None, wait: Wait
 ) -> tuple[pa.Table, Numbers]:
-    """Give the rows of keys as `ask` does; it is asked again for those without rows, `retry.attempts` times at most."""
+    """Return the rows of keys as `ask` does; it is asked again for those without rows,
+    `retry.attempts` times at most.
+    """
     rows, numbers = ask(keys)
     if retry is None:
         return rows, numbers

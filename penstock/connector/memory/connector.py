@@ -49,7 +49,7 @@ class MemoryConnector:
 
 
 def _place(table: Table) -> str:
-    """Give the name that the rows are kept under. Raises OptionError, DefinitionError."""
+    """Return the name that the rows are kept under. Raises OptionError, DefinitionError."""
     options = resolve(table.option_map, OPTIONS, owner=f"table {table.identifier}")
     check_written_metadata(table, "memory")
     return options.get(NAME) or str(table.identifier)

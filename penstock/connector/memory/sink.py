@@ -68,7 +68,7 @@ class MemorySink:
             self._add(target, rows)
 
     def _collected(self, frame: DataFrame) -> pa.Table:
-        """Give the rows; of a keyed table the last change of each key, with IS_DELETE."""
+        """Return the rows; of a keyed table the last change of each key, with IS_DELETE."""
         rows = target_rows(frame, self.table.schema)
         if self._key:
             columns = [(f.name, f.dataType) for f in spark_schema(self.table.schema.physical)]

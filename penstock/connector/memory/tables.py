@@ -31,7 +31,7 @@ class MemoryTable:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def has(self, application_id: str, batch_id: int) -> bool:
-        """Tell whether a batch was written already."""
+        """Return whether a batch was written already."""
         return self.batches.get(application_id, -1) >= batch_id
 
     def append(self, rows: pa.Table) -> None:
@@ -39,7 +39,7 @@ class MemoryTable:
         self.rows = rows if self.rows is None else pa.concat_tables([self.rows, rows])
 
     def replace(self, touched: pa.Table, rows: pa.Table) -> None:
-        """Take away the rows whose key is in `touched`, which has the columns of the key alone, and add `rows`."""
+        """Remove the rows whose key is in `touched`, which has only the columns of the key, and add `rows`."""
         if self.rows is not None and touched.num_rows:
             # Acero joins no nested columns, so the positions of what stays are joined
             keys: Sequence[str] = touched.column_names
@@ -56,7 +56,7 @@ _LOCK = threading.Lock()
 
 
 def memory_table(name: str) -> MemoryTable:
-    """Give the rows under a name; nothing yet where none were written."""
+    """Return the rows under a name; nothing yet where none were written."""
     with _LOCK:
         return _TABLES.setdefault(name, MemoryTable())
 
@@ -75,7 +75,7 @@ class MemorySource(BoundedSource):
     place: str
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
-        """Give the physical columns. Raises UnsupportedError for a stream, StateMismatchError for other columns."""
+        """Return the physical columns. Raises UnsupportedError for a stream, StateMismatchError for other columns."""
         if streaming:
             raise UnsupportedError(
                 f"table {self.table.identifier}: a table in memory is read by SELECT, not followed as a stream",

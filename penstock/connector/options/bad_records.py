@@ -241,7 +241,7 @@ def _topic(
 
 
 def cluster_of(options: Mapping[str, str]) -> Cluster | None:
-    """Give the options of a table that say how its Kafka cluster is reached; None of a table that has none."""
+    """Return the options of a table that say how its Kafka cluster is reached; None of a table that has none."""
     if options.get("connector") not in _KAFKA:
         return None
     left_out = {f"{_OF_THE_CLUSTER}{key}" for key in _OF_THE_SCAN}

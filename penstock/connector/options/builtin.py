@@ -30,7 +30,7 @@ _READ_BY_SPLITS = ("filesystem", "kafka", "upsert-kafka")
 
 @cache
 def options_of(connector: str | None) -> Sequence[Option[Any] | PrefixOption]:
-    """Give the options of a connector; none for one of another package, whose values are compared as text."""
+    """Return the options of a connector; none for one of another package, whose values are compared as text."""
     module, _, name = _OPTIONS.get(connector or "", "").partition(":")
     if not module:
         return ()

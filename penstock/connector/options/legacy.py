@@ -85,7 +85,7 @@ class TranslatedOptions:
 
 
 def translate_legacy_options(options: Mapping[str, str]) -> TranslatedOptions:
-    """Give the options of a table in today's words; where both are there, today's count."""
+    """Return the options of a table in today's words; where both are there, today's count."""
     is_old = CONNECTOR + "type" in options
     kind = options.get(FORMAT + "type", "") if is_old else ""
     found: dict[str, str] = {}
@@ -123,7 +123,7 @@ def translate_legacy_options(options: Mapping[str, str]) -> TranslatedOptions:
 
 
 def _take_pair(key: str, options: Mapping[str, str], take: _Take, dropped: list[str]) -> None:
-    """Take `connector.properties.0.key` with its value, as one option of the client."""
+    """Translate `connector.properties.0.key` and its value to one option of the client."""
     match = _PAIR.fullmatch(key)
     assert match is not None, "it was asked"
     if match[2] == "value":
@@ -137,7 +137,7 @@ def _take_pair(key: str, options: Mapping[str, str], take: _Take, dropped: list[
 
 
 def _offsets(options: Mapping[str, str]) -> str:
-    """Put the offsets of `connector.specific-offsets.0.partition` and `.offset` into today's one text."""
+    """Join the offsets of `connector.specific-offsets.0.partition` and `.offset` into today's one text."""
     found: dict[str, dict[str, str]] = {}
     for key, value in options.items():
         if match := _OFFSET.fullmatch(key):

@@ -26,7 +26,7 @@ __all__ = ["PrintSink", "row_text"]
 
 
 def row_text(schema: Schema, kind: RowKind | None) -> str:
-    """Give the Spark expression of a row's line. `kind` is that of all rows; None: ROW_KIND says it."""
+    """Return the Spark expression of a row's line. `kind` is that of all rows; None: ROW_KIND says it."""
     fields = [_text(column.type, quoted(column.name), 0) for column in schema.physical]
     if kind is not None:
         first = _literal(f"{kind.short}[")
@@ -37,7 +37,7 @@ def row_text(schema: Schema, kind: RowKind | None) -> str:
 
 
 def _text(logical: t.LogicalType, value: str, depth: int) -> str:
-    """Give the expression of a value's text, which is never NULL."""
+    """Return the expression of a value's text, which is never NULL."""
     return f"coalesce({_spelled(logical, value, depth)}, 'null')"
 
 

@@ -27,7 +27,7 @@ class Alignment:
 
 
 def alignment_limit(group_ms: int, max_drift_ms: int) -> int:
-    """Give the highest watermark that a split of the group may have, inclusive.
+    """Return the highest watermark that a split of the group may have, inclusive.
 
     A group that is idle or finished as a whole is at the maximum, and so is its limit (FLINK-31632: Flink's sum
     overflowed there, and no split was ever resumed).
@@ -51,7 +51,7 @@ class WatermarkAggregator:
         return min(self._by_reader.values(), default=None)
 
     def report(self, reader: int, watermark_ms: int) -> None:
-        """Take a reader's watermark in the place of its last one."""
+        """Replace a reader's last watermark."""
         self._by_reader[reader] = watermark_ms
 
     def forget(self, reader: int) -> None:

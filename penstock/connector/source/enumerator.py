@@ -45,10 +45,10 @@ class SplitEnumeratorContext(Protocol):
         """
 
     def assign_splits(self, assignment: Mapping[int, Sequence[Split]]) -> None:
-        """Give splits to registered readers; tracked until a checkpoint that holds them completes."""
+        """Assign splits to registered readers; tracked until a checkpoint that holds them completes."""
 
     def signal_no_more_splits(self, reader: int) -> None:
-        """Tell a reader that it has its last split."""
+        """Signal a reader that it has its last split."""
 
     def call_async(
         self,
@@ -58,7 +58,7 @@ class SplitEnumeratorContext(Protocol):
         delay_ms: int = 0,
         every_ms: int | None = None,
     ) -> None:
-        """Let the executor run `work` (which may block) off this thread, then `handler` on it with the outcome.
+        """Run `work` (which may block) off this thread, then `handler` on it with the outcome.
 
         Once, or every `every_ms` ms. A periodic call is due again `every_ms` after it was last due, and never
         runs twice at a time.
@@ -68,7 +68,7 @@ class SplitEnumeratorContext(Protocol):
         """Send a reader an event of the source's own."""
 
     def set_processing_backlog(self, *, backlog: bool) -> None:
-        """Tell all readers, now and those to come, that old records are read (IsProcessingBacklog, FLIP-309)."""
+        """Signal all readers, current and future, that old records are read (IsProcessingBacklog, FLIP-309)."""
 
 
 class SplitEnumerator(Protocol):
@@ -87,7 +87,7 @@ class SplitEnumerator(Protocol):
         """A reader registered; splits for it may be waiting."""
 
     def snapshot_state(self, checkpoint_id: int) -> EnumeratorState:
-        """Give what a restart needs: the splits not assigned yet, and which ones were."""
+        """Return what a restart needs: the splits not assigned yet, and which ones were."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """A checkpoint is complete everywhere."""

@@ -52,7 +52,7 @@ class RowOrigins(Protocol):
     """Which record each row of one split's batch came from; nothing is looked up before it is asked for."""
 
     def of(self, rows: Sequence[int]) -> Sequence[RawRecord]:
-        """Give the records of rows, by their index in the batch. Two rows may have come from one record."""
+        """Return the records of rows, by their index in the batch. Two rows may have come from one record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,7 @@ class SegmentFiles(Protocol):
         """How messages name the folder."""
 
     def new_chain(self) -> str:
-        """Give the name of a new chain: sixteen hexadecimal digits that no other has."""
+        """Return the name of a new chain: sixteen hexadecimal digits that no other has."""
 
     def read(self, name: str) -> bytes | None:
         """Read a file; None where there is none."""
@@ -90,7 +90,7 @@ class SegmentFiles(Protocol):
 def appended(
     segments: Sequence[Segment], *, chain: str, kind: str, count: int, content: bytes
 ) -> tuple[Segment, ...]:
-    """Give the list with `count` more entries at its end. Entries of two kinds are not joined."""
+    """Return the list with `count` more entries at its end. Entries of two kinds are not joined."""
     kept = list(segments)
     while kept and kept[-1].name.kind == kind and kept[-1].name.count < GROWTH * count:
         last = kept.pop()

@@ -97,7 +97,7 @@ class SourceState:
     clock_ms: int | None = None
 
     def not_after_ms(self, max_future_ms: int | None) -> int | None:
-        """Give the highest watermark that a record of the batch may have, epoch ms; None is no bound.
+        """Return the highest watermark that a record of the batch may have, epoch ms; None is no bound.
 
         The offset keeps the clock and not the bound, so that a replay decides alike and yet follows an option that
         was changed because of the batch.
@@ -118,7 +118,7 @@ class SourceState:
 
 
 def highest_allowed_ms(clock_ms: int | None, max_future_ms: int | None) -> int | None:
-    """Give the highest watermark that is not of the future by a clock (epoch ms), None without clock or option."""
+    """Return the highest watermark that is not of the future by a clock (epoch ms), None without clock or option."""
     return None if clock_ms is None or max_future_ms is None else clock_ms + max_future_ms
 
 

@@ -46,7 +46,7 @@ def start_callback_server(spark: SparkSession) -> None:
 
 
 def _give(token: str, gateway: Any, server: Any) -> None:
-    """Give Java's side the token: py4j's client forgets its own when it is told the port (`copyWith`)."""
+    """Pass the token to Java's side: py4j's client forgets its own when it is told the port (`copyWith`)."""
     java, jvm = server.getGateway(), gateway.jvm
     without = java.getCallbackClient()
     client = jvm.py4j.PythonClient(

@@ -56,7 +56,7 @@ def write_new(path: Path, content: bytes, umask: int = DEFAULT_UMASK) -> bool:
 
 
 def replace(path: Path, content: bytes, umask: int = DEFAULT_UMASK) -> None:
-    """Put a file in the place of what is there, if anything: readers find the one or the other."""
+    """Replace a file atomically, or create it: readers find the old or the new one."""
     _make_folder(path.parent, umask)
     temporary = _temporary(path, content, umask)
     try:

@@ -27,7 +27,7 @@ class SparkReadableError(RuntimeError):
 
 
 def share_failure_mark(spark: SparkSession) -> None:
-    """Tell the Python processes of a session how this process knows their errors from texts in records.
+    """Share with a session's Python processes the mark by which this process tells their errors from texts in records.
 
     PySpark gives the environment that is set here to every Python process that it starts for this session's functions
     and sources, on other machines too. To be called before the first of them is made.

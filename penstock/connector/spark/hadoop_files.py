@@ -66,7 +66,7 @@ def write_text(spark: SparkSession, path: str, text: str) -> bool:
 
 
 def replace_text(spark: SparkSession, path: str, text: str) -> None:
-    """Put a UTF-8 file in the place of what is there, if anything: readers find the one or the other."""
+    """Replace a UTF-8 file atomically, or create it: readers find the old or the new one."""
     system, file = _file(spark, path)
     local = _local(system, file)
     if local is not None:
@@ -87,7 +87,7 @@ def replace_text(spark: SparkSession, path: str, text: str) -> None:
 
 
 def list_names(spark: SparkSession, path: str) -> list[str]:
-    """Give the names of what is in a directory, sorted; empty where there is no such directory."""
+    """Return the names of what is in a directory, sorted; empty where there is no such directory."""
     system, directory = _file(spark, path)
     if not system.exists(directory):
         return []
@@ -101,7 +101,7 @@ def list_names(spark: SparkSession, path: str) -> list[str]:
 
 
 def size_of(spark: SparkSession, path: str) -> int | None:
-    """Give the bytes of a file; None where there is none."""
+    """Return the bytes of a file; None where there is none."""
     system, file = _file(spark, path)
     try:
         return int(system.getFileStatus(file).getLen())
@@ -112,7 +112,7 @@ def size_of(spark: SparkSession, path: str) -> int | None:
 
 
 def rename(spark: SparkSession, path: str, target: str) -> bool:
-    """Give a file or directory another name on its file system. Tells whether that was done.
+    """Rename a file or directory on its file system. Returns whether that succeeded.
 
     It is not where there is one of the new name, or none of the old one.
     """
@@ -145,7 +145,7 @@ def sync(spark: SparkSession, folder: str, names: Iterable[str]) -> None:
 
 
 def list_files(spark: SparkSession, path: str) -> dict[str, int]:
-    """Give the files below a directory: paths inside it with slashes, in bytes each; empty where there is none."""
+    """Return the files below a directory: paths inside it with slashes, in bytes each; empty where there is none."""
     system, directory = _file(spark, path)
     if not system.exists(directory):
         return {}
@@ -176,7 +176,7 @@ def _file(spark: SparkSession, path: str) -> tuple[Any, Any]:
 
 
 def _local(system: Any, file: Any) -> Path | None:
-    """Give a path of this machine as Python's; None for other file systems."""
+    """Return a path of this machine as Python's; None for other file systems."""
     if system.getUri().getScheme() != "file":
         return None
     return Path(str(system.makeQualified(file).toUri().getPath()))

@@ -46,7 +46,7 @@ def copy_session(spark: SparkSession) -> SparkSession:
 
 
 def drop_temporary_views(copied: SparkSession) -> None:
-    """Take every temporary view away from a copy; the session that it was made of keeps its own."""
+    """Drop every temporary view of a copy; the session that it was copied from keeps its own."""
     copied._jsparkSession.sessionState().catalog().clearTempTables()  # noqa: SLF001  as above
 
 

@@ -38,7 +38,7 @@ _PLAIN: dict[type, s.DataType] = {
 
 
 def spark_type(logical: t.LogicalType) -> s.DataType:
-    """Give the Spark type of a logical type; whether it may be NULL belongs to the field around it."""
+    """Return the Spark type of a logical type; whether it may be NULL belongs to the field around it."""
     match logical:
         case t.DecimalType():
             return s.DecimalType(logical.precision, logical.scale)
@@ -59,7 +59,7 @@ def spark_type(logical: t.LogicalType) -> s.DataType:
 
 
 def spark_schema(columns: Iterable[Column]) -> s.StructType:
-    """Give the Spark schema of columns whose types are known, NOT NULL and comments included."""
+    """Return the Spark schema of columns whose types are known, NOT NULL and comments included."""
     fields = []
     for column in columns:
         assert column.type is not None, f"the type of computed column {column.name} is not known"

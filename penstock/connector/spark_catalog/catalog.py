@@ -60,7 +60,7 @@ class SparkCatalog:
         return sorted(found)
 
     def find(self, identifier: Identifier) -> Table | None:
-        """Give a table as a definition. Raises UnsupportedError for a type that we have not."""
+        """Return a table as a definition. Raises UnsupportedError for a type that we have not."""
         name = _quoted(self._name, identifier.database, identifier.name)
         found: list[Table] = []
         with self._asked(missing_ok=True) as spark:

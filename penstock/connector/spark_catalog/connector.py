@@ -71,7 +71,7 @@ class SparkTableSource(BoundedSource):
     schema: Schema
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
-        """Give the columns. Raises UnsupportedError for a stream."""
+        """Return the columns. Raises UnsupportedError for a stream."""
         if streaming:
             raise UnsupportedError(
                 f"Spark's table {self.name} is read once, not followed as a stream",

@@ -29,7 +29,7 @@ _MICROS = 6
 
 
 def physical_columns(schema: Mapping[str, Any], *, owner: str) -> tuple[PhysicalColumn, ...]:
-    """Give the columns of a schema, comments included. Raises UnsupportedError, with `owner` and the column."""
+    """Return the columns of a schema, comments included. Raises UnsupportedError, with `owner` and the column."""
     columns = []
     for field in schema["fields"]:
         try:
@@ -42,7 +42,7 @@ def physical_columns(schema: Mapping[str, Any], *, owner: str) -> tuple[Physical
 
 
 def logical_type(kind: Any, *, nullable: bool = True) -> t.LogicalType:
-    """Give our type for one in the JSON of Spark's and Delta's schemas. Raises UnsupportedError."""
+    """Return our type for one in the JSON of Spark's and Delta's schemas. Raises UnsupportedError."""
     match kind:
         case {"type": "array", "elementType": element, "containsNull": nulls}:
             return t.ArrayType(element=logical_type(element, nullable=nulls), nullable=nullable)

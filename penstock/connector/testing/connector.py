@@ -96,7 +96,7 @@ class FixtureSource:
         return -1
 
     def enumerator(self, planner: SplitMetadataClient) -> MakeEnumerator:
-        """Give the splits to the first reader."""
+        """Assign the splits to the first reader."""
         return partial(
             DiscoveringEnumerator,
             planner=planner,

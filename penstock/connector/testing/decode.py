@@ -31,7 +31,7 @@ class RecordDecoder(Protocol):
     """Decodes the records of a fetch, by split. Raises BadRecordError."""
 
     def decode(self, fetched: Fetched) -> RecordsWithSplitIds:
-        """Give rows, bad records and what rows came from; positions are the reader's."""
+        """Return rows, bad records and what rows came from; positions are the reader's."""
 
 
 def decoder_of(
@@ -46,7 +46,7 @@ def decoder_of(
 
 
 def carrier_of(table: Table) -> tuple[Format, Resolved]:
-    """Give the format that carries all columns of a table without a broker: its own where that is JSON, else JSON."""
+    """Return the format that carries all columns of a table without a broker: its own where that is JSON, else JSON."""
     options = table.option_map
     json = find_format("json", option="format")
     own = options if options.get("format") == "json" else {}
@@ -109,7 +109,7 @@ class _Origins:
     rows: npt.NDArray[np.int64] | None
 
     def of(self, rows: Sequence[int]) -> Sequence[RawRecord]:
-        """Give the records of rows, by their index in the batch."""
+        """Return the records of rows, by their index in the batch."""
         indices = rows if self.rows is None else [int(self.rows[row]) for row in rows]
         return [_raw(self.records[index]) for index in indices]
 

@@ -42,7 +42,7 @@ def json_bytes(value: Mapping[str, Any]) -> bytes:
 
 
 def json_value(value: Any, standard: TimestampStandard) -> Any:
-    """Give a value of `read_value` as one that `json` writes."""
+    """Return a value of `read_value` as one that `json` writes."""
     match value:
         case datetime():
             return _timestamp(value, standard)
@@ -133,7 +133,7 @@ class KafkaEncoder:
         return split
 
     def record(self, row: InputRow, before: InputRow | None) -> tuple[bytes | None, bytes | None]:
-        """Give key and value of a row's record."""
+        """Return key and value of a row's record."""
         self._check_kind(row, before)
         if row.raw is not None and not row.cells:
             return None, None
@@ -221,7 +221,7 @@ class Encoder(Protocol):
         """Name the split of a row. Raises DefinitionError."""
 
     def record(self, row: InputRow, before: InputRow | None) -> tuple[bytes | None, bytes | None]:
-        """Give key and value of a row's record; `before` is the row as it was before an update.
+        """Return key and value of a row's record; `before` is the row as it was before an update.
 
         Raises DefinitionError, UnsupportedError.
         """
@@ -304,7 +304,7 @@ class _PlainEncoder:
         return row.split or "0"
 
     def record(self, row: InputRow, before: InputRow | None) -> tuple[bytes | None, bytes | None]:
-        """Give the value; there are no keys."""
+        """Return the value; there are no keys."""
         del before
         if row.kind is not RowKind.INSERT:
             raise UnsupportedError(
@@ -314,7 +314,7 @@ class _PlainEncoder:
         return None, json_bytes({k: json_value(v, self._standard) for k, v in cells.items()})
 
     def _defaults(self, row: InputRow) -> dict[str, Any]:
-        """Give metadata of a file that the row says nothing of."""
+        """Return metadata of a file that the row says nothing of."""
         split = self.split_of(row)
         instant = read_value(row.timestamp or "1970-01-01", TimestampLtzType(precision=3))
         known = {"file.path": split, "file.name": split.rpartition("/")[2], "file.size": 0}
@@ -326,7 +326,7 @@ class _PlainEncoder:
 
 
 def _cast(value: Any, column: MetadataColumn) -> Any:
-    """Give metadata of a file as the type that the table declares; an instant in UTC."""
+    """Return metadata of a file as the type that the table declares; an instant in UTC."""
     offered = METADATA_TYPES[column.metadata_key]
     array = pa.array([value], arrow_type(offered))
     return cast_metadata(array, offered, column.type, "UTC")[0].as_py()

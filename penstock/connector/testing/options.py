@@ -64,7 +64,7 @@ class FixtureSettings:
 
 
 def as_fixture(table: Table, settings: FixtureSettings) -> Table:
-    """Give the table with a fixture in the place of its connector; all else stays."""
+    """Return the table with a fixture in the place of its connector; all else stays."""
     options = {key: value for key, value in table.options if key != "connector"}
     marks = {
         "connector": "fixture",
@@ -79,7 +79,7 @@ def as_fixture(table: Table, settings: FixtureSettings) -> Table:
 
 
 def read_fixture(table: Table) -> tuple[Table, FixtureSettings]:
-    """Give the table as it was, and what `as_fixture` was told. Raises OptionError."""
+    """Return the table as it was, and what `as_fixture` was told. Raises OptionError."""
     own = {key: value for key, value in table.options if key.startswith(PREFIX)}
     resolved = resolve(own, OPTIONS, owner=f"table {table.identifier}")
     options = {

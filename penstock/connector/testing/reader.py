@@ -48,7 +48,7 @@ class FixtureMetadataClient:
         return {split_id: self._records[split_id][-1].offset + 1 for split_id in split_ids}
 
     def extents(self, split_ids: Sequence[str]) -> Mapping[str, SplitOffsets]:
-        """Tell what is published."""
+        """Return the published offsets."""
         ends = published(self._folder)
         return {
             split_id: SplitOffsets(first=0, end=ends.get(split_id, 0)) for split_id in split_ids
@@ -57,7 +57,7 @@ class FixtureMetadataClient:
     def peek(
         self, ranges: Mapping[str, tuple[int, int]], accept: Accept | None = None
     ) -> Mapping[str, pa.RecordBatch]:
-        """Give the last decodable and accepted record of each range."""
+        """Return the last decodable and accepted record of each range."""
         found: dict[str, pa.RecordBatch] = {}
         for split_id, (first, end) in ranges.items():
             for record in reversed(self._records[split_id]):
@@ -109,7 +109,7 @@ class FixtureReader:
         self._woken = threading.Event()
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Take on splits."""
+        """Add splits."""
         for split in splits:
             assert split.stop is not None, f"{split.split_id} has no end"
             self._splits[split.split_id] = split

@@ -34,7 +34,7 @@ _NESTED = (t.RowType, t.ArrayType, t.MapType, t.MultisetType)
 
 
 def read_value(value: Any, kind: t.LogicalType) -> Any:
-    """Give a value of a type as bool, int, float, Decimal, str, bytes, date, time, datetime, list or dict.
+    """Return a value of a type as bool, int, float, Decimal, str, bytes, date, time, datetime, list or dict.
 
     Times are written as SQL does; a TIMESTAMP_LTZ without an offset is in UTC. Raises DefinitionError.
     """
@@ -85,7 +85,7 @@ def from_text(text: str, kind: t.LogicalType) -> Any:
 
 
 def plain_text(value: Any) -> Any:
-    """Give a value as one of JSON and YAML: times as SQL writes them, instants with a Z, decimals as text."""
+    """Return a value as one of JSON and YAML: times as SQL writes them, instants with a Z, decimals as text."""
     match value:
         case datetime():
             text = value.replace(tzinfo=None).isoformat(sep=" ")
@@ -116,7 +116,7 @@ def _a(wanted: type, value: Any, kind: t.LogicalType) -> Any:
 
 
 def _pairs(value: Any, kind: t.LogicalType) -> Sequence[tuple[Any, Any]]:
-    """Give the entries of a map: a mapping, or Arrow's list of pairs."""
+    """Return the entries of a map: a mapping, or Arrow's list of pairs."""
     if isinstance(value, Mapping):
         return list(value.items())
     return [tuple(pair) for pair in _a(list, value, kind)]

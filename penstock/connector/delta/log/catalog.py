@@ -59,7 +59,7 @@ class DeltaCatalog:
         return [name for name in _folders(folder) if is_delta_table(folder.below(name))]
 
     def find(self, identifier: Identifier) -> Table | None:
-        """Give a table by its log. Raises StateMismatchError for a log that cannot be read, UnsupportedError."""
+        """Return a table by its log. Raises StateMismatchError for a log that cannot be read, UnsupportedError."""
         try:
             options = folder_options(self.descriptor, identifier)
         except DefinitionError:
@@ -82,7 +82,9 @@ class DeltaCatalog:
 
     @property
     def _root(self) -> Folder:
-        """Give the folder. Raises ConfigError where there is none, NotReachedError for one that is not to be asked."""
+        """Return the folder. Raises ConfigError where there is none, NotReachedError for one that
+        is not to be asked.
+        """
         name = self.descriptor.name
         place = resolve_path(self.descriptor.resolved.get(PATH), self.project)
         if self.offline and is_remote(place):

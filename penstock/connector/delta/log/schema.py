@@ -65,7 +65,7 @@ class LogStanding:
 
 
 def is_delta_table(folder: Folder) -> bool:
-    """Tell whether a folder is a Delta table: it has a log with a commit or a checkpoint."""
+    """Return whether a folder is a Delta table: it has a log with a commit or a checkpoint."""
     return bool(_logs(folder))
 
 
@@ -179,7 +179,7 @@ def _newest(folder: Folder, names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _actions(log: Folder, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """Give the actions of the last checkpoint that concern no file, then those of the commits behind it, in order."""
+    """Return the actions of the last checkpoint that concern no file, then those of the commits behind it, in order."""
     found = [(int(name.partition(".")[0]), name) for name in names if _CHECKPOINT.fullmatch(name)]
     last = max((version for version, _ in found), default=-1)
     for version, name in found:

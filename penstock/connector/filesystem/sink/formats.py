@@ -69,7 +69,7 @@ class FileFormat:
 
 
 def written_options(name: str) -> tuple[Option[Any], ...]:
-    """Give the options of a format that is written only."""
+    """Return the options of a format that is written only."""
     return _OPTIONS[name]
 
 

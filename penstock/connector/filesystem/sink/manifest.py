@@ -142,7 +142,7 @@ def done_name(batch_id: int) -> str:
 
 
 def batch_of(name: str) -> int | None:
-    """Tell which batch a name in a writer's folder is of; None for other names."""
+    """Return the batch that a name in a writer's folder belongs to; None for other names."""
     found = _OF_BATCH.fullmatch(name)
     return None if found is None else int(found[1])
 
@@ -183,6 +183,6 @@ def _file(staged: Any, final: Any, size: Any) -> StagedFile:
 
 
 def _folder(name: str, default_partition: str) -> str:
-    """Give the folder of NULL, which is the empty text's too, its declared name."""
+    """Return the folder of NULL, which is the empty text's too, its declared name."""
     column, _, value = name.partition("=")
     return f"{column}={default_partition}" if value == SPARKS_NULL else name

@@ -41,7 +41,7 @@ class ReplacedPartitions:
         keys: Sequence[str],
         default_partition: str,
     ) -> tuple[str, ...]:
-        """Give the files of `present` that are replaced, sorted; `written` are the folders that get files."""
+        """Return the files of `present` that are replaced, sorted; `written` are the folders that get files."""
         folders = set(written)
         gone = []
         for name in present:
@@ -62,7 +62,7 @@ def visible_files(names: Iterable[str]) -> list[str]:
 
 
 def partitions_of(names: Iterable[str], default_partition: str) -> list[Mapping[str, str | None]]:
-    """Give the values of each folder that holds files, in the order of folders."""
+    """Return the values of each folder that holds files, in the order of folders."""
     folders = sorted({name.rpartition("/")[0] for name in names})
     return [_values(folder, default_partition) for folder in folders if folder]
 
@@ -151,7 +151,7 @@ def _is_moved(spark: SparkSession, staged: str, final: str, size: int | None) ->
 
 
 def _check(spark: SparkSession, file: StagedFile, root: str) -> None:
-    """Look at a file that was moved."""
+    """Check a file that was moved."""
     final = f"{root}/{file.final}"
     there = hadoop_files.size_of(spark, final)
     if there is None:

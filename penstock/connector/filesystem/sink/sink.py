@@ -97,7 +97,7 @@ class FilesystemSink:
     lost_lease: LostLease | None = field(default=None, repr=False, compare=False)
 
     def under_lease(self, lost_lease: LostLease) -> FilesystemSink:
-        """Give a sink whose batch statements ask for their lease (`RequiresLease`)."""
+        """Return a sink whose batch statements ask for their lease (`RequiresLease`)."""
         return replace(self, lost_lease=lost_lease)
 
     @property
@@ -150,7 +150,7 @@ class FilesystemSink:
     def overwrite(
         self, frame: DataFrame, partition: Mapping[str, str], *, whole: bool = False
     ) -> None:
-        """Put the rows of a batch frame in the place of those that are there (`TableEditor.overwrite`).
+        """Replace all rows by those of a batch frame (`TableEditor.overwrite`).
 
         As the other rows, they are decided on by the manifest, which also says which files give way to them.
         """
@@ -192,7 +192,7 @@ class FilesystemSink:
                 _at_work.discard(owner.token)
 
     def _take_back_late(self, spark: SparkSession, manifest: Manifest, writer: str) -> None:
-        """Take back a manifest that was written behind another statement: rows which came meanwhile would stay.
+        """Withdraw a manifest that was written after another statement's: rows added meanwhile would stay.
 
         What is staged stays too: who has read the manifest already goes on, and then the rows are as this one wanted.
         """
@@ -320,7 +320,7 @@ class FilesystemSink:
                 hadoop_files.delete(spark, self._ledger(writer, name))
 
     def _shaped(self, rows: DataFrame) -> DataFrame:
-        """Give rows to as many tasks as asked for, those of a folder to one."""
+        """Distribute rows over as many tasks as asked for, those of a folder to one."""
         keys = [quoted(key) for key in self.target.partition_keys]
         tasks = self.target.options.parallelism
         if self.target.options.shuffle_by_partition and keys:
@@ -328,7 +328,7 @@ class FilesystemSink:
         return rows.repartition(tasks) if tasks else rows
 
     def _is_empty(self, rows: DataFrame, folder: str, staged: dict[str, int]) -> bool:
-        """Tell whether there are no rows: Spark writes one file for them in formats that have a schema."""
+        """Return whether there are no rows: Spark writes one file for them in formats that have a schema."""
         names = [name for name in staged if not name.rpartition("/")[2].startswith(("_", "."))]
         if self.target.format.source not in ("parquet", "orc") or len(names) != 1:
             return not names
@@ -384,7 +384,9 @@ class FilesystemSink:
 
 
 def _is_over(owner: Owner | None, *, alone: bool) -> bool:
-    """Tell whether an INSERT .. VALUES is no longer being written. None: an older version did not note its process."""
+    """Return whether an INSERT .. VALUES is no longer being written. None: an older version did not
+    note its process.
+    """
     here = this_process()
     if owner is None:
         return True

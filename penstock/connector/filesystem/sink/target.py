@@ -134,7 +134,7 @@ class FileTarget:
 
 
 def is_written_only(table: Table) -> bool:
-    """Tell whether the table's format is one that is not read here."""
+    """Return whether the table's format is one that is not read here."""
     return table.option_map.get(o.FORMAT.key) in WRITTEN_ONLY
 
 

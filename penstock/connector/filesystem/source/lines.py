@@ -60,7 +60,7 @@ class LineSource(Protocol):
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Take a piece apart."""
+    """Split a piece into its lines."""
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
     lines = data.split(b"\n")
@@ -73,13 +73,13 @@ def split_lines(data: bytes) -> list[bytes]:
 
 
 def line_position(piece: Piece, index: int) -> int:
-    """Give the position at which a line of a piece begins."""
+    """Return the position at which a line of a piece begins."""
     (position,) = line_positions(piece, [index])
     return position
 
 
 def line_positions(piece: Piece, indices: Sequence[int]) -> list[int]:
-    """Give the positions at which lines of a piece begin."""
+    """Return the positions at which lines of a piece begin."""
     newlines = np.flatnonzero(np.frombuffer(piece.data, np.uint8) == ord("\n"))
     return [piece.start + (int(newlines[index - 1]) + 1 if index else 0) for index in indices]
 
@@ -189,7 +189,7 @@ class CompressedLines:
 
 
 def find_newline(file: Any, split: FileSplit, begin: int, end: int) -> int | None:
-    """Give the position of the first newline in [begin, end)."""
+    """Return the position of the first newline in [begin, end)."""
     while begin < end:
         data = read_at(file, split, begin, min(SEARCH_BYTES, end - begin))
         found = data.find(b"\n")

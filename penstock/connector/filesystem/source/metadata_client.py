@@ -36,7 +36,7 @@ class FileMetadataClient:
     """
 
     def __init__(self, table: FilesystemTable, decoder: LineDecoder) -> None:
-        """Look at nothing yet. `decoder` makes the columns that peeks give."""
+        """Open without reading. `decoder` makes the columns that peeks return."""
         settings = table.settings
         self._settings = settings
         self._partitioning = table.partitioning
@@ -65,16 +65,16 @@ class FileMetadataClient:
         *,
         first_listing: bool,  # noqa: ARG002  every file is read from its beginning
     ) -> Mapping[str, int]:
-        """Give the beginning of each file."""
+        """Return the beginning of each file."""
         return dict.fromkeys(split_ids, 0)
 
     def stop_positions(self, split_ids: Sequence[str]) -> Mapping[str, int]:
-        """Give the end that each file had when it was listed: a monitored folder has no end, its files have."""
+        """Return the end that each file had when it was listed: a monitored folder has no end, its files have."""
         files = self._known(split_ids)
         return {split_id: _positions(file) for split_id, file in files.items()}
 
     def extents(self, split_ids: Sequence[str]) -> Mapping[str, SplitOffsets]:
-        """Tell how far each file can be read; one that is not as it was listed holds nothing any more."""
+        """Return how far each file can be read; one that differs from its listing holds nothing any more."""
         found: dict[str, SplitOffsets] = {}
         for split_id, now in self._look_at(split_ids):
             if now is None:
@@ -139,7 +139,7 @@ class FileMetadataClient:
         return zip(split_ids, self._folder.look_at(split_ids), strict=True)
 
     def _known(self, split_ids: Sequence[str]) -> dict[str, FoundFile]:
-        """Give files as they were seen first; those of an earlier process as they are now."""
+        """Return files as they were seen first; those of an earlier process as they are now."""
         for split_id, now in self._look_at([i for i in split_ids if i not in self._files]):
             if now is None:
                 raise vanished(self._folder.path_of(split_id))

@@ -50,7 +50,7 @@ MOST_OPEN_FILES = 64
 
 
 def last_lines(file: Any, split: FileSplit) -> Candidates:
-    """Give the lines of a plain file that begin in the split's range, from the last one on, with bounded effort."""
+    """Return the lines of a plain file that begin in the split's range, from the last one on, with bounded effort."""
     first = split.start
     stop = split.size if split.stop is None else min(split.stop, split.size)
     if stop <= first:
@@ -78,7 +78,7 @@ def last_lines(file: Any, split: FileSplit) -> Candidates:
 
 
 def last_lines_of_stream(lines: LineSource) -> Candidates:
-    """Give the last lines of a compressed file, or of its beginning where it is long."""
+    """Return the last lines of a compressed file, or of its beginning where it is long."""
     last: list[Piece] = []
     read = 0
     while read < MOST_STREAM_BYTES:
@@ -100,7 +100,7 @@ def peek(
     candidates: Callable[[FileSplit], Candidates],
     accept: Accept | None = None,
 ) -> Mapping[str, pa.RecordBatch]:
-    """Give one row for each split that has a line to decode; see SplitPlanner.peek.
+    """Return one row for each split that has a line to decode; see SplitPlanner.peek.
 
     Many splits are decoded together, a line of each in a round; a bad line gives way to the one before it, one that
     is not accepted to one that may be further away: there may be many of them, and any that is accepted will do.
@@ -114,7 +114,7 @@ def peek(
 
 
 def in_strides(lines: Candidates) -> Candidates:
-    """Give lines one after the other at first, then pass over ever more of them; the last one is given in any case."""
+    """Yield lines one after the other at first, then pass over ever more of them; the last one is given in any case."""
     yield from islice(lines, NEAR_LINES)
     stride = NEAR_LINES
     while passed := deque(islice(lines, stride), maxlen=1):
@@ -166,6 +166,6 @@ def _rows(decoder: LineDecoder, lines: Mapping[str, bytes]) -> dict[str, pa.Reco
 
 
 def _records(decoded: Decoded) -> Iterator[tuple[int, int]]:
-    """Give each row and the record it is of, in order: of a record's rows the last one wins."""
+    """Return each row and the record it is of, in order: of a record's rows the last one wins."""
     kept = range(decoded.batch.num_rows) if decoded.kept is None else decoded.kept.tolist()
     return enumerate(kept)

@@ -62,7 +62,7 @@ class LineDecoder:
         return self._decoder.decode(lines, where)
 
     def complete(self, rows: pa.RecordBatch, split: FileSplit) -> pa.RecordBatch:
-        """Give decoded rows of one file all columns, in the order asked for. Raises BadRecordError."""
+        """Complete the decoded rows of one file with all columns, in the order asked for. Raises BadRecordError."""
         if not self._wanted:
             return rows_without_columns(rows.num_rows)
         arrays, fields = [], []
@@ -118,13 +118,13 @@ class LineOrigins:
     rows: npt.NDArray[np.int64] | None
 
     def of(self, rows: Sequence[int]) -> Sequence[RawRecord]:
-        """Give the lines of rows, by their index in the batch."""
+        """Return the lines of rows, by their index in the batch."""
         indices = rows if self.rows is None else [int(self.rows[row]) for row in rows]
         return _records(self.piece, self.split, indices)
 
 
 def _records(piece: Piece, split: FileSplit, indices: Sequence[int]) -> list[RawRecord]:
-    """Give lines of a piece as records."""
+    """Return lines of a piece as records."""
     lines = split_lines(piece.data)
     return [
         RawRecord(
@@ -158,7 +158,7 @@ class FileSplitReader:
         self._woken = threading.Event()
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Take on splits, after those that are there."""
+        """Append splits to those that are there."""
         for split in splits:
             assert isinstance(split, FileSplit), f"not a split of a file: {split}"
             assert split.split_id not in self._splits, f"{split.split_id} is being read already"

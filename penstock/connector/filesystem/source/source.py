@@ -81,7 +81,7 @@ class FilesystemSource:
         return -1 if interval_ms is None else interval_ms
 
     def enumerator(self, planner: SplitMetadataClient) -> MakeEnumerator:
-        """Give what makes the enumerator: files are assigned on request."""
+        """Return what makes the enumerator: files are assigned on request."""
         interval_ms = self.table.settings.monitor_interval_ms
         return partial(PullingEnumerator, planner=planner, interval_ms=interval_ms)
 

@@ -82,7 +82,7 @@ class FoundFile:
     modified_ms: int
 
     def change_since(self, size: int, modified_ms: int) -> DataLossError | None:
-        """Give the error where this is not the file that once was so; None also for one that only grew."""
+        """Return the error where this is not the file that once was so; None also for one that only grew."""
         if self.size < size:
             return shortened(self.path, size, self.size)
         if self.size == size and self.modified_ms != modified_ms:
@@ -94,7 +94,7 @@ class Folder:
     """A table's location, opened. May block on I/O; for one thread."""
 
     def __init__(self, location: Location) -> None:
-        """Ask nothing yet."""
+        """Open without a request."""
         self._location = location
 
     def files(self) -> list[FoundFile]:
@@ -114,14 +114,14 @@ class Folder:
             return list(self._below(self._root, ""))
 
     def look_at(self, names: Sequence[str]) -> list[FoundFile | None]:
-        """Look at files by name; None for one that is not there any more."""
+        """Stat files by name; None for one that no longer exists."""
         with explained(self._location.shown):
             infos = self._system.get_file_info([self.path_of(name) for name in names])
         pairs = zip(names, infos, strict=True)
         return [_found(info, name) if info.is_file else None for name, info in pairs]
 
     def path_of(self, name: str) -> str:
-        """Give the whole path of a file of the table."""
+        """Return the whole path of a file of the table."""
         return self._root if self._is_file else f"{self._root.rstrip('/')}/{name}"
 
     def open_file(self, path: str) -> Any:
@@ -186,7 +186,7 @@ class Folder:
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether a file or folder is left out: hidden (Flink's DefaultFileFilter), or unfinished.
+    """Return whether a file or folder is left out: hidden (Flink's DefaultFileFilter), or unfinished.
 
     What Flink's sink has not finished is hidden; what is being copied with Hadoop's tools ends in ._COPYING_.
     """

@@ -38,7 +38,7 @@ class Partitioning:
     default_name: str
 
     def holds(self, name: str) -> bool:
-        """Tell whether a file, by its name inside the table's folder, is in a partition.
+        """Return whether a file, by its name inside the table's folder, is in a partition.
 
         Files above the partitions' folders are in none, and are not read, as in Flink. Raises BadRecordError for
         a folder that names no partition.
@@ -50,7 +50,7 @@ class Partitioning:
         return True
 
     def texts(self, name: str) -> dict[str, str]:
-        """Give the values in a file's name as text, by column. Raises BadRecordError."""
+        """Return the values in a file's name as text, by column. Raises BadRecordError."""
         folders = name.split("/")[:-1][: len(self.columns)]
         pairs = [folder.partition("=") for folder in folders]
         found = {_unescaped(key): _unescaped(value) for key, _, value in pairs}
@@ -63,7 +63,7 @@ class Partitioning:
         return found
 
     def value(self, column: PhysicalColumn, name: str) -> pa.Scalar:
-        """Give the value of a partition column for the rows of a file. Raises BadRecordError."""
+        """Return the value of a partition column for the rows of a file. Raises BadRecordError."""
         text = self.texts(name)[column.name]
         target = arrow_type(column.type)
         if text == self.default_name:

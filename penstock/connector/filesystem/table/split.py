@@ -57,7 +57,7 @@ class FileSplit(Split):
 
 
 def codec_of(path: str) -> str | None:
-    """Tell a file's compression by its name; None is a plain file. Raises UnsupportedError."""
+    """Return a file's compression by its name; None is a plain file. Raises UnsupportedError."""
     ending = PurePosixPath(path).suffix.lower()
     if ending in _UNREADABLE:
         raise not_readable(path, ending, ", ".join(_CODECS))
@@ -65,7 +65,7 @@ def codec_of(path: str) -> str | None:
 
 
 def positions_in(path: str, size: int) -> int:
-    """Give the first position past a file of `size` bytes, for planning."""
+    """Return the first position past a file of `size` bytes, for planning."""
     return size if codec_of(path) is None else 1
 
 
@@ -80,7 +80,7 @@ METADATA_TYPES: Mapping[str, LogicalType] = {
 
 
 def metadata_value(column: MetadataColumn, split: FileSplit, time_zone: str) -> pa.Scalar:
-    """Give the value of a metadata column for the rows of a file, as the type that the table declares.
+    """Return the value of a metadata column for the rows of a file, as the type that the table declares.
 
     `time_zone` is the session's.
     """

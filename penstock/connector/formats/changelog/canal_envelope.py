@@ -51,7 +51,7 @@ def lists_old_value(
     text: Callable[[int], bytes],
     place: Callable[[int], int | None],
 ) -> list[Mask]:
-    """Tell for each column, and each event among `updates`, whether the record lists its old value.
+    """Return for each column, and each event among `updates`, whether the record lists its old value.
 
     `old` and `new` are columns, `names` theirs in the records. `text(i)` is the record of event `i`, `place(i)` its
     place in the list of old values (None: there is one). Elsewhere than at updates the answer is no.
@@ -231,14 +231,14 @@ def _lengths(lists: pa.ListArray) -> Indexes:
 
 
 def _null_inside(lists: pa.ListArray) -> Mask:
-    """Tell which lists hold a null."""
+    """Return which lists hold a null."""
     if not lists.values.null_count:
         return np.zeros(len(lists), np.bool_)
     return any_between(np.asarray(lists.values.is_null()), np.asarray(lists.offsets))
 
 
 def _texts_in_lists(fields: Fields) -> frozenset[Path]:
-    """Give the numbers and booleans among columns of rows in lists: Canal writes all values as texts."""
+    """Return the numbers and booleans among columns of rows in lists: Canal writes all values as texts."""
     return frozenset(
         (image, "", name)
         for image in (DATA, OLD)

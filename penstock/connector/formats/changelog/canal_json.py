@@ -59,7 +59,7 @@ class CanalJsonFormat(ChangeFormat):
     }
 
     def own_options(self, base: str) -> tuple[Option[Any], ...]:
-        """Give the options of this format only."""
+        """Return the options of this format only."""
         return (_include(base, "database"), _include(base, "table"))
 
     def make_decoder(

@@ -40,7 +40,7 @@ class ChangeFormat(ABC):
         return {key: fact.type for key, fact in self.facts.items()}
 
     def own_options(self, base: str) -> tuple[Option[Any], ...]:
-        """Give the options that no other of these formats has; `base` begins their keys."""
+        """Return the options that no other of these formats has; `base` begins their keys."""
         del base
         return ()
 
@@ -56,7 +56,7 @@ class ChangeFormat(ABC):
         """Make a decoder of `fields` and behind them `facts`. Raises OptionError."""
 
     def options(self, prefix: str = "") -> tuple[Option[Any], ...]:
-        """Give the descriptors of the options, with full keys."""
+        """Return the descriptors of the options, with full keys."""
         base = self._base(prefix)
         return (*self.own_options(base), *envelope_options(base))
 
@@ -65,7 +65,7 @@ class ChangeFormat(ABC):
         self.decoder(fields, resolved, prefix=prefix)
 
     def skips_bad_records(self, resolved: Resolved, *, prefix: str = "") -> bool:
-        """Tell whether the format's ignore-parse-errors is set."""
+        """Return whether the format's ignore-parse-errors is set."""
         return envelope_settings(resolved, self._base(prefix)).ignore_parse_errors
 
     def decoder(

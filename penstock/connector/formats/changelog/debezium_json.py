@@ -51,7 +51,7 @@ class DebeziumJsonFormat(ChangeFormat):
     }
 
     def own_options(self, base: str) -> tuple[Option[Any], ...]:
-        """Give the options of this format only."""
+        """Return the options of this format only."""
         return (_schema_include(base),)
 
     def make_decoder(
@@ -83,7 +83,7 @@ def _schema_include(base: str) -> Option[bool]:
 
 
 def _hint(value: bytes, include: Option[bool]) -> str:
-    """Tell what a record without a known operation may mean."""
+    """Return what a record without a known operation may mean."""
     if b'"payload"' in value:
         return f"the record seems to hold its schema: set '{include.key}' = 'true'"
     return (

@@ -75,7 +75,7 @@ def operations_of(texts: pa.Array, names: Mapping[str, Operation]) -> Operations
 
 
 def change_rows(operations: Operations) -> ChangeRows:
-    """Tell the rows of events, in their order; the row before an update comes before the row after it."""
+    """Return the rows of events, in their order; the row before an update comes before the row after it."""
     events = np.repeat(np.arange(len(operations)), _ROWS[operations])
     second = np.zeros(len(events), np.bool_)
     second[1:] = events[1:] == events[:-1]
@@ -123,7 +123,7 @@ class EnvelopeDecoder(ABC):
         self._schema = arrow_schema([*fields, *((name, fact.type) for name, fact in facts.items())])
 
     def gathering(self) -> Self:
-        """Give a decoder that lists bad records and raises for none (`CollectsErrors`)."""
+        """Return a decoder that lists bad records and raises for none (`CollectsErrors`)."""
         gathers = copy(self)
         gathers._reader = self._reader.gathering()  # noqa: SLF001  of this class
         return gathers
@@ -150,7 +150,7 @@ class EnvelopeDecoder(ABC):
     def _faults(
         self, envelopes: Envelopes, operations: Operations, values: Sequence[bytes | None]
     ) -> list[Fault]:
-        """Tell what is wrong with envelopes, the gravest first."""
+        """Return what is wrong with envelopes, the gravest first."""
 
     @abstractmethod
     def _rows(

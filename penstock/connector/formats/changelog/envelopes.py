@@ -106,7 +106,7 @@ class Envelopes:
     bad: tuple[BadValue, ...]
 
     def fact(self, fact: MetadataField) -> pa.Array:
-        """Give a metadata column."""
+        """Return a metadata column."""
         column = self.columns[fact.path[0]]
         for name in fact.path[1:]:
             column = (
@@ -118,7 +118,7 @@ class Envelopes:
 
 
 def default_hint(_index: int) -> str:
-    """Give the hint where nothing better is known."""
+    """Return the hint where nothing better is known."""
     return "mend what writes the records"
 
 
@@ -153,7 +153,7 @@ class EnvelopeReader:
         self._gathers = False
 
     def gathering(self) -> EnvelopeReader:
-        """Give a reader that lists bad records and raises for none (`CollectsErrors`)."""
+        """Return a reader that lists bad records and raises for none (`CollectsErrors`)."""
         gathers = copy(self)
         gathers._decoder = self._decoder.gathering()  # noqa: SLF001  of this class
         gathers._gathers = True  # noqa: SLF001
@@ -187,7 +187,9 @@ class EnvelopeReader:
         values: Sequence[bytes | None],
         where: Where,
     ) -> CheckedEnvelopes:
-        """Tell the envelopes without fault from others. Raises BadRecordError for the first other, if those fail."""
+        """Separate the envelopes without fault from the others. Raises BadRecordError for the first
+        other, if those fail.
+        """
         faulty = np.zeros(len(envelopes.records), np.bool_)
         for fault in faults:
             faulty |= fault.at
@@ -262,7 +264,7 @@ def instants(ms: pa.Array) -> pa.Array:
 
 
 def _metadata_fields(facts: Sequence[MetadataField]) -> Fields:
-    """Give the fields that facts are in: as a whole where one asks for that, else a row of what is asked for."""
+    """Return the fields that facts are in: as a whole where one asks for that, else a row of what is asked for."""
     found: dict[str, dict[str, t.LogicalType] | t.LogicalType] = {}
     for fact in facts:
         name, below = fact.path[0], fact.path[1:]

@@ -34,7 +34,7 @@ _NO_CHANGE = "a truncation ('T') is no change of a row: leave it out in GoldenGa
 
 
 def _times(texts: pa.Array) -> pa.Array:
-    """Give instants of texts: date and time of UTC, or epoch ms; NULL where it is neither."""
+    """Return instants of texts: date and time of UTC, or epoch ms; NULL where it is neither."""
     written = pc.replace_substring_regex(texts, r"^(.{10})[ T](.*?)Z?$", r"\1 \2Z")
     values, marked = read_timestamps(written, JsonSettings().standard, instant=True)
     return pc.coalesce(

@@ -36,7 +36,7 @@ class SchemaFilterDecoder:
         )
 
     def gathering(self) -> SchemaFilterDecoder:
-        """Give a decoder that lists bad records and raises for none (`CollectsErrors`)."""
+        """Return a decoder that lists bad records and raises for none (`CollectsErrors`)."""
         return SchemaFilterDecoder(collecting_errors(self._decoder), self._included)
 
     def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:

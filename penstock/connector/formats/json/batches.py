@@ -47,7 +47,7 @@ _TEXT = frozenset({"VARCHAR"})
 
 
 def is_batchable(fields: Fields) -> bool:
-    """Tell whether batches of these columns can be read: not maps in arrays, maps of decimals, quotes in names.
+    """Return whether batches of these columns can be read: not maps in arrays, maps of decimals, quotes in names.
 
     DuckDB, which takes maps apart, finds them by name and keeps no more digits than a double has.
     """
@@ -89,7 +89,7 @@ class BatchReader:
         }
 
     def read(self, lines: Lines) -> tuple[list[pa.Array], Mask]:
-        """Give the columns of the lines that fit, in order, and which those are.
+        """Return the columns of the lines that fit, in order, and which those are.
 
         The lines must look like objects. A line that does not fit is not wrong yet: it needs Flink's own rules.
         """
@@ -118,7 +118,7 @@ class BatchReader:
         return columns, fits
 
     def _unreliable(self, lines: Lines) -> Mask:
-        """Tell which lines may hold numbers that one of the libraries gets wrong."""
+        """Return which lines may hold numbers that one of the libraries gets wrong."""
         unreliable = np.zeros(len(lines), np.bool_)
         if any(_holds(logical, t.DecimalType) for _, logical in self._fields):
             unreliable |= has_long_decimal(lines)
@@ -160,7 +160,7 @@ class BatchReader:
         return self._fits_by_trial
 
     def _fits_by_kind(self, nodes: Sequence[Node], lines: Lines) -> Mask:
-        """Tell which lines hold the kinds of values that columns take; turn columns round where most do not."""
+        """Return which lines hold the kinds of values that columns take; turn columns round where most do not."""
         try:
             fits, kinds = kinds_at(lines, [path for path, _ in nodes])
         except CalculationError:  # such as out of memory: it is a help, not a need
@@ -179,7 +179,7 @@ class BatchReader:
         return fits
 
     def _fits_by_trial(self, lines: Lines) -> Mask:
-        """Tell which lines can be read, by the line that the parser names, else by halving."""
+        """Return which lines can be read, by the line that the parser names, else by halving."""
         fits = np.ones(len(lines), np.bool_)
         todo = [(0, len(lines))]
         while todo:
@@ -210,7 +210,7 @@ class BatchReader:
 
 
 def _fits_by_syntax(lines: Lines) -> Mask:
-    """Tell which lines are JSON."""
+    """Return which lines are JSON."""
     try:
         return is_json(lines)
     except CalculationError:  # as above
@@ -218,7 +218,7 @@ def _fits_by_syntax(lines: Lines) -> Mask:
 
 
 def _nodes(fields: Fields, above: Path) -> Iterator[tuple[Path, t.LogicalType]]:
-    """Give the path and type of each column and field that is inside of rows only."""
+    """Return the path and type of each column and field that is inside of rows only."""
     for name, logical in fields:
         path = (*above, name)
         yield path, logical
@@ -247,7 +247,7 @@ def _value_type(logical: t.LogicalType) -> t.LogicalType:
 
 
 def _expected(logical: t.LogicalType, *, swapped: bool) -> frozenset[str]:
-    """Give the kinds of JSON values that the parser takes for a column."""
+    """Return the kinds of JSON values that the parser takes for a column."""
     match logical:
         case t.RowType() | t.MapType() | t.MultisetType():
             return frozenset({"OBJECT"})
@@ -267,7 +267,7 @@ def _expected(logical: t.LogicalType, *, swapped: bool) -> frozenset[str]:
 
 
 def _is_one_of(found: pa.StringArray, expected: frozenset[str]) -> Mask:
-    """Tell where a value is of one of the kinds, NULL, or missing."""
+    """Return where a value is of one of the kinds, NULL, or missing."""
     kinds = pa.array(sorted(expected | {"NULL"}))
     return np.asarray(pc.or_(pc.is_in(found, kinds), found.is_null()))
 

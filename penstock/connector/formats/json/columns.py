@@ -74,7 +74,7 @@ def _padding(data: np.ndarray, offsets: np.ndarray, lengths: np.ndarray) -> np.n
 def _has_other_characters(
     data: np.ndarray, offsets: np.ndarray, padding: np.ndarray, usual: np.ndarray
 ) -> Mask:
-    """Tell which of the usual texts hold, padding aside, a character that is not base64's."""
+    """Return which of the usual texts hold, padding aside, a character that is not base64's."""
     counts = np.concatenate(([0], np.cumsum(_SIXES[data] == _BAD)))
     begin, end = offsets[:-1][usual], offsets[1:][usual] - padding[usual]
     return np.asarray(counts[end] > counts[begin])
@@ -107,18 +107,18 @@ class Wire:
 
 
 def is_map(logical: t.LogicalType) -> bool:
-    """Tell whether a type is a JSON object of any keys."""
+    """Return whether a type is a JSON object of any keys."""
     return isinstance(logical, t.MapType | t.MultisetType)
 
 
 def has_swap(logical: t.LogicalType) -> bool:
-    """Tell whether a scalar column may come the other way round."""
+    """Return whether a scalar column may come the other way round."""
     numbers = (*_INTEGERS, t.FloatType, t.DoubleType, t.BooleanType)
     return isinstance(logical, (*numbers, *_TEXTS))
 
 
 def wire_type(logical: t.LogicalType, path: Path, swapped: frozenset[Path]) -> pa.DataType:
-    """Give the type that the parser is to read."""
+    """Return the type that the parser is to read."""
     if path in swapped:
         return pa.int64() if isinstance(logical, _TEXTS) else pa.string()
     match logical:
@@ -144,7 +144,7 @@ def wire_type(logical: t.LogicalType, path: Path, swapped: frozenset[Path]) -> p
 def to_column(
     values: pa.Array, logical: t.LogicalType, path: Path, wire: Wire
 ) -> tuple[pa.Array, Mask]:
-    """Make the table's type of parsed values; gives the column and which values are marked.
+    """Make the table's type of parsed values; returns the column and which values are marked.
 
     Marked are also NULLs where the type is NOT NULL or a missing field would be an error.
     """
@@ -197,7 +197,7 @@ def _array(values: pa.Array, logical: t.ArrayType, path: Path, wire: Wire) -> tu
 
 
 def any_between(marked: Mask, offsets: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Mask:
-    """Tell for each list, of elements offsets[i] to offsets[i + 1], whether one of them is marked."""
+    """Return for each list, of elements offsets[i] to offsets[i + 1], whether one of them is marked."""
     counts = np.concatenate(([0], np.cumsum(marked)))
     return np.asarray(counts[offsets[1:]] > counts[offsets[:-1]])
 

@@ -46,7 +46,7 @@ class JsonDecoder:
         self._batches = BatchReader(fields, settings, swapped) if is_batchable(fields) else None
 
     def gathering(self) -> JsonDecoder:
-        """Give a decoder that lists bad records and raises for none (`CollectsErrors`)."""
+        """Return a decoder that lists bad records and raises for none (`CollectsErrors`)."""
         gathers = copy(self)
         gathers._gathers = True  # noqa: SLF001  of this class
         return gathers
@@ -78,7 +78,7 @@ class JsonDecoder:
         return replace(joined, bad=(*first.bad, *later))
 
     def _read_batch(self, lines: Lines) -> tuple[list[pa.Array], Mask]:
-        """Read what the fast path takes; gives its columns and which lines they are."""
+        """Read what the fast path takes; returns its columns and which lines they are."""
         if self._batches is None:
             return [pa.array([], field.type) for field in self._schema], np.zeros(
                 len(lines), np.bool_
@@ -95,7 +95,7 @@ class JsonDecoder:
         where: Where,
         bad: list[BadValue],
     ) -> tuple[list[tuple[Any, ...]], list[int], int]:
-        """Read records one by one; gives their rows, where those are from, and how many records were skipped.
+        """Read records one by one; returns their rows, where those are from, and how many records were skipped.
 
         Bad ones go into `bad`, if they are gathered.
         """
@@ -128,7 +128,7 @@ class JsonDecoder:
         sources: list[int],
         skipped: int,
     ) -> Decoded:
-        """Put the rows of both paths in the order of their records."""
+        """Merge the rows of both paths in the order of their records."""
         kept = np.concatenate([fast, np.asarray(sources, np.int64)])
         order = np.argsort(kept, kind="stable")
         merged = []

@@ -24,7 +24,7 @@ class JsonFormat:
     metadata: Mapping[str, t.LogicalType] = {}
 
     def options(self, prefix: str = "") -> tuple[Option[Any], ...]:
-        """Give the descriptors of the options, with full keys."""
+        """Return the descriptors of the options, with full keys."""
         return json_options(prefix)
 
     def check(self, fields: Fields, resolved: Resolved, *, prefix: str = "") -> None:
@@ -35,11 +35,11 @@ class JsonFormat:
             check_keys(name, logical, self.identifier)
 
     def skips_bad_records(self, resolved: Resolved, *, prefix: str = "") -> bool:
-        """Tell whether json.ignore-parse-errors is set."""
+        """Return whether json.ignore-parse-errors is set."""
         return json_settings(resolved, prefix).ignore_parse_errors
 
     def projects_fields(self, resolved: Resolved, *, prefix: str = "") -> bool:
-        """Tell whether a field may be missing; with json.fail-on-missing-field all are looked for."""
+        """Return whether a field may be missing; with json.fail-on-missing-field all are looked for."""
         return not json_settings(resolved, prefix).fail_on_missing_field
 
     def decoder(

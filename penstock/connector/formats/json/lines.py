@@ -72,7 +72,7 @@ def to_lines(values: Sequence[bytes | None]) -> Lines:
 
 
 def looks_like_object(lines: Lines) -> Mask:
-    """Tell which lines begin with `{`, end with `}`, whitespace aside, and are valid UTF-8."""
+    """Return which lines begin with `{`, end with `}`, whitespace aside, and are valid UTF-8."""
     offsets = _offsets(lines)
     data = np.frombuffer(lines.buffers()[2] or b"", np.uint8)
     first, last = offsets[:-1].copy(), offsets[1:] - 2
@@ -96,12 +96,12 @@ def looks_like_object(lines: Lines) -> Mask:
 
 
 def has_long_decimal(lines: Lines) -> Mask:
-    """Tell which lines may hold a decimal that the parser must not see; some hold nothing of the kind."""
+    """Return which lines may hold a decimal that the parser must not see; some hold nothing of the kind."""
     return np.asarray(pc.match_substring_regex(lines, _LONG_DECIMAL))
 
 
 def has_minus_zero(lines: Lines) -> Mask:
-    """Tell which lines may hold the whole number -0, of which DuckDB makes 0."""
+    """Return which lines may hold the whole number -0, of which DuckDB makes 0."""
     return np.asarray(pc.match_substring_regex(lines, r"-0[ \t\r\n]*[,}\]]"))
 
 
@@ -147,7 +147,7 @@ def _offsets(lines: Lines) -> npt.NDArray[np.int32]:
 
 
 def _is_utf8(lines: Lines) -> Mask:
-    """Tell which lines are valid UTF-8: checked at once, and one by one only where that fails."""
+    """Return which lines are valid UTF-8: checked at once, and one by one only where that fails."""
     if _valid_utf8(lines, 0, len(lines)):
         return np.ones(len(lines), np.bool_)
     valid = np.empty(len(lines), np.bool_)

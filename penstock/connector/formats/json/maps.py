@@ -27,7 +27,7 @@ class LineReader(Protocol):
     """Reads lines of one field, VALUE."""
 
     def read(self, lines: Lines) -> tuple[list[pa.Array], Mask]:
-        """Give the column of the lines that fit, and which do."""
+        """Return the column of the lines that fit, and which do."""
 
 
 def read_map(
@@ -37,7 +37,7 @@ def read_map(
     kind: pa.MapType,
     reader: LineReader,
 ) -> tuple[pa.Array, Mask]:
-    """Give the map at `path` of each line, and which maps need to be read one by one.
+    """Return the map at `path` of each line, and which maps need to be read one by one.
 
     `objects` tells where there is one at all.
     """
@@ -97,7 +97,7 @@ def _read_values(texts: pa.StringArray, reader: LineReader) -> tuple[pa.Array, M
 
 
 def _repeated(names: pa.StringArray, sizes: npt.NDArray[np.int64]) -> Mask:
-    """Tell which maps hold a key more than once: of its values the last one counts."""
+    """Return which maps hold a key more than once: of its values the last one counts."""
     repeated = np.zeros(len(sizes), np.bool_)
     if len(sizes) and sizes.max() > 1:
         codes = np.asarray(names.dictionary_encode().indices).astype(np.int64)

@@ -61,7 +61,7 @@ class JsonSettings:
 
 @cache
 def json_options(prefix: str) -> tuple[Option[Any], ...]:
-    """Give the descriptors, their keys beginning with `prefix` and `json.`."""
+    """Return the descriptors, their keys beginning with `prefix` and `json.`."""
     base = f"{prefix}json."
     return (
         _fail_on_missing_field(base),
@@ -101,7 +101,7 @@ def json_settings(resolved: Resolved, prefix: str) -> JsonSettings:
 
 
 def envelope_options(base: str) -> tuple[Option[Any], ...]:
-    """Give what the formats of changes in JSON have in common; `base` ends their keys, as in `value.canal-json.`."""
+    """Return what the formats of changes in JSON have in common; `base` ends their keys, as in `value.canal-json.`."""
     return (_ignore_parse_errors(base), _timestamp_standard(base), *_writing(base))
 
 

@@ -94,7 +94,7 @@ def _form(standard: TimestampStandard, *, instant: bool) -> str:
 def _time_us(
     hour: str, minute: str, second: str | None, fraction: str | None, *, strict: bool
 ) -> tuple[int, int]:
-    """Give microseconds of the day, and 1 for the 24:00 that ends a day, else 0."""
+    """Return microseconds of the day, and 1 for the 24:00 that ends a day, else 0."""
     hours, minutes, seconds = int(hour), int(minute), int(second or 0)
     us = int((fraction or "").ljust(6, "0")[:6])
     if hours == 24 and not strict and not (minutes or seconds or (fraction or "").strip("0")):
@@ -192,7 +192,7 @@ def scalar_converter(
 
 
 def _text(logical: t.LogicalType, node: Any) -> str:
-    """Give the text of a scalar as JsonParser.getText does."""
+    """Return the text of a scalar as JsonParser.getText does."""
     if isinstance(node, bool):
         return "true" if node else "false"
     if isinstance(node, str) and type(node) is not NotJson:
@@ -236,7 +236,7 @@ def _integer(logical: t.LogicalType, bound: int, node: Any) -> int:
 
 
 def _floating_text(logical: t.LogicalType, node: Any) -> str:
-    """Give the text of a number that Double.parseDouble takes, in a form that Python's float takes."""
+    """Return the text of a number that Double.parseDouble takes, in a form that Python's float takes."""
     if isinstance(node, Integer | Float):
         return node
     found = _FLOATING.fullmatch(_text(logical, node).strip(_TRIMMED))

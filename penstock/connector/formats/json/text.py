@@ -192,7 +192,7 @@ class Problem(Exception):
         self.path = ""
 
     def within(self, step: str) -> Self:
-        """Say that the value is inside of `step`: a field's name, or `[...]` for an element."""
+        """Prefix the path with `step`: a field's name, or `[...]` for an element."""
         joint = "" if not self.path or self.path.startswith("[") else "."
         self.path = f"{step}{joint}{self.path}"
         return self
@@ -216,7 +216,7 @@ class NotNullViolation(Problem):
 
 
 def excerpt(value: bytes, limit: int = EXCERPT) -> str:
-    """Give the beginning of a record as one line of text."""
+    """Return the beginning of a record as one line of text."""
     text = value[: limit * 4].decode("utf-8", "backslashreplace")
     line = "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:limit]

@@ -29,7 +29,7 @@ _NS_IN_MS = 1_000_000
 def read_timestamps(
     texts: pa.StringArray, standard: TimestampStandard, *, instant: bool
 ) -> tuple[pa.Array, Mask]:
-    """Read a column of TIMESTAMP or TIMESTAMP_LTZ; gives it and which values are marked."""
+    """Read a column of TIMESTAMP or TIMESTAMP_LTZ; returns it and which values are marked."""
     zoned = standard.offset or instant
     kind = pa.timestamp("us", tz="UTC") if zoned else pa.timestamp("us")
     shape = _Characters(texts)
@@ -46,12 +46,12 @@ def read_timestamps(
 
 
 def read_dates(texts: pa.StringArray) -> tuple[pa.Array, Mask]:
-    """Read a column of DATE; gives it and which values are marked."""
+    """Read a column of DATE; returns it and which values are marked."""
     return _cast(texts, pa.date32(), _Characters(texts).has_length(len("yyyy-MM-dd"), longer=False))
 
 
 def read_times(texts: pa.StringArray) -> tuple[pa.Array, Mask]:
-    """Read a column of TIME, to the millisecond; gives it and which values are marked."""
+    """Read a column of TIME, to the millisecond; returns it and which values are marked."""
     shape = _Characters(texts)
     usual = shape.has_length(len("HH:mm:ss")) & shape.equal(5, ":") & shape.ends_with_digit()
     dated = pc.binary_join_element_wise(_DAY, texts, "")
@@ -77,7 +77,7 @@ class _Characters:
         return np.asarray(self._null | (lengths == length) | (longer & (lengths > length)))
 
     def _at(self, position: int) -> npt.NDArray[np.uint8]:
-        """Give the byte at `position` of each text, from the end where negative; 0 where the text is shorter."""
+        """Return the byte at `position` of each text, from the end where negative; 0 where the text is shorter."""
         where = (self._begin if position >= 0 else self._end) + position
         inside = (where >= self._begin) & (where < self._end)
         return np.asarray(
@@ -91,7 +91,7 @@ class _Characters:
         return self.equal(-1, character)
 
     def digit(self, position: int) -> npt.NDArray[np.int64]:
-        """Give the digit at `position`, or 99 where there is none."""
+        """Return the digit at `position`, or 99 where there is none."""
         digit = self._at(position).astype(np.int64) - ord("0")
         return np.where((digit >= 0) & (digit <= 9), digit, 99)
 
@@ -100,7 +100,7 @@ class _Characters:
 
 
 def _usual_offset(shape: _Characters) -> Mask:
-    """Tell which texts end with +hh:mm of less than 18 hours; the minutes are checked by the cast."""
+    """Return which texts end with +hh:mm of less than 18 hours; the minutes are checked by the cast."""
     signed = shape.equal(-6, "+") | shape.equal(-6, "-")
     hours = shape.digit(-5) * 10 + shape.digit(-4)
     return signed & shape.equal(-3, ":") & shape.ends_with_digit() & (hours < MAX_OFFSET_HOURS)

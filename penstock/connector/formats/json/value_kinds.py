@@ -22,13 +22,13 @@ NUMBER = INTEGER | {"DOUBLE"}
 
 
 def is_json(lines: Lines) -> Mask:
-    """Tell which lines are one JSON value each, by DuckDB, which takes NaN and stray commas too."""
+    """Return which lines are one JSON value each, by DuckDB, which takes NaN and stray commas too."""
     valid = query("SELECT json_valid(line) AS valid FROM records", _table(lines)).column("valid")
     return np.asarray(valid.combine_chunks().fill_null(False))
 
 
 def kinds_at(lines: Lines, paths: Sequence[tuple[str, ...]]) -> tuple[Mask, list[pa.StringArray]]:
-    """Tell which lines are valid JSON (by DuckDB), and the kind at each path, null where there is nothing.
+    """Return which lines are valid JSON (by DuckDB), and the kind at each path, null where there is nothing.
 
     A line that is not valid has null everywhere.
     """
@@ -44,7 +44,7 @@ def kinds_at(lines: Lines, paths: Sequence[tuple[str, ...]]) -> tuple[Mask, list
 
 
 def map_entries(lines: Lines, path: tuple[str, ...]) -> tuple[pa.ListArray, pa.ListArray]:
-    """Give the keys, and the values as JSON texts, of the object at `path` of each line.
+    """Return the keys, and the values as JSON texts, of the object at `path` of each line.
 
     DuckDB writes numbers anew: equal as doubles, not in their digits.
     """

@@ -211,7 +211,7 @@ def _topic_info(topic: Any) -> TopicInfo:
 
 
 def _answered(future: Future[Any]) -> Any:
-    """Give the answer for one partition, None where it is gone.
+    """Return the answer for one partition, None where it is gone.
 
     Where a connection broke in between, the client calls a partition answered that is not (librdkafka 2.16).
     """

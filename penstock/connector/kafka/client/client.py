@@ -111,7 +111,7 @@ class KafkaClient:
         return access_denied(self.connection.address, reason)
 
     def settings(self) -> dict[str, Any]:
-        """Give the connection's settings with values in the place of references.
+        """Return the connection's settings with values in the place of references.
 
         Raises UnknownObjectError, ConfigError for what a reference names and is not there.
         """
@@ -121,7 +121,7 @@ class KafkaClient:
         }
 
     def configuration(self) -> dict[str, Any]:
-        """Give the client library's settings, with where it is to complain. Raises as `settings`."""
+        """Return the client library's settings, with where it is to complain. Raises as `settings`."""
         return {**self.settings(), "error_cb": self._note, "logger": ClientLog()}
 
     def _note(self, error: KafkaError) -> None:

@@ -59,7 +59,7 @@ class KafkaConsumer(KafkaClient):
         self._consumer.incremental_unassign([ClientPartition(*p) for p in partitions])
 
     def consume(self, limit: int, timeout_s: float) -> Fetched:
-        """Take up to `limit` records; returns when there are so many or the time is over.
+        """Consume up to `limit` records; returns when there are as many or the time is over.
 
         Errors that may pass are kept as `last_error`.
         """
@@ -76,7 +76,7 @@ class KafkaConsumer(KafkaClient):
         return Fetched(messages=[m for m in messages if m.error() is None], events=events)
 
     def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Give the next offset of each partition, gaps passed included; those not begun are absent."""
+        """Return the next offset of each partition, gaps passed included; those not begun are absent."""
         places = self._consumer.position([ClientPartition(*p) for p in partitions])
         return {TopicPartition(p.topic, p.partition): p.offset for p in places if p.offset >= 0}
 
@@ -85,11 +85,11 @@ class KafkaConsumer(KafkaClient):
         self._consumer.unassign()
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Return the connection to its pool."""
         self._consumer.close()
 
     def _meet(self, starts: Sequence[Start]) -> None:
-        """Ask for the leaders of topics that are new to this client: left to itself it takes a second.
+        """Request the leaders of topics that are new to this client: by itself it takes a second.
 
         A topic that does not exist is told by the next `consume`; left to itself the client waits for it.
         """

@@ -37,7 +37,7 @@ class ConsumerPool:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def lend(self, connection: Connection) -> KafkaConsumer:
-        """Give a rested consumer of this connection, or a new one. Raises OptionError if there can be none."""
+        """Return a rested consumer of this connection, or a new one. Raises OptionError if there can be none."""
         with self._lock:
             found = next((r for r in self._resting if r.consumer.connection == connection), None)
             if found is not None:
@@ -47,7 +47,7 @@ class ConsumerPool:
         return KafkaConsumer(connection) if found is None else found.consumer
 
     def give_back(self, consumer: KafkaConsumer) -> None:
-        """Take back a consumer that works; close a broken one instead of giving it back."""
+        """Return a working consumer to the pool; close a broken one instead."""
         consumer.unassign()
         with self._lock:
             self._resting.append(_Resting(consumer, time.monotonic()))

@@ -34,7 +34,7 @@ class CommittedOffsets(KafkaClient):
         self._consumer: Consumer = self.make(Consumer)
 
     def configuration(self) -> dict[str, Any]:
-        """Give the client library's settings; open transactions are waited for."""
+        """Return the client library's settings; open transactions are waited for."""
         settings = super().configuration()
         return {key: value for key, value in settings.items() if key not in _OF_PRODUCERS} | {
             "group.id": self._group,
@@ -48,7 +48,7 @@ class CommittedOffsets(KafkaClient):
         return self._consumer.consumer_group_metadata()
 
     def committed(self, partitions: Collection[TopicPartition]) -> list[ClientPartition]:
-        """Ask once for the partitions in which the group has committed.
+        """Return the partitions in which the group has committed, asked for once.
 
         Raises KafkaException, for the error of a single partition too: its offset looks like one never committed.
         """
@@ -60,7 +60,7 @@ class CommittedOffsets(KafkaClient):
         return [partition for partition in answer if partition.offset >= 0]
 
     def _patiently(self, wanted: list[ClientPartition]) -> list[ClientPartition]:
-        """Ask in slices: a coordinator that may not be asked is told as an event, and is no answer."""
+        """Ask in slices: a coordinator that may not be asked is reported as an event, and not in the answer."""
         give_up_s = time.monotonic() + REQUEST_TIMEOUT_S
         while True:
             try:

@@ -23,7 +23,7 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def of(cls, split_id: str) -> TopicPartition:
-        """Take a split id apart; a topic's name may hold dashes itself."""
+        """Parse a split id; a topic's name may hold dashes itself."""
         topic, _, partition = split_id.rpartition("-")
         assert topic, f"{split_id!r} is not <topic>-<partition>"
         return cls(topic, int(partition))

@@ -31,7 +31,7 @@ def check_topics(admin: SinkAdmin, topics: Subscription) -> None:
 
 
 def transaction_timeout_ms(admin: SinkAdmin, asked_ms: int | None, *, owner: str) -> int:
-    """Give the time for a transaction: as the table says, else ours or the broker's limit. Raises OptionError."""
+    """Return the time for a transaction: as the table says, else ours or the broker's limit. Raises OptionError."""
     cap_ms = int(admin.broker_setting(CAP) or DEFAULT_CAP_MS)
     if asked_ms is None:
         return min(DEFAULT_TRANSACTION_TIMEOUT_MS, cap_ms)

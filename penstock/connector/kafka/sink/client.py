@@ -52,7 +52,7 @@ _DURABLE = {"acks": "all", "enable.idempotence": "true"}
 
 
 def producer_connection(client: Mapping[str, str], sink: KafkaSinkSettings) -> Connection:
-    """Give the connection of producers without transactions; `client` is the table's own configuration."""
+    """Return the connection of producers without transactions; `client` is the table's own configuration."""
     base = dict(admin_connection(client).settings)
     forced = {} if sink.delivery is Delivery.NONE else _DURABLE
     chosen = {k: v for k, v in sink.producer.items() if k != "transaction.timeout.ms"}
@@ -60,7 +60,7 @@ def producer_connection(client: Mapping[str, str], sink: KafkaSinkSettings) -> C
 
 
 def transactional(connection: Connection, transactional_id: str, timeout_ms: int) -> Connection:
-    """Give the connection of one transaction's producer."""
+    """Return the connection of one transaction's producer."""
     return Connection.of(
         {
             **dict(connection.settings),
@@ -154,7 +154,7 @@ class RecordProducer(KafkaClient):
         self._producer: Producer = self.make(Producer)
 
     def configuration(self) -> dict[str, Any]:
-        """Give the client library's settings; only failures are reported, record by record."""
+        """Return the client library's settings; only failures are reported, record by record."""
         settings = super().configuration()
         # what fails is told record by record, and fatal errors are raised
         del settings["error_cb"]
@@ -188,7 +188,7 @@ class RecordProducer(KafkaClient):
         return found[-1]
 
     def send(self, topic: str, records: list[dict[str, Any]], size: int, partition: int) -> None:
-        """Hand over records of `size` bytes in all, given as `Producer.produce_batch` takes them; -1: by key."""
+        """Send records of `size` bytes in all, as `Producer.produce_batch` takes them; -1: by key."""
         self._make_room(size, len(records))
         queued = self._at_once(
             lambda: self._producer.produce_batch(topic, records, partition=partition)
@@ -200,7 +200,7 @@ class RecordProducer(KafkaClient):
     def send_with_headers(
         self, topic: str, records: Sequence[Mapping[str, Any]], size: int, partition: int
     ) -> None:
-        """Hand over records with headers, which the client takes one by one only."""
+        """Send records with headers, which the client accepts only one by one."""
         self._make_room(size, len(records))
         for record in records:
             try:
@@ -231,7 +231,7 @@ class RecordProducer(KafkaClient):
         self._patiently("the commit of a transaction", self._producer.commit_transaction)
 
     def drop(self) -> None:
-        """Let go, with all that was not committed; the next `fence` of the id ends what is open.
+        """Drop the producer and all that was not committed; the next `fence` of the id ends what is open.
 
         The client's own close is of no use here: it fails for a producer that is fenced.
         """
@@ -249,7 +249,7 @@ class RecordProducer(KafkaClient):
         self._serve(0)
 
     def _serve(self, wait_s: float) -> None:
-        """Let the client tell what befell the records, and note it."""
+        """Poll the client for delivery reports, and record them."""
         try:
             self._producer.poll(wait_s)
         except KafkaException as failure:  # a fatal error, which belongs to no record
@@ -302,7 +302,9 @@ class RecordProducer(KafkaClient):
         return SinkError(f"topic '{topic}' did not take a record: {error.str()} ({error.name()})")
 
     def _fatal_error(self) -> KafkaError | None:
-        """Ask why the producer is of no use any more, by aborting its transaction; None where it is, or has none."""
+        """Return why the producer is unusable, by aborting its transaction; None where it is
+        usable, or has no transaction.
+        """
         if "transactional.id" not in dict(self.connection.settings):
             return None
         # nothing may be left that an abort would report, see SERVED_S

@@ -15,7 +15,7 @@ __all__ = ["check_order", "check_topic_given", "check_writable", "writes_changes
 
 
 def writes_changes(table: KafkaSource) -> bool:
-    """Tell whether values are changes of rows, so that it matters in which order they are read."""
+    """Return whether values are changes of rows, so that it matters in which order they are read."""
     return table.formats.value.format.changes is not ChangelogMode.INSERT_ONLY
 
 

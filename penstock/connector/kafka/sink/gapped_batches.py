@@ -49,7 +49,7 @@ def first_attempt_ms(spark: SparkSession, folder: str, batch_id: int, now_ms: in
 
 
 def marker_lasts_ms(admin: SinkAdmin) -> int:
-    """Tell for how long a marker is trusted to be there: most of the time that the broker keeps it."""
+    """Return for how long a marker is trusted to exist: most of the time that the broker keeps it."""
     minutes = int(admin.broker_setting(RETENTION) or DEFAULT_RETENTION_MIN)
     return minutes * 60_000 * 6 // 7
 

@@ -80,7 +80,7 @@ class BatchCommit:
 
 
 def may_write(claim: BatchCommit, found: Marker | None) -> bool:
-    """Tell whether the slot's rows are to be written; False: they are there already.
+    """Return whether the slot's rows are to be written; False: they are there already.
 
     Raises StateMismatchError where the marker fits no batch that this query could be at.
     """

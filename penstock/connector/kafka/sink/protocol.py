@@ -39,7 +39,7 @@ class SlotWriter:
     claim: BatchCommit
 
     def write(self, chunks: Iterator[pa.RecordBatch], destination: Destination) -> int | None:
-        """Write the rows and the marker; gives the rows written, None when they were there already.
+        """Write the rows and the marker; returns the rows written, None when they were there already.
 
         Raises StateMismatchError, SinkError, BrokerUnavailableError; what was sent by then is aborted by the next
         attempt.

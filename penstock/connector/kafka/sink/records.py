@@ -51,13 +51,13 @@ _GONE = (RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value)
 
 
 def single_topic(table: KafkaSource) -> str | None:
-    """Give the topic of a table that has one only."""
+    """Return the topic of a table that has one only."""
     topics = table.settings.subscription
     return topics.topics[0] if isinstance(topics, TopicList) and len(topics.topics) == 1 else None
 
 
 def records_of(frame: DataFrame, table: KafkaSource, *, owner: str) -> DataFrame:
-    """Give the records of `frame`, whose columns are named and typed as the table's."""
+    """Return the records of `frame`, whose columns are named and typed as the table's."""
     given = set(frame.columns)
     metadata = [quoted(c.name) for c in table.schema.metadata if c.name in given]
     rows = frame.selectExpr(*target_expressions(table.schema.physical, given), *metadata)
@@ -65,7 +65,7 @@ def records_of(frame: DataFrame, table: KafkaSource, *, owner: str) -> DataFrame
 
 
 def record_expressions(table: KafkaSource, given: set[str], *, owner: str) -> list[str]:
-    """Give the Spark SQL of a record's columns, of which the table's columns `given` are the input."""
+    """Return the Spark SQL of a record's columns, of which the table's columns `given` are the input."""
     changes = ROW_KIND in given
     kind = quoted(ROW_KIND) if changes else None
     key = "CAST(NULL AS BINARY)"
@@ -109,7 +109,7 @@ def _bytes(
 
 
 def writable_as(column: MetadataColumn) -> bool:
-    """Tell whether a column of writable metadata is cast to the metadata's type, as Flink's sink does it."""
+    """Return whether a column of writable metadata is cast to the metadata's type, as Flink's sink does it."""
     match column.metadata_key, column.type:
         case "timestamp", declared:
             return isinstance(declared, TimestampLtzType | TimestampType | DateType)
@@ -142,7 +142,7 @@ def _header_list(column: MetadataColumn) -> str:
 
 
 def _timestamp(column: MetadataColumn) -> str:
-    """Give epoch ms; NULL leaves it to the client. The client takes 0 for that, too, so it cannot be written."""
+    """Return epoch ms; NULL leaves it to the client. The client takes 0 for that, too, so it cannot be written."""
     instant = quoted(column.name)
     if not isinstance(column.type, TimestampLtzType):
         instant = f"CAST({instant} AS TIMESTAMP)"  # in the session's time zone
@@ -169,7 +169,7 @@ def _topic(table: KafkaSource, column: MetadataColumn | None) -> str:
 
 
 def slotted(records: DataFrame, slots: int, *, by_key: bool) -> DataFrame:
-    """Give each slot its partition, rows in the order of their splits; `by_key`: the rows of a key together.
+    """Assign each slot its partition, rows in the order of their splits; `by_key`: the rows of a key together.
 
     A slot is chosen by the key, or by the whole record where there is none, so that a replay gives it the same rows.
     """

@@ -37,7 +37,7 @@ class KnownSlots:
     committed: int | None
 
     def slots(self) -> Iterator[KnownSlot]:
-        """Give the slots."""
+        """Return the slots."""
         place = TopicPartition(self.ledger.topic, 0)
         for slot in range(self.ledger.slots):
             yield KnownSlot(name=self.names.slot(slot), place=place)
@@ -84,7 +84,7 @@ def read_slots(checkpoint: str, prefix: str, topics: Collection[str]) -> tuple[K
 
 
 def next_batch(known: KnownSlots, *, not_written: bool) -> int | None:
-    """Tell the batch that a slot without a marker writes next; None where it needs none yet.
+    """Return the batch that a slot without a marker writes next; None where it needs none yet.
 
     `not_written`: somebody has looked and the batch that was begun is not in the topic. Raises StateMismatchError.
     """
@@ -103,7 +103,7 @@ def next_batch(known: KnownSlots, *, not_written: bool) -> int | None:
 
 
 def set_marker(connection: Connection, admin: SinkAdmin, slot: KnownSlot, following: int) -> Marker:
-    """Say that batch `following` is next in a slot, unless it has a marker. Gives the one that is there then.
+    """Set batch `following` as next in a slot, unless it has a marker. Returns the marker that is then there.
 
     Raises SinkError, BrokerUnavailableError.
     """

@@ -44,7 +44,7 @@ class ClusterReplay:
 
 
 def replay_records(replay: ClusterReplay, records: Iterable[RawRecord]) -> int | None:
-    """Write records with their keys, headers and times; gives how many, None when an earlier attempt wrote them.
+    """Write records with their keys, headers and times; returns how many, None when an earlier attempt wrote them.
 
     To their own topic they go to the partition they came from, to another to that of their key. Raises SinkError,
     BrokerUnavailableError; nothing of what was sent by then is ever read.

@@ -32,7 +32,7 @@ class Destination:
     _partitions: dict[str, int] = field(default_factory=dict)
 
     def send(self, producer: RecordProducer, chunks: Iterator[pa.RecordBatch]) -> int:
-        """Hand the records over, those of a topic in their order; gives how many. `producer.flush` has to follow."""
+        """Send the records, those of a topic in their order; returns how many. `producer.flush` has to follow."""
         rows = 0
         for chunk in chunks:
             for topic, part in self._by_topic(chunk):

@@ -141,7 +141,7 @@ def _buffers(resolved: Resolved, owner: str) -> bool:
 
 
 def _producer(resolved: Resolved, delivery: Delivery, owner: str) -> dict[str, str]:
-    """Give the producer's options that the table sets, checked against what delivery needs."""
+    """Return the producer's options that the table sets, checked against what delivery needs."""
     properties = resolved.prefixed(o.PROPERTIES.prefix)
     producer = {
         PRODUCER_RENAMED.get(key, key): value

@@ -274,7 +274,7 @@ class KafkaSink:
         )
 
     def _is_open(self, shared: Transactions, slots: int) -> bool:
-        """Tell whether a slot lacks the batch; asked where it may be a replay, before anything is computed.
+        """Return whether a slot lacks the batch; asked where it may be a replay, before anything is computed.
 
         Only the tasks' own answers count for what is written. Here a batch that cannot be is refused without
         disturbing the runner that is ahead.
@@ -298,7 +298,7 @@ class KafkaSink:
             )
 
     def _stages(self, reasons: Sequence[str]) -> bool:
-        """Tell whether batches are to be kept before they are published: `reasons` are why a replay may differ.
+        """Return whether batches are staged before they are published: `reasons` are why a replay may differ.
 
         Raises UnsupportedError.
         """
@@ -340,7 +340,7 @@ class KafkaSink:
         return writes_changes(self.table) and self.table.formats.key is None
 
     def _by_key(self, records: DataFrame) -> bool:
-        """Tell whether rows of a key have to come together: to know which of its changes is the last."""
+        """Return whether rows of a key have to come together: to know which of its changes is the last."""
         return self.settings.buffers or ROW_KIND in records.columns
 
     def _writing(self, *, by_key: bool) -> Writing:

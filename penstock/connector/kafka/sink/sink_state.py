@@ -65,7 +65,7 @@ def parse_sink_state(text: str, path: str) -> SinkState:
 
 
 def record_sink_state(spark: SparkSession, path: str, ledger: SinkState) -> SinkState:
-    """Write it, unless it is there; gives what is there then."""
+    """Write it, unless it is there; returns what is there then."""
     write_text(spark, path, json.dumps({"version": VERSION, **asdict(ledger)}))
     found = read_sink_state(spark, path)
     assert found is not None, "just written"

@@ -38,11 +38,11 @@ class Writing:
     only_last: bool = False
 
     def records(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give what is to be sent of a task's rows."""
+        """Return what is to be sent of a task's rows."""
         return last_changes(batches, only_last=self.only_last) if self.by_key else batches
 
     def destination(self, task: int) -> Destination:
-        """Give where the records of a task go."""
+        """Return where the records of a task go."""
         return Destination(topic=self.topic, fixed=task if self.fixed else None)
 
 
@@ -59,7 +59,7 @@ class Transactions:
     sparse: bool = False
 
     def claim(self, slot: int) -> BatchCommit:
-        """Give what a slot claims to write."""
+        """Return what a slot claims to write."""
         return BatchCommit(
             slot=self.names.slot(slot),
             batch_id=self.batch_id,

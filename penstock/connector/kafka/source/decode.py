@@ -55,7 +55,7 @@ class DecodedOrigins:
     begin: int
 
     def of(self, rows: Sequence[int]) -> Sequence[RawRecord]:
-        """Give the records of rows, by their index in the split's batch."""
+        """Return the records of rows, by their index in the split's batch."""
         in_fetch = [self.begin + row for row in rows]
         return [self.records.raw(i if self.rows is None else int(self.rows[i])) for i in in_fetch]
 
@@ -159,7 +159,7 @@ class RecordDecoder:
 def _shares(
     columns: Sequence[str], projection: Projection, *, keys_first: bool
 ) -> tuple[list[Field], list[Field]]:
-    """Tell which of the columns come from the value, and which from the key; one that is in both comes once."""
+    """Return which of the columns come from the value, and which from the key; one that is in both comes once."""
     in_value = [field for field in projection.value if field.column in columns]
     in_key = [field for field in projection.key if field.column in columns]
     taken = {field.column for field in (in_key if keys_first else in_value)}
@@ -195,7 +195,7 @@ def _part(
 
 
 def _schema(columns: Sequence[str], wanted: Sequence[Column], may_lack: Sequence[str]) -> pa.Schema:
-    """Give the schema of the rows, in which the columns of `may_lack` may be NULL."""
+    """Return the schema of the rows, in which the columns of `may_lack` may be NULL."""
     fields = {c.name: arrow_field(c.name, _type_of(c.type)) for c in wanted}
     fields |= {name: fields[name].with_nullable(True) for name in may_lack}
     fields[ROW_KIND] = pa.field(ROW_KIND, pa.int8(), nullable=False)
@@ -203,7 +203,7 @@ def _schema(columns: Sequence[str], wanted: Sequence[Column], may_lack: Sequence
 
 
 def _kinds(values: Decoded, rows: Rows | None) -> pa.Array:
-    """Give the kinds of rows, those of their values."""
+    """Return the kinds of rows, those of their values."""
     kinds = values.kinds
     if kinds is None:
         kinds = np.zeros(values.batch.num_rows, np.int8)

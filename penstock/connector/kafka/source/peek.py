@@ -100,7 +100,7 @@ class _Search:
         return Start(partition=self.partition, offset=self.probe)
 
     def meet(self, message: Message) -> None:
-        """Take a record in."""
+        """Add a record."""
         offset = message.offset() or 0
         if self.rested or offset < self.probe:
             return
@@ -136,7 +136,7 @@ class _Search:
             self.low = self.high
 
     def unavailable(self) -> None:
-        """Look nearer to the end: the log begins after the offset asked for."""
+        """Search nearer to the end: the log begins after the requested offset."""
         self.low = self.first = min(self.probe + 1, self.high)
         self.window = max(1, (self.high - self.first) // (2 * WINDOW_GROWTH))
         self.skipped = self.reached = True
@@ -159,7 +159,7 @@ class Peeker:
     def peek(
         self, ranges: Mapping[TopicPartition, tuple[int, int]], accept: Accept | None = None
     ) -> dict[str, pa.RecordBatch]:
-        """Give one row for each range that has a record; see SplitPlanner.peek."""
+        """Return one row for each range that has a record; see SplitPlanner.peek."""
         found: dict[str, pa.RecordBatch] = {}
         searches = [
             _Search(partition=partition, first=first, high=end, low=first)
@@ -181,7 +181,7 @@ class Peeker:
         return found
 
     def close(self) -> None:
-        """Give the consumer's connection back."""
+        """Return the consumer's connection to its pool."""
         self._consumer.close()
 
     def _run_round(self, pending: Sequence[_Search]) -> None:

@@ -77,14 +77,14 @@ class RangeProgress:
         self.leader_epoch = None
 
     def tell(self) -> int | None:
-        """Give the next position to read if it was not told yet; never past the stop."""
+        """Return the next position to read if it was not told yet; never past the stop."""
         if self.position == self.told:
             return None
         self.told = self.position
         return self.position if self.split.stop is None else min(self.position, self.split.stop)
 
     def take(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Give the records of one partition that belong to the range, and move past them."""
+        """Return the records of one partition that belong to the range, and move past them."""
         begin, end = 0, len(messages)
         if _offset(messages[0]) < self.position:
             begin = bisect_left(messages, self.position, key=_offset)

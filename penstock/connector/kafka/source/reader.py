@@ -72,7 +72,7 @@ class KafkaSplitReader:
         self._moved_at_s = time.monotonic()
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Take on splits; one whose start is its stop is finished with the next fetch."""
+        """Add splits; one whose start is its stop finishes with the next fetch."""
         added = []
         for split in splits:
             assert isinstance(split, KafkaSplit), f"not a split of Kafka: {split}"
@@ -134,7 +134,7 @@ class KafkaSplitReader:
         self._woken.set()
 
     def close(self) -> None:
-        """Give the consumer back for the next reader."""
+        """Return the consumer to the pool for the next reader."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             CONSUMERS.give_back(consumer)
@@ -159,7 +159,7 @@ class KafkaSplitReader:
             raise
 
     def _fetch_once(self) -> RecordsWithSplitIds | None:
-        """Take what comes within POLL_S; None when that was nothing."""
+        """Poll for POLL_S; None when nothing came."""
         if self._consumer is None or not self._ranges or self._finished:
             if not self._finished:
                 self._woken.wait(POLL_S)
@@ -179,7 +179,7 @@ class KafkaSplitReader:
         return None
 
     def _look_why_it_stalls(self) -> None:
-        """Let each range that waits in vain fail or move on, and begin again; others stay as they are."""
+        """Fail or advance each range that waits in vain, and restart; others stay as they are."""
         assert self._consumer is not None, "only a reader with a consumer reads"
         self._moved_at_s = time.monotonic()
         waiting = [r for r in self._ranges.values() if r.split.stop is not None or not r.caught_up]
@@ -189,7 +189,7 @@ class KafkaSplitReader:
             self._reassign()
 
     def _take(self, messages: Sequence[Message]) -> dict[TopicPartition, Sequence[Message]]:
-        """Give the records that belong to the ranges, and move the ranges past them."""
+        """Return the records that belong to the ranges, and move the ranges past them."""
         gathered = by_partition(messages, list(self._ranges))
         taken = {place: self._ranges[place].take(records) for place, records in gathered.items()}
         return {place: records for place, records in taken.items() if records}

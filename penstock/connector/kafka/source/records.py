@@ -35,7 +35,7 @@ class Records:
 
     @classmethod
     def of(cls, gathered: Mapping[TopicPartition, Sequence[Message]]) -> Records:
-        """Put the records of several partitions behind one another."""
+        """Concatenate the records of several partitions."""
         runs = tuple((partition, len(messages)) for partition, messages in gathered.items())
         if len(gathered) == 1:
             (messages,) = gathered.values()
@@ -50,7 +50,7 @@ class Records:
         )
 
     def raw(self, index: int) -> RawRecord:
-        """Give a record as the broker has it."""
+        """Return a record as the broker has it."""
         message = self.messages[index]
         offset = message.offset()
         assert offset is not None, "a record has an offset"
@@ -150,7 +150,7 @@ def _headers(records: Records) -> tuple[pa.Array, pa.Array, pa.Array]:
 
 
 def as_bytes(value: str | bytes | None) -> bytes | None:
-    """Give what the client has as bytes; its stubs say text as well."""
+    """Return what the client has as bytes; its stubs say text as well."""
     return value.encode() if isinstance(value, str) else value
 
 
@@ -169,7 +169,7 @@ _BUILDERS: Mapping[str, Callable[[Records], pa.Array]] = {
 def bad_records(
     records: Records, values: Sequence[BadValue], keys: Sequence[BadValue] = ()
 ) -> list[BadRecord]:
-    """Give the bad records in order. One that is bad in both counts once, by its value."""
+    """Return the bad records in order. One that is bad in both counts once, by its value."""
     found = {bad.index: (Stage.KEY, bad.error) for bad in keys}
     found |= {bad.index: (Stage.VALUE, bad.error) for bad in values}
     return [
@@ -179,7 +179,7 @@ def bad_records(
 
 
 def by_split(bad: Sequence[BadRecord]) -> Mapping[str, Sequence[BadRecord]]:
-    """Tell the bad records of each split."""
+    """Return the bad records of each split."""
     found: dict[str, list[BadRecord]] = {}
     for item in bad:
         topic, partition = item.record.topic, item.record.partition

@@ -89,7 +89,7 @@ class LogCheck:
         return SplitOffsets(first=found.first, end=found.end)
 
     def _end_of_log(self, reading: RangeProgress) -> int:
-        """Give the high watermark: past the last stable offset there may only be an open transaction."""
+        """Return the high watermark: past the last stable offset there may only be an open transaction."""
         (found,) = existing_bounds(self._connected, [reading.partition], committed=False).values()
         return found.end
 

@@ -32,7 +32,7 @@ __all__ = ["KafkaSource", "java_hash", "split_owner"]
 
 
 def java_hash(text: str) -> int:
-    """Give Java's String.hashCode: 31-ary over UTF-16 units, in 32 signed bits."""
+    """Return Java's String.hashCode: 31-ary over UTF-16 units, in 32 signed bits."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -41,7 +41,7 @@ def java_hash(text: str) -> int:
 
 
 def split_owner(split: Split, readers: int) -> int:
-    """Give the reader of a partition: a topic's partitions go round, beginning at a reader that its name picks."""
+    """Return the reader of a partition: a topic's partitions go round, beginning at a reader that its name picks."""
     partition = TopicPartition.of(split.split_id)
     first = (java_hash(partition.topic) * 31 & 0x7FFFFFFF) % readers
     return (first + partition.partition) % readers

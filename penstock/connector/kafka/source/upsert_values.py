@@ -41,7 +41,7 @@ class UpsertDecoder:
         self._tombstones = tombstones
 
     def gathering(self) -> UpsertDecoder:
-        """Give a decoder that lists bad records and raises for none (`CollectsErrors`)."""
+        """Return a decoder that lists bad records and raises for none (`CollectsErrors`)."""
         return UpsertDecoder(collecting_errors(self._decoder), self._tombstones)
 
     def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
@@ -60,7 +60,7 @@ class UpsertDecoder:
 
 
 def _among(decoded: Decoded, present: Rows, deleted: Rows) -> Decoded:
-    """Put a row for each deletion among the rows of the values that are `present`, in the order of the records."""
+    """Insert a row for each deletion among the rows of the values that are `present`, in the order of the records."""
     count = decoded.batch.num_rows
     kept = present if decoded.kept is None else present[decoded.kept]
     records = np.concatenate([kept, deleted])

@@ -56,11 +56,11 @@ class TableFormats:
         return self.value.options + (self.key.options if self.key is not None else ())
 
     def skips_bad_records(self, resolved: Resolved) -> bool:
-        """Tell whether a bad key or value is left out rather than an error."""
+        """Return whether a bad key or value is left out rather than an error."""
         return any(c.format.skips_bad_records(resolved, prefix=c.prefix) for c in self._choices)
 
     def projects_fields(self, resolved: Resolved) -> bool:
-        """Tell whether key and value can be decoded into rows with some of their fields."""
+        """Return whether key and value can be decoded into rows with some of their fields."""
         return all(
             isinstance(c.format, FieldProjecting)
             and c.format.projects_fields(resolved, prefix=c.prefix)
@@ -118,7 +118,7 @@ def project(
     *,
     key_columns: tuple[str, ...] | None = None,
 ) -> Projection:
-    """Tell the columns of the key and of the value, and check them. Raises OptionError, DefinitionError.
+    """Return the columns of the key and of the value, checked. Raises OptionError, DefinitionError.
 
     `key_columns` are those of the key where it is not for `key.fields` to say.
     """

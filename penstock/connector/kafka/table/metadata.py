@@ -53,10 +53,10 @@ WRITABLE = ("topic", "headers", "header-list", "timestamp")
 
 
 def metadata_of(format_metadata: Mapping[str, LogicalType]) -> Mapping[str, LogicalType]:
-    """Give the types of a table's metadata by their keys; `format_metadata` is the value format's."""
+    """Return the types of a table's metadata by their keys; `format_metadata` is the value format's."""
     return {**METADATA_TYPES, **{f"{VALUE_PREFIX}{key}": of for key, of in format_metadata.items()}}
 
 
 def format_metadata_key(key: str) -> str | None:
-    """Give the value format's name of metadata; None where it is Kafka's own."""
+    """Return the value format's name of metadata; None where it is Kafka's own."""
     return key.removeprefix(VALUE_PREFIX) if key.startswith(VALUE_PREFIX) else None

@@ -71,19 +71,19 @@ class OffsetLookup(Protocol):
     """Asks the broker; may block. A partition without an answer is absent from the mapping."""
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """Give the log start offsets."""
+        """Return the log start offsets."""
 
     def latest(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """Give the ends under the scan's isolation level, exclusive."""
+        """Return the ends under the scan's isolation level, exclusive."""
 
     def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """Give the ends with open transactions included, exclusive."""
+        """Return the ends with open transactions included, exclusive."""
 
     def committed(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """Give the offsets that the scan's group has committed."""
+        """Return the offsets that the scan's group has committed."""
 
     def at_time(self, partitions: Collection[TopicPartition], at_ms: int) -> Offsets:
-        """Give the first offsets at or after a time."""
+        """Return the first offsets at or after a time."""
 
 
 def parse_specific_offsets(text: str, key: str) -> tuple[tuple[int, int], ...]:
@@ -111,7 +111,7 @@ def _parse_pair(pair: str) -> tuple[int, int]:
 def resolve_start(
     mode: StartupMode, partitions: Sequence[TopicPartition], lookup: OffsetLookup
 ) -> Offsets:
-    """Give the first offset to read of each partition. Raises OptionError, DataLossError."""
+    """Return the first offset to read of each partition. Raises OptionError, DataLossError."""
     match mode:
         case Earliest():
             return lookup.earliest(partitions)
@@ -129,7 +129,7 @@ def resolve_start(
 def resolve_stop(
     mode: BoundedMode, partitions: Sequence[TopicPartition], lookup: OffsetLookup
 ) -> Offsets:
-    """Give the first offset not to read of each partition. Raises OptionError."""
+    """Return the first offset not to read of each partition. Raises OptionError."""
     match mode:
         case Latest():
             return lookup.latest(partitions)

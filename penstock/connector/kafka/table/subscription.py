@@ -32,7 +32,7 @@ class TopicPattern:
     pattern: str
 
     def select(self, existing: Iterable[str]) -> tuple[str, ...]:
-        """Give those of `existing` that are read, sorted."""
+        """Return those of `existing` that are read, sorted."""
         compiled = topic_pattern(self.pattern)
         return tuple(
             sorted(t for t in existing if t not in INTERNAL_TOPICS and compiled.fullmatch(t))
@@ -46,7 +46,7 @@ Subscription = TopicList | TopicPattern
 
 
 def is_topic_name(name: str) -> bool:
-    """Tell whether Kafka takes `name` for a topic (Topic.validate)."""
+    """Return whether Kafka takes `name` for a topic (Topic.validate)."""
     return _TOPIC_NAME.match(name) is not None and name not in (".", "..")
 
 

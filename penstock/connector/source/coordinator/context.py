@@ -54,7 +54,7 @@ class SplitAssignmentTracker:
             del self._by_checkpoint[held]
 
     def take_back(self, reader: int, checkpoint_id: int | None) -> tuple[Split, ...]:
-        """Take out what `reader` was given after a checkpoint (None: ever), in the order of assignment.
+        """Remove what `reader` was assigned after a checkpoint (None: ever), in the order of assignment.
 
         Not before the last complete one: what that holds is forgotten.
         """
@@ -116,7 +116,7 @@ class SourceCoordinatorContext:
         return self._open_segment_files()
 
     def assign_splits(self, assignment: Mapping[int, Sequence[Split]]) -> None:
-        """Give splits to readers, and track them until a checkpoint that holds them completes."""
+        """Assign splits to readers, and track them until a checkpoint that holds them completes."""
         for reader, splits in assignment.items():
             assert reader in self._registered, f"splits for reader {reader}, which is not there"
             assert reader not in self._told_no_more, f"reader {reader} was told that it has all"
@@ -125,7 +125,7 @@ class SourceCoordinatorContext:
                 self.send(reader, AddSplits(splits=tuple(splits)))
 
     def signal_no_more_splits(self, reader: int) -> None:
-        """Tell a reader, once, that it has its last split."""
+        """Signal a reader, once, that it has its last split."""
         assert reader in self._registered, f"the end for reader {reader}, which is not there"
         if reader not in self._told_no_more:
             self._told_no_more.add(reader)
@@ -140,7 +140,7 @@ class SourceCoordinatorContext:
         delay_ms: int = 0,
         every_ms: int | None = None,
     ) -> None:
-        """Have `work` run elsewhere, and `handler` here with its outcome."""
+        """Run `work` elsewhere, then `handler` here with its outcome."""
         call_id = self._next_call_id
         self._next_call_id += 1
         self._calls[call_id] = _Call(handler=handler, periodic=every_ms is not None)
@@ -152,7 +152,7 @@ class SourceCoordinatorContext:
         self.send(reader, SourceEvent(event=event))
 
     def set_processing_backlog(self, *, backlog: bool) -> None:
-        """Tell all readers, now and those to come, whether old records are read (FLIP-309)."""
+        """Signal all readers, current and future, whether old records are read (FLIP-309)."""
         if backlog != self._backlog:
             self._backlog = backlog
             for reader in self.registered_readers:
@@ -176,16 +176,16 @@ class SourceCoordinatorContext:
         self._last_split_given.discard(reader)
 
     def repeat_no_more_splits(self, reader: int) -> None:
-        """Tell a reader that came back what it was told before it failed."""
+        """Repeat to a reader that came back the signal that it had before it failed."""
         if reader in self._last_split_given:
             self.signal_no_more_splits(reader)
 
     def takes_requests(self, reader: int) -> bool:
-        """Tell whether a split request of `reader` is to be heard."""
+        """Return whether a split request of `reader` is to be heard."""
         return reader in self._registered and reader not in self._told_no_more
 
     def complete_call(self, event: CallCompleted) -> None:
-        """Hand the outcome of a call to who asked for it."""
+        """Pass the outcome of a call to its handler."""
         call = self._calls.get(event.call_id)
         assert call is not None, f"an outcome of call {event.call_id}, which nobody waits for"
         if not call.periodic:
@@ -201,6 +201,6 @@ class SourceCoordinatorContext:
         self._effects.append(effect)
 
     def take_effects(self) -> tuple[CoordinatorEffect, ...]:
-        """Hand over what was recorded since the last time."""
+        """Return the effects recorded since the last call."""
         effects, self._effects = tuple(self._effects), []
         return effects

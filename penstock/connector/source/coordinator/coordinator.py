@@ -109,7 +109,7 @@ class SourceCoordinator:
         return self._step(self._enumerator.start)
 
     def handle(self, event: CoordinatorEvent) -> tuple[CoordinatorEffect, ...]:
-        """Take one event and give what is to be done, in order; nothing once the job failed or the end came."""
+        """Handle one event and return the effects, in order; none after a failure of the job or its end."""
         assert self._started, f"{type(event).__name__} before the start"
         if self._failed or self._closed:
             return ()
@@ -214,7 +214,7 @@ class SourceCoordinator:
 
 
 def _enumerator_state(state: CoordinatorState) -> EnumeratorState:
-    """Take the enumerator's part out of a checkpoint of this version, or of version 0, which was nothing else."""
+    """Extract the enumerator's part of a checkpoint of this version, or of version 0, which held nothing else."""
     if "kind" in state:
         return state
     if state.get("version") != VERSION:

@@ -113,13 +113,13 @@ class DiscoveringEnumerator:
         self._assign()
 
     def add_reader(self, reader: int) -> None:
-        """Give a reader what waited for it."""
+        """Assign to a reader the splits that waited for it."""
         if self._stops:
             self._context.send_event(reader, SplitStops(stops=dict(self._stops)))
         self._assign()
 
     def snapshot_state(self, checkpoint_id: int) -> EnumeratorState:  # noqa: ARG002  of the contract
-        """Give topics, assigned ids, and unassigned splits with their positions (FLINK-38453)."""
+        """Return topics, assigned ids, and unassigned splits with their positions (FLINK-38453)."""
         return {
             "kind": KIND,
             "version": VERSION,
@@ -204,7 +204,7 @@ class DiscoveringEnumerator:
         self._add(discovery, positions)
 
     def _add(self, discovery: Discovery, positions: _Positions) -> None:
-        """Take on the splits of a listing at their resolved positions, and the stops of those known before."""
+        """Add the splits of a listing at their resolved positions, and the stops of those known before."""
         for split_id in self._endless:
             self._stops[split_id] = positions.stops[split_id]
         for split_id in self._without_stop() - self._endless if self._bounded else ():
@@ -230,7 +230,7 @@ class DiscoveringEnumerator:
     # --- pending, assigned ---
 
     def _assign(self) -> None:
-        """Give each reader that is there what it owns, and the end where nothing more can come."""
+        """Assign to each registered reader the splits that it owns, and signal the end where no more can come."""
         if not self._listed:
             return
         readers = self._context.registered_readers

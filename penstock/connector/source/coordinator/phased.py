@@ -100,7 +100,7 @@ class PhasedEnumerator:
         self._serve()
 
     def add_splits_back(self, splits: Sequence[Split], reader: int) -> None:
-        """Take back what a failed reader had, and what it finished since its checkpoint, whichever that is.
+        """Add back the splits of a failed reader, and those that it finished since its checkpoint, whichever that is.
 
         What its checkpoint does hold as finished it reports again.
         """
@@ -123,7 +123,7 @@ class PhasedEnumerator:
         self._waiting.forget(reader)
 
     def snapshot_state(self, checkpoint_id: int) -> EnumeratorState:
-        """Give the chunks by phase, and the log while nobody has it."""
+        """Return the chunks by phase, and the log while nobody has it."""
         if self._snapshot_read and self._held_by_checkpoint is None:
             self._held_by_checkpoint = checkpoint_id
         return {
@@ -145,7 +145,7 @@ class PhasedEnumerator:
             self._make_log()
 
     def handle_source_event(self, reader: int, event: object) -> None:
-        """Take a reader's report; of chunks that it does not have, or has reported, nothing counts."""
+        """Apply a reader's report; chunks that it does not have, or has reported, are ignored."""
         assert isinstance(event, ChunksFinished), f"a reader of chunks sent {event!r}"
         for chunk_id, position in event.positions.items():
             if chunk_id in self._assigned and self._assigned[chunk_id] in {reader, None}:
@@ -174,7 +174,7 @@ class PhasedEnumerator:
         self._durable = self._snapshot_read
 
     def _tell_backlog(self) -> None:
-        """Say that old records are read until the last chunk is finished, not until the log is assigned.
+        """Signal a backlog until the last chunk is finished, not until the log is assigned.
 
         The log waits for a checkpoint, and those may be off during a backlog (FLIP-309).
         """

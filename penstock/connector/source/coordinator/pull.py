@@ -80,7 +80,7 @@ class SeenSplits:
         return made
 
     def snapshot(self) -> str | Mapping[str, Sequence[str]]:
-        """Give it as text, or name the files that hold it."""
+        """Return it as text, or name the files that hold it."""
         if self._segments:
             return {"segments": [str(segment.name) for segment in self._segments]}
         return b64encode(self._content).decode()
@@ -91,7 +91,7 @@ class SeenSplits:
         return self._segments
 
     def new_in(self, split_ids: Collection[str]) -> tuple[str, ...]:
-        """Give those that were not seen, in their order; `add` or `keep` follows once they have positions."""
+        """Return those that were not seen, in their order; `add` or `keep` follows once they have positions."""
         new = []
         for split_id in split_ids:
             if split_id in self._known:
@@ -103,7 +103,7 @@ class SeenSplits:
         return tuple(new)
 
     def add(self, split_ids: Collection[str]) -> None:
-        """Take ids for seen, in the checkpoint itself."""
+        """Mark ids as seen, in the checkpoint itself."""
         assert not self._segments, "what files hold is added to by files"
         for split_id in split_ids:
             self._known.add(split_id)
@@ -113,7 +113,7 @@ class SeenSplits:
                 self._content += value
 
     def segments_with(self, split_ids: Collection[str], *, chain: str) -> tuple[Segment, ...]:
-        """Give the files that hold it and new ids besides; `chain` is for the first of them. Changes nothing."""
+        """Return the files that hold it and new ids besides; `chain` is for the first of them. Changes nothing."""
         segments = self._segments
         if segments:
             chain = segments[0].name.chain
@@ -125,7 +125,7 @@ class SeenSplits:
         return appended(segments, chain=chain, kind="hash16", count=len(split_ids), content=content)
 
     def keep(self, split_ids: Collection[str], segments: Sequence[Segment]) -> None:
-        """Take ids for seen, now that files hold them."""
+        """Mark ids as seen, now that files hold them."""
         self._known.update(split_ids)
         self._hashes[_IN_FILES].update(_hash(split_id, _IN_FILES) for split_id in split_ids)
         self._segments = tuple(segments)
@@ -177,7 +177,7 @@ class WaitingReaders:
         self._asked.pop(reader, None)
 
     def take(self) -> int | None:
-        """Take the reader that waits longest; None where nobody does."""
+        """Remove and return the reader that waits longest; None where none does."""
         registered = self._context.registered_readers
         while self._asked:
             reader = next(iter(self._asked))
@@ -246,7 +246,7 @@ class PullingEnumerator:
         self._waiting.forget(reader)
 
     def snapshot_state(self, checkpoint_id: int) -> EnumeratorState:  # noqa: ARG002  of the contract
-        """Give what was seen, and the splits that nobody has, in reading order."""
+        """Return what was seen, and the splits that nobody has, in reading order."""
         seen = {"segments": list(self._in_files)} if self._in_files else self._seen.snapshot()
         return {
             "kind": KIND,
@@ -336,7 +336,7 @@ class _Found:
 
 
 def _file_names(state: EnumeratorState, files: SegmentFiles | None) -> Sequence[str]:
-    """Give the files that a snapshot of this version names.
+    """Return the files that a snapshot of this version names.
 
     Raises StateMismatchError, and SinkError where there is no folder to read them from.
     """

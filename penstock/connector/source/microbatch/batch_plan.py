@@ -64,7 +64,7 @@ class SplitPlan:
             low, low_ms = position, found_ms if low_ms is None else max(low_ms, found_ms)
 
     def decided(self, reason: str | None) -> SplitState:
-        """Give the split with its range, its watermark at the end of it, and why it waits.
+        """Return the split with its range, its watermark at the end of it, and why it waits.
 
         A split whose next record is known to be above the limit has the limit for its watermark: in Flink it
         would have that record's, read one too far. Else one that never had a record, or whose event time leaps,
@@ -100,7 +100,7 @@ class BatchPlan:
     reason: str | None = None
 
     def caps_to_peek(self) -> dict[str, tuple[int, int]]:
-        """Give the ranges whose last record tells the potential of a split."""
+        """Return the ranges whose last record tells the potential of a split."""
         ranges = {}
         for split_id, leg in self.legs.items():
             # one that waits may get nothing of a small read limit: its next record is its potential all the same
@@ -111,13 +111,13 @@ class BatchPlan:
         return ranges
 
     def learn_caps(self, watermarks_ms: Mapping[str, int]) -> None:
-        """Take in what those peeks found; splits without a record are absent."""
+        """Apply what those peeks found; splits without a record are absent."""
         for split_id, watermark_ms in watermarks_ms.items():
             leg = self.legs[split_id]
             leg.reach_ms = _highest((leg.reach_ms, watermark_ms))
 
     def potential_ms(self) -> int | None:
-        """Give the lowest potential, None where no split holds its group.
+        """Return the lowest potential, None where no split holds its group.
 
         Left out are splits that are finished, idle, or quiet without ever having had a record (Flink: a source
         that never reported holds nobody), and in a run with an end those that have nothing left for it.
@@ -127,7 +127,7 @@ class BatchPlan:
         )
 
     def reached_ms(self) -> int | None:
-        """Give the lowest watermark that the batch gets to, once it is known who is held; None as above."""
+        """Return the lowest watermark that the batch gets to, once it is known who is held; None as above."""
         return min(
             (ms for leg in self._active() if (ms := self._reached(leg)) is not None), default=None
         )
@@ -149,7 +149,7 @@ class BatchPlan:
         return self.limit_ms if cut_ms is None else min(self.limit_ms, cut_ms)
 
     def hold_all(self, reason: str) -> None:
-        """Let no split read anything."""
+        """Hold every split."""
         self.reason = reason
         for leg in self.legs.values():
             leg.held = leg.reads
@@ -161,20 +161,20 @@ class BatchPlan:
             leg.hold(limit_ms, limit_ms - max_drift_ms // ENOUGH)
 
     def ranges_to_peek(self) -> dict[str, tuple[int, int]]:
-        """Give the next round of all searches that go on."""
+        """Return the next round of all searches that go on."""
         return {split_id: search.next_range() for split_id, search in self._searches()}
 
     def learn_ranges(self, watermarks_ms: Mapping[str, int]) -> None:
-        """Take in what that round found; splits without a record are absent."""
+        """Apply what that round found; splits without a record are absent."""
         for split_id, search in self._searches():
             search.learn(watermarks_ms.get(split_id))
 
     def decided(self) -> tuple[SplitState, ...]:
-        """Give the splits of the batch, in order of their ids."""
+        """Return the splits of the batch, in order of their ids."""
         return tuple(leg.decided(self.reason) for _, leg in sorted(self.legs.items()))
 
     def remembered(self) -> dict[str, Peeked]:
-        """Give what peeks found in splits that wait, for the next request."""
+        """Return what peeks found in splits that wait, for the next request."""
         return {split_id: leg.remembered for split_id, leg in self.legs.items() if leg.remembered}
 
     def _searches(self) -> list[tuple[str, OffsetSearch]]:
@@ -201,7 +201,7 @@ def split_quotas(
     last: Sequence[SplitState],
     limit: int | None,
 ) -> dict[str, int]:
-    """Say how many positions of its `backlog` each split asks for, those that hold the watermark first.
+    """Return how many positions of its `backlog` each split asks for, those that hold the watermark first.
 
     A split that its group held in the batch `last` asks for little more than it got, so that the others get the
     rest; where all were held nobody would have it. `remembered` are peeks into splits that wait.

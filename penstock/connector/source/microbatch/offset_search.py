@@ -51,13 +51,13 @@ class OffsetSearch:
         return self.high - self.low == 1
 
     def next_range(self) -> tuple[int, int]:
-        """Give the next range [from, to) whose last record is to be peeked at."""
+        """Return the next range [from, to) whose last record is to be peeked at."""
         assert not self.settled, "the search has its answer"
         self._probe = min(max(self._guess(), self.low + 1), self.high - 1)
         return self.low, self._probe
 
     def learn(self, watermark_ms: int | None) -> None:
-        """Take in the watermark of that record; None where the range has no record with one."""
+        """Apply the watermark of that record; None where the range has no record with one."""
         self.rounds += 1
         if watermark_ms is not None and watermark_ms > self.limit_ms:
             self.high, self.high_ms = self._probe, watermark_ms

@@ -117,7 +117,7 @@ class BatchPlanner:
         return sum(max(0, s.stop - s.end) for s in self._splits.values() if s.stop is not None)
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Take on splits at their starts; they are part of the next batch, records or not."""
+        """Add splits at their starts; they are part of the next batch, records or not."""
         for split in splits:
             assert split.split_id not in self._splits, f"split {split.split_id} was assigned before"
             self._splits[split.split_id] = SplitState(
@@ -133,7 +133,7 @@ class BatchPlanner:
         self._no_more_splits = True
 
     def set_stops(self, stops: Mapping[str, int]) -> None:
-        """Give splits an end that had none: the scan is bounded now."""
+        """Set the end of splits without one: the scan is bounded now."""
         for split_id in stops.keys() & self._splits.keys():
             self._splits[split_id] = replace(self._splits[split_id], stop=stops[split_id])
 
@@ -142,7 +142,7 @@ class BatchPlanner:
         self._ceiling = dict(ends)
 
     def handle(self, event: Event) -> Effect:
-        """Take one event and say what is to be done next."""
+        """Handle one event and return the next effects."""
         match event:
             case PlanRequested():
                 return self._requested(event)
@@ -168,7 +168,7 @@ class BatchPlanner:
         return FetchSplitOffsets(split_ids=tuple(sorted(self._splits)))
 
     def _learn(self, reported_ms: Mapping[str, int]) -> None:
-        """Take in what the last batch's rows had: a peek knows one record of each range, its task all of them.
+        """Apply the watermarks of the last batch's rows: a peek knows one record of each range, its task all of them.
 
         The watermark behind all of those rows is kept apart: splits that end with their batch are in no other.
         """
@@ -242,7 +242,7 @@ class BatchPlanner:
         return BatchPlan(legs=legs, run_ends=self._request.run_ends)
 
     def _shrank(self, split: SplitState, extent: SplitOffsets) -> bool:
-        """Tell whether a split that is pulled, and so has its end from the listing, can no longer come there."""
+        """Return whether a split that is pulled, and so has its end from the listing, can no longer come there."""
         pulled = not self._settings.keeps_finished
         return pulled and split.stop is not None and not split.finished and extent.end < split.stop
 
@@ -254,7 +254,7 @@ class BatchPlanner:
         return max(0, end - split.end)
 
     def _at_position(self, known: SplitState, extent: SplitOffsets) -> SplitState:
-        """Give the split where it goes on, past what was lost, with its idleness.
+        """Return the split where it goes on, past what was lost, with its idleness.
 
         One that has records to read is not idle, whatever keeps it from them.
         """
@@ -355,7 +355,7 @@ class BatchPlanner:
     def _answered(
         self, answer: BatchPlanned | NoNewRecords, draft: BatchPlan, splits: Sequence[SplitState]
     ) -> Effect:
-        """Give the answer, after telling the group how far the table gets and could get next.
+        """Return the answer, after reporting to the group how far the table gets and could get next.
 
         The next potential is told ahead, as tables that are asked before this one in the next round would else
         be held by what this one has long read.
@@ -377,7 +377,7 @@ class BatchPlanner:
         return PublishToAlignmentGroup(reached_ms=self._reached_ms, next_ms=ahead.potential_ms())
 
     def _watermark(self, splits: Sequence[SplitState], *, new: bool) -> int | None:
-        """Give the table's watermark with the batch.
+        """Add the table's watermark to the batch.
 
         It begins where the rows of the last one have come to. A split that was found since holds it where it was
         logged: what that split has is not late yet.
@@ -390,7 +390,7 @@ class BatchPlanner:
 
 
 def _raised(split: SplitState, reported_ms: Mapping[str, int]) -> SplitState:
-    """Give a split the watermark that its tasks reported, where that is higher."""
+    """Raise a split's watermark to the one that its tasks reported, where that is higher."""
     told_ms, known_ms = reported_ms.get(split.split_id), split.watermark_ms
     if told_ms is None or (known_ms is not None and told_ms <= known_ms):
         return split

@@ -38,7 +38,7 @@ class PlanningClock:
         self._step: _Step | None = None
 
     def read(self, *, wall_ms: int, steady_ms: int, logged_ms: int | None) -> int:
-        """Give the time (epoch ms). `logged_ms` is that of the batch before, by whatever process planned it.
+        """Return the time (epoch ms). `logged_ms` is that of the batch before, by whatever process planned it.
 
         A logged time that is far ahead of the wall clock was a wrong reading, and does not count. The first reading of
         a process is believed: nothing tells it from a pause of the pipeline. To doubt it would refuse good records

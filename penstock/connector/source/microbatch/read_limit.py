@@ -48,7 +48,7 @@ def share(limit: int | None, backlog: Mapping[str, int]) -> dict[str, int]:
 
 
 def pack(ranges: Sequence[SplitRange], tasks: int | None) -> list[tuple[SplitRange, ...]]:
-    """Give the ranges to tasks. None is one task a split; else `tasks` tasks of about equal size.
+    """Distribute the ranges over tasks. None is one task a split; else `tasks` tasks of about equal size.
 
     With more tasks than splits long ranges are cut, so that several tasks read one split, each in order; with
     fewer, a task reads several splits.

@@ -19,7 +19,9 @@ class IdlenessTimers:
         self._restored = False
 
     def restore(self, splits: Iterable[SplitState], *, now_ms: int, wall_ms: int) -> None:
-        """Take over what a checkpoint says, once: quiet before a restart is quiet since, whatever a clock shows."""
+        """Restore the state of a checkpoint, once: a split quiet before a restart has been quiet
+        since, whatever a clock shows.
+        """
         if self._restored:
             return
         self._restored = True
@@ -38,7 +40,7 @@ class IdlenessTimers:
 def combined_watermark(
     splits: Iterable[SplitState], before_ms: int | None, *, no_more_splits: bool
 ) -> int | None:
-    """Give the table's watermark in epoch ms: it never goes back, None until every active split had a record.
+    """Return the table's watermark in epoch ms: it never goes back, None until every active split had a record.
 
     Finished and idle splits do not count; where there are no others, those count that end with this batch. When
     every split is finished and no more will be found nothing can come any more, and the watermark is the maximum;
@@ -62,7 +64,7 @@ def _ended_now(split: SplitState) -> bool:
 
 
 def is_idle(quiet_since_ms: int | None, now_ms: int, idle_timeout_ms: int | None) -> bool:
-    """Tell whether a split that is caught up and quiet since `quiet_since_ms` counts as idle.
+    """Return whether a split that is caught up and quiet since `quiet_since_ms` counts as idle.
 
     A split with records waiting is never idle, however long its batch takes (FLINK-40234), nor is one whose
     table sets no `scan.watermark.idle-timeout`.

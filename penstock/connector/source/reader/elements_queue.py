@@ -31,7 +31,7 @@ class ElementsQueue:
         self._changed = threading.Condition()
 
     def offer(self, element: RecordsWithSplitIds, on_room: Callable[[], None]) -> bool:
-        """Put an element and tell the reader; False when full, and then `on_room` is called once there is room."""
+        """Put an element and notify the reader; False when full, and then `on_room` is called once there is room."""
         with self._changed:
             if len(self._elements) >= self._capacity:
                 if on_room not in self._waiting:
@@ -42,7 +42,8 @@ class ElementsQueue:
             return True
 
     def poll(self) -> RecordsWithSplitIds | None:
-        """Take the oldest element, None when there is none; never waits. Raises what a fetcher failed with.
+        """Remove and return the oldest element, None when there is none; never waits. Raises what a fetcher failed
+        with.
 
         Only a poll that finds nothing ends the availability: what was told before it is looked at after it.
         """
@@ -59,14 +60,14 @@ class ElementsQueue:
         return element
 
     def fail(self, error: BaseException) -> None:
-        """Let every later poll raise `error`; the first failure counts."""
+        """Make every later poll raise `error`; the first failure counts."""
         with self._changed:
             if self._failure is None:
                 self._failure = error
             self._tell()
 
     def notify_available(self) -> None:
-        """Tell the reader that something changed other than the queue: a fetcher is idle, the last split came."""
+        """Notify the reader of a change other than of the queue: a fetcher is idle, the last split came."""
         with self._changed:
             self._tell()
 

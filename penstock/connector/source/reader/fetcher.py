@@ -77,7 +77,7 @@ class SplitFetcher:
             return self._state
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Take on splits before the next fetch."""
+        """Add splits before the next fetch."""
         added = tuple(splits)
         self.enqueue(lambda reader: self._take_on(reader, added))
 
@@ -87,7 +87,7 @@ class SplitFetcher:
         self.enqueue(lambda reader: self._pause_or_resume(reader, paused, resumed))
 
     def enqueue(self, task: FetcherTask) -> None:
-        """Have `task` run on the fetcher's thread before the next fetch; tasks run in the order they came."""
+        """Run `task` on the fetcher's thread before the next fetch; tasks run in the order of their arrival."""
         with self._lock:
             self._tasks.append(task)
             if self._state is not FetcherState.CLOSED:
@@ -103,7 +103,7 @@ class SplitFetcher:
             self._reader.wake_up()
 
     def shutdown(self) -> None:
-        """Have the next step close the split reader; what waits for room is dropped. Does not wait."""
+        """Close the split reader in the next step; elements that wait for room are dropped. Does not wait."""
         with self._lock:
             self._closing = True
         self.wake_up()

@@ -85,7 +85,7 @@ class SplitFetcherManager:
         self._ending: list[SplitFetcher] = []
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Give splits to the fetcher there is, or to new ones. No splits, no fetcher."""
+        """Assign splits to the existing fetcher, or to new ones. No splits, no fetcher."""
         if not splits:
             return
         if self._model is FetcherModel.FETCHER_PER_SPLIT:

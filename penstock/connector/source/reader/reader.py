@@ -63,7 +63,7 @@ class ReaderProgress:
             self._finished[split_id] = self._positions.pop(split_id)
 
     def snapshot(self, checkpoint_id: int) -> tuple[Split, ...]:
-        """Give each unfinished split from where it goes on, in the order they were added."""
+        """Return each unfinished split from where it goes on, in the order they were added."""
         self._checkpoints[checkpoint_id] = self._finished | self._positions
         return tuple(
             dataclasses.replace(split, start=self._positions[split_id])
@@ -71,7 +71,7 @@ class ReaderProgress:
         )
 
     def complete(self, checkpoint_id: int) -> Mapping[str, int]:
-        """Give the positions that a checkpoint holds, those of splits that finished since the last one included.
+        """Return the positions that a checkpoint holds, those of splits that finished since the last one included.
 
         As Flink's KafkaSourceReader commits them. Checkpoints that were overtaken or are unknown hold nothing.
         """
@@ -88,7 +88,7 @@ class PausedRecords:
         self._held: dict[str, list[RecordsWithSplitIds]] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything is held."""
+        """Return whether anything is held."""
         return bool(self._held)
 
     def sift(
@@ -109,7 +109,7 @@ class PausedRecords:
         return None if rest == RecordsWithSplitIds() else rest
 
     def release(self, split_ids: Collection[str]) -> list[RecordsWithSplitIds]:
-        """Give what is held of splits, in order, to be delivered before all else of them."""
+        """Return what is held of splits, in order, to be delivered before all else of them."""
         return [part for split_id in split_ids for part in self._held.pop(split_id, ())]
 
 
@@ -180,7 +180,7 @@ class SourceReader:
         self._restored.clear()
 
     def poll_next(self) -> Polled:
-        """Give the next fetch; never waits. Raises what a fetcher failed with, as soon as it did."""
+        """Return the next fetch; never waits. Raises what a fetcher failed with, as soon as it did."""
         assert self._started, "a reader is started before it is polled"
         while (records := self._next_fetch()) is not None:
             delivered = self._held.sift(records, self._paused) if self._paused else records
@@ -202,7 +202,7 @@ class SourceReader:
         self._elements.notify_available()
 
     def read_to_end(self) -> Iterator[RecordsWithSplitIds]:
-        """Give fetches until the end of input, waiting for them. Raises what a fetcher failed with."""
+        """Yield fetches until the end of input, waiting for them. Raises what a fetcher failed with."""
         assert self._no_more_splits, "a read has an end only if the last split is known"
         while True:
             polled = self.poll_next()
@@ -217,7 +217,7 @@ class SourceReader:
                     assert_never(polled)
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Take on splits (Flink's AddSplitEvent). One with nothing to read finishes with the next poll."""
+        """Add splits (Flink's AddSplitEvent). One with nothing to read finishes with the next poll."""
         assert not self._no_more_splits, "splits came after the last one was announced"
         self._progress.add(splits)
         empty = [s for s in splits if s.stop is not None and s.start >= s.stop]
@@ -247,11 +247,13 @@ class SourceReader:
         self._fetchers.pause_or_resume(pause, resume)
 
     def snapshot_state(self, checkpoint_id: int) -> tuple[Split, ...]:
-        """Give the unfinished splits, each from the position after its last batch that was polled."""
+        """Return the unfinished splits, each from the position after its last batch that was polled."""
         return self._progress.snapshot(checkpoint_id)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> Mapping[str, int]:
-        """Tell which positions are durable now, by split id: those that may be published (Kafka: group offsets)."""
+        """Notify the reader of the durable positions, by split id: those that may be published
+        (Kafka: group offsets).
+        """
         return self._progress.complete(checkpoint_id)
 
     def close(self) -> None:

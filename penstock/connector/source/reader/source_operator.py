@@ -100,7 +100,7 @@ class SourceOperator:
         now_ms: int,
         watermarks_ms: Mapping[str, int] | None = None,
     ) -> PauseOrResume:
-        """Take on splits, active from now on; `watermarks_ms` are those that a checkpoint held."""
+        """Add splits, active from now on; `watermarks_ms` are those that a checkpoint held."""
         known = watermarks_ms or {}
         for split_id in split_ids:
             assert split_id not in self._splits, f"split {split_id} is there already"
@@ -117,7 +117,7 @@ class SourceOperator:
         self._update(now_ms)
 
     def finish_splits(self, split_ids: Collection[str], now_ms: int) -> None:
-        """Take out splits that are read to their end; they hold nothing and are never paused again."""
+        """Remove splits that are read to their end; they hold nothing and are never paused again."""
         for split_id in split_ids:
             self._splits.pop(split_id, None)
         self._update(now_ms)
@@ -171,7 +171,7 @@ class SourceOperator:
         self._update(now_ms)
 
     def align(self, limit_ms: int, now_ms: int) -> PauseOrResume:
-        """Take the group's limit (WatermarkAlignment): splits strictly above it wait, the others go on."""
+        """Apply the group's limit (WatermarkAlignment): splits strictly above it pause, the others resume."""
         self._limit_ms = limit_ms
         return self._aligned(now_ms, tuple(self._splits))
 
@@ -211,7 +211,7 @@ class SourceOperator:
         )
 
     def report(self) -> int | None:
-        """Give what the coordinator is to know (ReportedWatermark).
+        """Return what the coordinator is to know (ReportedWatermark).
 
         The maximum when idle or finished as a whole, which holds nobody (FLINK-35157, FLINK-32496); nothing before
         the first watermark (FLINK-32414); else the watermark, which a slower split that arrives does not lower.

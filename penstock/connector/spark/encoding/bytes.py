@@ -46,7 +46,7 @@ def bytes_expression(
     owner: str,
     kind: str | None = None,
 ) -> str:
-    """Give the Spark SQL of a record's bytes (BINARY). Raises UnsupportedError for formats that only read.
+    """Return the Spark SQL of a record's bytes (BINARY). Raises UnsupportedError for formats that only read.
 
     `kind` is the Spark SQL of the row's kind, for formats of changes; None: every row is an insert.
     """
@@ -74,7 +74,7 @@ def sql_text(text: str) -> str:
 
 
 def _raw(field: WrittenField, charset: str, *, little: bool, owner: str) -> str:
-    """Give the whole value of the one column (Flink's RawFormatSerializationSchema); NULL gives no value."""
+    """Return the whole value of the one column (Flink's RawFormatSerializationSchema); NULL gives no value."""
     match field.type:
         case t.CharType() | t.VarCharType():
             return _encoded(field.expression, charset, owner)

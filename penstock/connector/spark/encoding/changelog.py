@@ -50,7 +50,7 @@ _PLAIN = "encode.decimal-as-plain-number"
 def change_expression(
     format_: Format, members: Members, resolved: Resolved, *, prefix: str, kind: str | None
 ) -> str | None:
-    """Give the Spark SQL of an envelope's text; None for a format that has none.
+    """Return the Spark SQL of an envelope's text; None for a format that has none.
 
     `kind` is the Spark SQL of the row's kind, None where every row is an insert. Raises UnsupportedError.
     """

@@ -47,7 +47,7 @@ def json_writing(resolved: Resolved, prefix: str) -> JsonWriting:
 
 
 def json_expression(members: Members, writing: JsonWriting) -> str:
-    """Give the Spark SQL of the object's text, never NULL. Raises UnsupportedError."""
+    """Return the Spark SQL of the object's text, never NULL. Raises UnsupportedError."""
     return _object(members, writing, 0)
 
 
@@ -71,7 +71,7 @@ def _object(members: Members, writing: JsonWriting, depth: int) -> str:
 
 
 def _value(logical: t.LogicalType, sql: str, writing: JsonWriting, depth: int) -> str:
-    """Give the text of a value; NULL for NULL."""
+    """Return the text of a value; NULL for NULL."""
     match logical:
         case t.BooleanType() | t.TinyIntType() | t.SmallIntType() | t.IntType() | t.BigIntType():
             return f"CAST({sql} AS STRING)"

@@ -30,7 +30,7 @@ _SUBQUERIES = ("ScalarSubquery", "ListQuery", "Exists", "InSubquery")
 
 
 def nondeterminism(frame: DataFrame) -> tuple[str, ...]:
-    """Say what may make a replay of a batch differ; nothing where each row follows from the batch."""
+    """Describe what may make a replay of a batch differ; empty where each row follows from the batch."""
     plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001  PySpark has no public door to the plan
     return tuple(dict.fromkeys(_of_plan(plan)))
 

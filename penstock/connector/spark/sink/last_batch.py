@@ -31,7 +31,7 @@ class LastBatch:
 
 
 def is_written(last: LastBatch | None, batch: MicroBatch, digest: str, *, target: str) -> bool:
-    """Tell whether `target` holds the batch already.
+    """Return whether `target` holds the batch already.
 
     Raises StateMismatchError where going on would lose or double rows.
     """

@@ -23,7 +23,7 @@ _RANK = "__rank"
 def last_changes(
     frame: DataFrame, keys: Sequence[str], columns: Sequence[tuple[str, DataType]]
 ) -> DataFrame:
-    """Give one row for each key: `columns` with the types given, NULL where `frame` has none of that name, and
+    """Return one row for each key: `columns` with the types given, NULL where `frame` has none of that name, and
     `IS_DELETE`.
 
     The last row counts, by the order of the partitions of `frame` and of the rows within: that of each Kafka partition,

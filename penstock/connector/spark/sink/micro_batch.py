@@ -72,7 +72,7 @@ def translate_interruptions() -> Iterator[None]:
 
 
 def _interruption(error: Exception) -> str | None:
-    """Give the word by which an error, or one that led to it, says that its batch was interrupted."""
+    """Return the word by which an error, or one that led to it, says that its batch was interrupted."""
     layer: BaseException | None = error
     for _ in range(DEEPEST_CAUSE):
         if isinstance(layer, Py4JJavaError):
@@ -148,7 +148,7 @@ def discard_batch(frame: DataFrame) -> None:
 
 
 def with_settings(writer: DataStreamWriter, settings: SinkSettings) -> DataStreamWriter:
-    """Give a writer its name, checkpoint, output mode and trigger."""
+    """Set a writer's name, checkpoint, output mode and trigger."""
     named = (
         writer.queryName(settings.query_name)
         .outputMode(settings.output.value)

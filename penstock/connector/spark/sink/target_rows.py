@@ -23,7 +23,7 @@ __all__ = ["check_complete", "target_expressions", "target_rows"]
 
 
 def target_rows(frame: DataFrame, schema: Schema) -> DataFrame:
-    """Give the physical columns of `schema`, NULL for those that the INSERT leaves out, and ROW_KIND if it is there.
+    """Return the physical columns of `schema`, NULL for those that the INSERT leaves out, and ROW_KIND if it is there.
 
     A NULL in a NOT NULL column ends the query, except in a delete, of which only the key counts.
     """
@@ -31,7 +31,7 @@ def target_rows(frame: DataFrame, schema: Schema) -> DataFrame:
 
 
 def target_expressions(columns: Collection[PhysicalColumn], given: Collection[str]) -> list[str]:
-    """Give the Spark expressions of `target_rows` for a frame with the columns `given`."""
+    """Return the Spark expressions of `target_rows` for a frame with the columns `given`."""
     changes = ROW_KIND in given
     expressions = [_expression(column, given, changes=changes) for column in columns]
     return [*expressions, quoted(ROW_KIND)] if changes else expressions

@@ -25,7 +25,9 @@ class AlignmentExchange:
         self._others = dict(member.others)
 
     def publish(self, planning_round: int, reached_ms: int | None, next_ms: int | None) -> None:
-        """Say where the table gets in this round, and where it could get in the next; see ShareWithGroup."""
+        """Publish the watermark that the table reaches in this round, and could reach in the next;
+        see ShareWithGroup.
+        """
         make_private_folder(self._directory)
         value = {"round": planning_round, "reached_ms": reached_ms, "next_ms": next_ms}
         draft = self._path(f"{self._name}.new")

@@ -42,7 +42,7 @@ ROW = "__row"
 
 
 def scan_schema(scan: Scan, *, counts_skipped: bool) -> StructType:
-    """Give the schema of the frame that Spark gets from the data source, hidden columns included."""
+    """Return the schema of the frame that Spark gets from the data source, hidden columns included."""
     fields = [
         StructField(name, spark_type(logical), True) for name, logical in scan.typed_columns()
     ]

@@ -47,7 +47,7 @@ READER = 0
 
 
 def enumerator_state(state: CoordinatorState | None) -> CoordinatorState:
-    """Look at the enumerator's part of a coordinator's state; nothing where there is none."""
+    """Return the enumerator's part of a coordinator's state; empty where there is none."""
     return {} if state is None else state.get("enumerator", state)
 
 
@@ -96,7 +96,7 @@ class CoordinatorDriver:
         self.checkpoint(now_ms)
 
     def register(self, batches: BatchPlanner, now_ms: int) -> None:
-        """Let the batches be the coordinator's reader."""
+        """Register the batches as the coordinator's reader."""
         self._perform(self._coordinator.handle(ReaderRegistered(reader=READER)), batches, now_ms)
 
     def run_due(self, batches: BatchPlanner, now_ms: int) -> None:
@@ -112,7 +112,7 @@ class CoordinatorDriver:
             self._perform(self._coordinator.handle(outcome), batches, now_ms)
 
     def pull(self, batches: BatchPlanner, limit: int | None, now_ms: int) -> None:
-        """Ask for splits as long as there is less to read than a batch takes (None: for all of them)."""
+        """Request splits as long as there is less to read than a batch takes (None: all of them)."""
         if not self.gives_on_request:
             return
         while not (self._asked or batches.has_all_splits):
@@ -122,7 +122,7 @@ class CoordinatorDriver:
             self._perform(self._coordinator.handle(SplitRequested(reader=READER)), batches, now_ms)
 
     def checkpoint(self, now_ms: int) -> CoordinatorState:
-        """Give the coordinator's part of a checkpoint."""
+        """Return the coordinator's part of a checkpoint."""
         self._checkpoint_id += 1
         trigger = CheckpointTriggered(checkpoint_id=self._checkpoint_id)
         self._perform(self._coordinator.handle(trigger), None, now_ms)

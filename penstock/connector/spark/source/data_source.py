@@ -35,7 +35,7 @@ class ScanDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name for `format(...)`; only generated frames use it."""
+        """Return the name for `format(...)`; only generated frames use it."""
         return "penstock_scan"
 
     def scan(self) -> Scan:
@@ -44,7 +44,7 @@ class ScanDataSource(DataSource):
 
     @spark_readable
     def schema(self) -> StructType:
-        """Give the columns of the scan, hidden ones included."""
+        """Return the columns of the scan, hidden ones included."""
         scan = self.scan()
         source = scan.open_source()
         counts_skipped = source.skips_bad_records or filters_future_rows(scan, source.watermark)
@@ -75,7 +75,7 @@ class TableDataSource(ScanDataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name for `format(...)`."""
+        """Return the name for `format(...)`."""
         return "penstock"
 
     def scan(self) -> Scan:

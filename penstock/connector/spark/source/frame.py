@@ -19,7 +19,7 @@ __all__ = ["ScanFrame", "read_scan_frame", "skipped_metric"]
 
 
 def skipped_metric(view: str) -> str:
-    """Give the name of the observed metric that counts the bad records left out by the source behind `view`."""
+    """Return the name of the observed metric that counts the bad records left out by the source behind `view`."""
     return f"penstock_skipped_{view}"
 
 

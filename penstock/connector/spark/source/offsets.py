@@ -32,7 +32,7 @@ class Watermarks:
 
     @classmethod
     def of(cls, state: SourceState) -> Watermarks:
-        """Take the watermarks of a planned batch."""
+        """Collect the watermarks of a planned batch."""
         return cls(
             now_ms=max(0, state.watermark_ms or 0), before_ms=max(0, state.watermark_before_ms or 0)
         )

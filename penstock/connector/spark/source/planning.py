@@ -144,11 +144,11 @@ class PlanningExecutor:
             self._coordination.complete(self._batches, time.monotonic_ns() // 1_000_000)
 
     def report_place(self, state: SourceState) -> ReportFolder | None:
-        """Tell where the tasks of a planned batch report event times. Raises SinkError."""
+        """Return where the tasks of a planned batch report event times. Raises SinkError."""
         return self._event_times.place(state, replayed=state != self._last)
 
     def _reported(self, after: SourceState) -> Mapping[str, EventTimes]:
-        """Give what the tasks of the last completed batch told of event times, by split."""
+        """Return what the tasks of the last completed batch told of event times, by split."""
         if after != self._reported_of:
             self._reports = self._event_times.after(after)
             self._reported_of = after
@@ -179,7 +179,7 @@ class PlanningExecutor:
                     assert_never(effect)
 
     def _clock_after(self, after: SourceState, wall_ms: int) -> int | None:
-        """Give the clock that records of the future are told by; a batch that is replayed has it in its offset."""
+        """Return the clock that records of the future are told by; a batch that is replayed has it in its offset."""
         if self._scan.rowtime is None or self._source.watermark.max_future_ms is None:
             return None
         return self._clock.read(wall_ms=wall_ms, steady_ms=_boot_ms(), logged_ms=after.clock_ms)
@@ -214,7 +214,7 @@ class PlanningExecutor:
         return open_segment_folder(self._scan.seen_files)
 
     def _without_lifted_stops(self, after: SourceState) -> SourceState:
-        """Let a table that is no longer bounded go on where it stopped."""
+        """Resume a table that is no longer bounded from where it stopped."""
         if self._source.bounded or not enumerator_state(after.coordinator).get("bounded"):
             return after
         return replace(after, splits=tuple(replace(split, stop=None) for split in after.splits))
@@ -239,7 +239,7 @@ class PlanningExecutor:
 
 
 def _boot_ms() -> int:
-    """Give the time since the machine's start, where it is told with that of its sleep: a wake-up is no step."""
+    """Return the time since the machine's start, where it is told with that of its sleep: a wake-up is no step."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     ns = time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
     return ns // 1_000_000

@@ -49,7 +49,9 @@ class OutageFile:
         self._path = path
 
     def note(self, error: BrokerUnavailableError) -> None:
-        """Say what does not answer; since when stays what it is while it goes on, over restarts too."""
+        """Record what does not answer; the start time stays as it is for the length of the outage,
+        over restarts too.
+        """
         before = _read(self._path)
         what, reason = _describe(error)
         value = {
@@ -63,7 +65,7 @@ class OutageFile:
         draft.replace(self._path)
 
     def clear(self) -> None:
-        """Say that everything answers."""
+        """Record that everything answers."""
         self._path.unlink(missing_ok=True)
 
 
@@ -73,7 +75,7 @@ def outage_file(workdir: Path, checkpoint: str, index: int) -> Path:
 
 
 def current_outage(workdir: Path, checkpoint: str) -> Outage | None:
-    """Give what the sources of a query wait for, the longest wait of several; None where all of them go on."""
+    """Return what the sources of a query wait for, the longest wait of several; None where all of them go on."""
     found = (_read(path) for path in workdir.glob(f"{_prefix(checkpoint)}*.json"))
     outages = [outage for outage in found if outage is not None]
     return min(outages, key=lambda outage: outage.since_ms, default=None)
@@ -92,7 +94,7 @@ def _read(path: Path) -> Outage | None:
 
 
 def _describe(error: BrokerUnavailableError) -> tuple[str, str]:
-    """Say what does not answer, and why in a few words."""
+    """Describe what does not answer, and why in a few words."""
     what, found, rest = error.message.partition(" did not answer")
     if not found:
         return "the broker", error.message

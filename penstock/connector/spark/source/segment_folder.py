@@ -74,7 +74,7 @@ class _SegmentFolder:
                 self._folder.system.create_dir(self._folder.path, recursive=True)
 
     def new_chain(self) -> str:
-        """Give the name of a new chain."""
+        """Return the name of a new chain."""
         return secrets.token_hex(8)
 
     def read(self, name: str) -> bytes | None:
@@ -124,7 +124,7 @@ class _SegmentFolder:
                     self._folder.system.delete_file(f"{self._folder.path}/{text}")
 
     def _named_by_oldest(self, chain: str) -> set[SegmentName]:
-        """Give what the oldest offset that Spark keeps names of a chain; nothing where there is none to go by."""
+        """Return what the oldest offset that Spark keeps names of a chain; nothing where there is none to go by."""
         above, _, _ = self._folder.path.rpartition("/")
         offsets = Folder(
             system=self._folder.system, path=f"{above}/{OFFSETS}", shown=self._folder.shown
@@ -147,7 +147,7 @@ class _SegmentFolder:
 
 
 def _names_in(line: str) -> Iterator[SegmentName]:
-    """Give the files that a line of Spark's offset log names: one source's offset, if it is one."""
+    """Return the files that a line of Spark's offset log names: one source's offset, if it is one."""
     try:
         seen = json.loads(line)["coordinator"]["enumerator"]["seen"]["segments"]
     except (ValueError, TypeError, KeyError):

@@ -59,11 +59,11 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._executor
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Give the state before anything is known: asked twice for batch 0 and again on its replay."""
+        """Return the state before anything is known: asked twice for batch 0 and again on its replay."""
         return INITIAL_OFFSET
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Give the read limit of a batch, in records: the table's, else the scan's unless the run has an end.
+        """Return the read limit of a batch, in records: the table's, else the scan's unless the run has an end.
 
         Spark asks after `prepareForTriggerAvailableNow` (MicroBatchExecution, the plan's sources).
         """
@@ -99,7 +99,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Give the ends seen at the last planning, for the lag in progress events."""
+        """Return the ends seen at the last planning, for the lag in progress events."""
         if self._executor is None or not self._executor.extents:
             return None
         return {split_id: extent.end for split_id, extent in sorted(self._executor.extents.items())}

@@ -88,7 +88,7 @@ class _Arrivals:
         self._next = {split.split_id: split.start for split in partition.splits}
 
     def next(self, split_id: str, rows: int) -> Came:
-        """Say when the next `rows` rows of a split came."""
+        """Return the arrival times of the next `rows` rows of a split."""
         position = self._next[split_id]
         self._next[split_id] = position + rows
         return Came(
@@ -97,7 +97,7 @@ class _Arrivals:
 
 
 def _late(partition: TaskPartition) -> Mapping[str, int]:
-    """Give the watermark (epoch ms) by which rows of a split are counted as late, where they are."""
+    """Return the watermark (epoch ms) by which rows of a split are counted as late, where they are."""
     if partition.watermarks is None:
         return {}
     return dict.fromkeys(partition.counts_late, partition.watermarks.before_ms)
@@ -123,7 +123,7 @@ def _bad_record_guard(partition: TaskPartition, scan: Scan) -> BadRecordCollecto
 
 
 def _told_batch_id(scan: Scan, unknown: str) -> int:
-    """Tell the micro-batch of a stream. Raises SinkError, naming what is `unknown` without it."""
+    """Return the micro-batch of a stream. Raises SinkError, naming what is `unknown` without it."""
     batch_id = _batch_id()
     if batch_id is None:
         raise SinkError(
@@ -135,7 +135,7 @@ def _told_batch_id(scan: Scan, unknown: str) -> int:
 
 
 def _batch_id() -> int | None:
-    """Tell the micro-batch that the task belongs to; None outside of a streaming query."""
+    """Return the micro-batch that the task belongs to; None outside of a streaming query."""
     context = TaskContext.get()
     # set by Spark for the jobs of a micro-batch (StreamExecution); its foreach writer reads it so too
     text = context.getLocalProperty(_BATCH_ID) if context is not None else None

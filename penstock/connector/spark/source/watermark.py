@@ -19,7 +19,7 @@ DELAY_KEY = "spark.watermarkDelayMs"
 
 
 def carry_watermark(frame: DataFrame) -> DataFrame:
-    """Hand the watermark that the rows carry to Spark, then drop the rows that carry nothing else.
+    """Pass the watermark that the rows carry to Spark, then drop the rows that carry nothing else.
 
     The condition names `__watermark` so that Spark cannot push it below the watermark node, where it would
     take heartbeat rows away before they are seen; as a disjunction it is neither split nor made simpler.

@@ -54,14 +54,14 @@ WindowFunction = Tumble | Hop | Cumulate
 
 
 def late_metric(view: str) -> str:
-    """Give the name of the observed metric that counts the late rows of the windowed relation `view`."""
+    """Return the name of the observed metric that counts the late rows of the windowed relation `view`."""
     return f"penstock_late_{view}"
 
 
 def assign_windows(
     frame: DataFrame, time_column: str, function: WindowFunction, *, view: str
 ) -> DataFrame:
-    """Give every row its windows. Rows without a rowtime belong to no window; they count as late.
+    """Assign every row its windows. Rows without a rowtime belong to no window; they count as late.
 
     The original time column is an ordinary one afterwards, as in Flink.
     """
@@ -114,7 +114,7 @@ def _expand(frame: DataFrame, rowtime: Column, function: WindowFunction) -> Data
 
 
 def _last_end(function: WindowFunction) -> Column:
-    """Give the end of a row's last window, from its pane."""
+    """Return the end of a row's last window, from its pane."""
     if isinstance(function, Hop):
         return F.col(f"{_PANE}.start") + _delta(function.size_ms)
     return F.col(f"{_PANE}.end")
