@@ -16,28 +16,30 @@ class Clock(Protocol):
     """Tells the time and waits; tests pass one whose time they move themselves."""
 
     def now_ms(self) -> int:
-        """Give the wall-clock time in epoch ms."""
+        """Return the wall-clock time in epoch ms."""
 
     def monotonic_ms(self) -> int:
-        """Give the time since some moment, in ms: nobody sets it, and it goes on while the machine sleeps."""
+        """Return the time since some moment, in ms: nobody sets it, and it goes on while the machine sleeps."""
 
     def wait(self, event: Event, timeout_ms: int) -> bool:
-        """Wait until `event` is set, at most `timeout_ms`. Tells whether it is set."""
+        """Wait until `event` is set, at most `timeout_ms`. Returns whether it is set."""
 
 
 class SystemClock:
     """The machine's clock."""
 
     def now_ms(self) -> int:
-        """Give the wall-clock time in epoch ms."""
+        """Return the wall-clock time in epoch ms."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Give the time since some moment, in ms: nobody sets it, and on Linux it goes on while the machine sleeps."""
+        """Return the time since some moment, in ms: nobody sets it, and on Linux it goes on while
+        the machine sleeps.
+        """
         if _BOOT_CLOCK is None:
             return time.monotonic_ns() // 1_000_000
         return time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000
 
     def wait(self, event: Event, timeout_ms: int) -> bool:
-        """Wait until `event` is set, at most `timeout_ms`. Tells whether it is set."""
+        """Wait until `event` is set, at most `timeout_ms`. Returns whether it is set."""
         return event.wait(timeout_ms / 1000)

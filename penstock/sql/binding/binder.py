@@ -155,13 +155,13 @@ def annotate(query: exp.Expr, namespace: Namespace) -> None:
 
 
 def view_body(view: View, namespace: Namespace) -> tuple[exp.Query, bool]:
-    """Give the query of a view, for a caller to change; and whether its nodes have their types."""
+    """Return the query of a view, for a caller to change; and whether its nodes have their types."""
     known = known_view(view, namespace, lambda: _checked_view(view, CheckedQuery(namespace)))
     return (parse_query(view.query), False) if known is None else (known.body(), True)
 
 
 def forget_types(query: exp.Expr) -> None:
-    """Have `annotate` type a query again: it was changed."""
+    """Make `annotate` type a query again: it was changed."""
     query.meta.pop(BOUND, None)
 
 
@@ -324,7 +324,7 @@ def _replace_window(window: WindowTable) -> None:
 
 
 def _is_argument(column: exp.Column, window: WindowTable) -> bool:
-    """Whether a column stands in DESCRIPTOR or PARTITION BY, and not in the query that is read."""
+    """Return whether a column stands in DESCRIPTOR or PARTITION BY, and not in the query that is read."""
     above = column.parent
     while above is not None and above is not window.node:
         if above is window.input:
@@ -356,7 +356,7 @@ def _window_error(window: WindowTable, checking: CheckedQuery) -> InputError | N
 
 
 def _check_forms(stand_in: exp.Expr, checking: CheckedQuery) -> None:
-    """Whether Spark has a form for everything in the query; `stand_in` is used up."""
+    """Return whether Spark has a form for everything in the query; `stand_in` is used up."""
     checking.errors += unknown_functions(stand_in, checking)
     checking.errors += condition_errors(stand_in, checking)
     try:

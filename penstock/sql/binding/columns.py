@@ -187,7 +187,7 @@ def _unknown_column(
 
 
 def _reads_nothing(column: exp.Column, select: exp.Expr) -> bool:
-    """Tell whether a column stands in the list of a SELECT without FROM."""
+    """Return whether a column stands in the list of a SELECT without FROM."""
     if any(select.args.get(key) for key in ("from_", "joins", "laterals")):
         return False
     if column.find_ancestor(exp.Anonymous, exp.Select) is not select:
@@ -221,7 +221,7 @@ def _aliases(select: exp.Expr) -> set[str]:
 
 
 def _merges(select: exp.Expr) -> bool:
-    """Whether a join of this SELECT makes one column of two: USING, NATURAL."""
+    """Return whether a join of this SELECT makes one column of two: USING, NATURAL."""
     joins: list[exp.Expr] = select.args.get("joins") or []
     return any(join.args.get("using") or join.args.get("method") for join in joins)
 

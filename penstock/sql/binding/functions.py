@@ -67,7 +67,7 @@ def unknown_functions(stand_in: exp.Expr, checking: CheckedQuery) -> Iterator[In
 
 
 def _is_no_call(call: exp.Anonymous) -> bool:
-    """Tell whether it is a hint, or the end of a name with dots, whose database would have to be looked into."""
+    """Return whether it is a hint, or the end of a name with dots, whose database would have to be looked into."""
     hint = call.find_ancestor(exp.Hint, exp.Select)
     return isinstance(call.parent, exp.Dot) or isinstance(hint, exp.Hint)
 
@@ -77,7 +77,7 @@ def _is_of_an_engine(name: str) -> bool:
 
 
 def _is_registered(name: str, checking: CheckedQuery) -> bool:
-    """Tell whether a user has registered a function, in any database, or with Spark; asks the catalog."""
+    """Return whether a user has registered a function, in any database, or with Spark; asks the catalog."""
     space = checking.namespace
     if space is None:
         return True  # nothing is known of users' functions
@@ -130,7 +130,7 @@ def table_function_errors(calls: list[Called], namespace: Namespace) -> Iterator
 
 
 def names_columns(relation: exp.Expr) -> bool:
-    """Whether the alias of a relation names its columns: AS x (a, b)."""
+    """Return whether the alias of a relation names its columns: AS x (a, b)."""
     alias = relation.args.get("alias")
     return alias is not None and bool(alias.columns)
 

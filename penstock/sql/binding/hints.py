@@ -176,7 +176,7 @@ def state_ttls(select: exp.Select) -> list[StateTtl]:
 
 
 def take_state_ttl(select: exp.Select) -> None:
-    """Take the hints STATE_TTL away from a SELECT, in place."""
+    """Remove the hints STATE_TTL from a SELECT, in place."""
     hint = select.args["hint"]
     hint.set("expressions", [call for call in hint.expressions if call.name != STATE_TTL])
     if not hint.expressions:
@@ -184,7 +184,7 @@ def take_state_ttl(select: exp.Select) -> None:
 
 
 def bounds_state(query: exp.Expr) -> bool:
-    """Tell whether a query has a hint STATE_TTL."""
+    """Return whether a query has a hint STATE_TTL."""
     return any(_calls(select, STATE_TTL) for select in find_nodes(query, exp.Select))
 
 

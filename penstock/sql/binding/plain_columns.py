@@ -142,7 +142,9 @@ def _expressions(select: exp.Select) -> list[exp.Expr] | None:
 
 
 def _are_plain_items(select: exp.Select, relations: int) -> bool:
-    """Whether the columns of a SELECT have names, or can be given some; `*` is plain in front, over one relation."""
+    """Return whether the columns of a SELECT have names, or can be given some; `*` is plain in
+    front, over one relation.
+    """
     items = select.selects
     stars = [item for item in items if item.is_star]
     if not stars:
@@ -167,7 +169,7 @@ def _holds(source: Columns | _Plain, name: str) -> bool:
 
 
 def _hides(plain: _Plain) -> bool:
-    """Whether a name may stand for a column and for what the SELECT itself calls so."""
+    """Return whether a name may stand for a column and for what the SELECT itself calls so."""
     given = {
         item.alias
         for item in plain.select.selects
@@ -181,7 +183,7 @@ def _hides(plain: _Plain) -> bool:
 
 
 def set_type(annotator: TypeAnnotator, column: exp.Column, kind: exp.DataType | None) -> None:
-    """Tell an annotator the type of a column, None where it is not known, so that it need not look for it."""
+    """Set the type of a column for an annotator, None where unknown, so that it need not resolve it."""
     annotator._set_type(column, kind)  # noqa: SLF001 - what it does with the types of a schema
 
 

@@ -29,7 +29,9 @@ __all__ = [
 
 
 def name_relations(query: exp.Expr) -> list[exp.Table]:
-    """Give each table of a query its name as alias, if it has none; columns are of that. Gives the tables, in order."""
+    """Alias each table of a query by its name, if it has no alias; columns are qualified by it.
+    Returns the tables, in order.
+    """
     tables = named_tables(query)
     _drop_qualifiers(query, tables)
     for table in tables:
@@ -39,14 +41,15 @@ def name_relations(query: exp.Expr) -> list[exp.Table]:
 
 
 def give_alias(table: exp.Table) -> None:
-    """Give a table its name as alias, if it has none."""
+    """Alias a table by its name, if it has no alias."""
     if not table.alias:
         alias = exp.Identifier(this=table.name, quoted=True)
         table.set("alias", exp.TableAlias(this=alias))
 
 
 def as_written(query: exp.Expr) -> exp.Expr:
-    """Give the tree of which the text is kept, before the query is checked: itself, or a copy if that will rewrite it.
+    """Return the tree of which the text is kept, before the query is checked: itself, or a copy if that will rewrite
+    it.
 
     Its tables have aliases, so that they can be given their full names.
     """
@@ -70,7 +73,7 @@ ORDINALITY = "penstock.ordinality"
 
 
 def hide_ordinality(tree: exp.Expr) -> None:
-    """Take WITH ORDINALITY off a tree: the qualifier takes it for one more column behind those that AS names."""
+    """Remove WITH ORDINALITY from a tree: the qualifier takes it for one more column behind those that AS names."""
     for node in tree.find_all(exp.Unnest):
         node.meta[ORDINALITY] = node.args.get("offset")
         node.set("offset", None)
@@ -86,7 +89,7 @@ def unnamed_elements(tree: exp.Expr) -> list[exp.Unnest]:
 
 
 def unfolds_plain_values(node: exp.Unnest) -> bool:
-    """Tell whether the elements are known to be plain values: fields of rows and map entries have names."""
+    """Return whether the elements are known to be plain values: fields of rows and map entries have names."""
     columns = unnested_columns(node, ordinality=False)
     return columns is not None and [name for name, _ in columns] == [VALUE]
 

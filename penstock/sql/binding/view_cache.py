@@ -33,11 +33,11 @@ class KnownView:
     reads: tuple[Read, ...]
 
     def body(self) -> exp.Query:
-        """Give the query to write out where the view is named: a copy, which may be changed."""
+        """Return the query to write out where the view is named: a copy, which may be changed."""
         return copy_tree(self.tree)  # type: ignore[return-value]  # a copy is of the same class
 
     def holds(self, namespace: Namespace) -> bool:
-        """Tell whether all that it reads is still there, and as it was."""
+        """Return whether all that it reads is still there, and as it was."""
         try:
             return all(
                 namespace.lookup(namespace.resolve(parts)) == found for parts, found in self.reads

@@ -49,7 +49,7 @@ class Assignment:
 def pipeline_checkpoints(
     script: CheckedScript, project: Path, open_files: OpenFiles
 ) -> list[tuple[str, KnownCheckpoint]]:
-    """Give the checkpoints of the pipelines that a file's INSERTs belong to, with their pipelines.
+    """Return the checkpoints of the pipelines that a file's INSERTs belong to, with their pipelines.
 
     Raises StateMismatchError for a damaged one.
     """
@@ -69,7 +69,7 @@ def assignment(
     *,
     to: str | None,
 ) -> Assignment:
-    """Say that the INSERT at a line goes on from the checkpoint named `to`, or, where that is None, from none.
+    """Assign to the INSERT at a line the checkpoint named `to`, or, where that is None, none.
 
     Raises UnknownObjectError, UnsupportedError, ConfigError.
     """

@@ -176,7 +176,7 @@ def _uses(one: CheckedStatement, planner: Planner) -> Iterator[TableUse]:
 
 
 def check_connectivity(use: TableUse, project: Path) -> ConnectivityResult:
-    """Ask where a table lives what is there. May wait for an answer as long as a run would; raises nothing."""
+    """Check the table's external system. May wait for an answer as long as a run would; raises nothing."""
     if use.missing is not None:
         return ConnectivityResult(use=use, text="cannot be used", error=use.missing)
     try:

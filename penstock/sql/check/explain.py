@@ -69,7 +69,7 @@ def explain_lines(statement: Explain, analyzer: Analyzer) -> list[str]:
 
 
 def _made(statement: CreateTableAs | ReplaceTableAs) -> list[str]:
-    """Tell the columns of a table that is made of a query: its types are nowhere in the statement."""
+    """Return the columns of a table that is created from a query: its types are nowhere in the statement."""
     table = statement.create.table
     verb = "CREATE" if isinstance(statement, CreateTableAs) else "REPLACE"
     columns = [f"{column.name} {column.type}" for column in table.schema.columns]
@@ -92,7 +92,7 @@ def _plan(statement: Select | InsertInto | StatementSet, analyzer: Analyzer) -> 
 
 
 def operator_lines(query: AnalysedQuery, *, state_ttl_ms: int) -> list[str]:
-    """Say what is done with the rows, and what is kept for it. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
+    """Describe the operators over the rows, and their state. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
     mechanism, sets = (
         updating_operator_lines(query, state_ttl_ms=state_ttl_ms),
         _grouping_sets(query),
@@ -151,7 +151,7 @@ def _query(query: AnalysedQuery, analyzer: Analyzer) -> list[str]:
 
 
 def _read(leaf: TableScan, project: Path, lookups: Sequence[exp.Join] = ()) -> list[str]:
-    """Say what is read of a table. `lookups` are the lookup joins with it."""
+    """Describe what is read of a table. `lookups` are the lookup joins with it."""
     table = leaf.table
     source = leaf.source or connector_of(table, project=project).source(table)
     read = [name for name in leaf.columns if name != ROW_KIND]
@@ -212,7 +212,7 @@ def _splits(source: SplitSource) -> str:
 
 
 def _sink(insert: AnalysedInsert) -> list[str]:
-    """Say what the target takes, and what it promises for a batch that is written again."""
+    """Describe what the target accepts, and what it guarantees for a batch that is written again."""
     table, lines = insert.target, []
     if (key := table.schema.primary_key) is not None:
         lines.append(f"key: {', '.join(key.columns)}")

@@ -59,7 +59,7 @@ def detail_lines(
     analyzer: Analyzer,
     plan: Sequence[str],
 ) -> list[str]:
-    """Give the sections that EXPLAIN is asked for, behind the `plan` of the statement. Raises InputError."""
+    """Return the sections that EXPLAIN is asked for, behind the `plan` of the statement. Raises InputError."""
     if not details:
         return []
     parts = list(_parts(statement, analyzer))
@@ -203,7 +203,7 @@ def _state_advice(query: AnalysedQuery, analyzer: Analyzer) -> Iterator[str]:
 
 
 def _keeps_for_ever(stage: Stage) -> bool:
-    """Tell a stage that nothing bounds where no setting does."""
+    """Return whether the state of a stage grows without bound unless a setting bounds it."""
     if isinstance(stage, RecomputeOperator):
         return not all(given.time_to_live_ms for given in stage.inputs)
     return not is_bounded(stage)

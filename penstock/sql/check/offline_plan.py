@@ -98,7 +98,7 @@ class OfflineStatement:
 
 
 def offline_statement_of(checked: CheckedStatement) -> OfflineStatement:
-    """Give a statement as it was planned in Spark."""
+    """Return a statement as it was planned in Spark."""
     one_set = checked.planned_set
     if one_set is None:
         return OfflineStatement(queries=checked.queries)
@@ -156,7 +156,7 @@ def _judged(checked: CheckedStatement, draft: CheckOverlay) -> OfflineStatement:
 
 
 def _ready(insert: AnalysedInsert, draft: CheckOverlay) -> AnalysedInsert:
-    """Give the form that its checkpoint has, with the secrets that options of its tables refer to, as they are now.
+    """Return the form that its checkpoint has, with the secrets that options of its tables refer to, as they are now.
 
     Raises UnknownObjectError, ConfigError.
     """

@@ -112,7 +112,7 @@ class CheckOverlay:
                     one.hint = f"{told}; {one.hint}" if one.hint else told
 
     def apply(self, statement: Statement) -> None:
-        """Take on what a definition or a SET changes. Raises InputError."""
+        """Apply what a definition or a SET changes. Raises InputError."""
         if is_definition(statement):
             drift = diff_with_catalog(statement, self.namespace)
             define(statement, self.namespace)

@@ -268,7 +268,7 @@ def _check_members(statement: StatementSet, analyzer: Analyzer) -> tuple[Analyse
 
 
 def _locate(error: InputError, text: StatementText) -> None:
-    """Give an error without a place that of what it quotes, else of the statement's first line."""
+    """Set the position of an error without one: that of what it quotes, else of the statement's first line."""
     if error.span is not None or isinstance(error, InputErrors):
         return
     error.span = position_of_message(error.message, text)
@@ -299,7 +299,7 @@ def refuse_conflicting_targets(
 
 
 def _tables(scripts: Sequence[CheckedScript]) -> Iterator[CreateTable]:
-    """Give the tables that stay, each as it is first made."""
+    """Return the tables that stay, each as it is first made."""
     seen: set[Identifier] = set()
     for script in scripts:
         for one in script.statements:

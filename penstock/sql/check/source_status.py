@@ -54,7 +54,7 @@ class CheckpointPosition:
 
 
 def ask(leaf: TableScan, project: Path, standing: CheckpointPosition | None = None) -> SourceStatus:
-    """Look at a table. May block on I/O for as long as its connector's timeouts; a failure is part of the answer.
+    """Check a table. May block on I/O for as long as its connector's timeouts; a failure is part of the answer.
 
     With `standing` it is to be gone on with from there.
     """
@@ -125,7 +125,7 @@ def _look(
 def start_decision_of(
     query: CheckpointedQuery, open_files: OpenFiles, *, from_scratch: bool = False
 ) -> StartDecision:
-    """Tell what a start of the query would do; `from_scratch`: with its checkpoint set aside. May ask brokers."""
+    """Return what a start of the query would do; `from_scratch`: with its checkpoint set aside. May ask brokers."""
     saved = None
     try:
         if not from_scratch:
@@ -167,7 +167,7 @@ def _standing(
 def start_decisions_of(
     statement: OfflineStatement, open_files: OpenFiles, *, from_scratch: bool = False
 ) -> tuple[StartDecision, ...]:
-    """Tell what a start of each query of a statement that has a checkpoint would do."""
+    """Return what a start of each query of a statement that has a checkpoint would do."""
     streams = [query for query in statement.queries if query.is_stream]
     if not from_scratch:
         try:

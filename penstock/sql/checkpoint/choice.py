@@ -59,7 +59,7 @@ class WantedQuery:
     earlier_shape: QueryFingerprint | None = None
 
     def fits(self, known: KnownCheckpoint) -> bool:
-        """Tell whether a checkpoint has the shape of this query."""
+        """Return whether a checkpoint has the shape of this query."""
         shapes = [self.shape] if self.earlier_shape is None else [self.shape, self.earlier_shape]
         return known.shape in shapes
 
@@ -91,7 +91,7 @@ class _Table:
         self.found[index] = known
 
     def name_of(self, known: KnownCheckpoint) -> str:
-        """Give the name of the query; of an old checkpoint by its folder."""
+        """Return the name of the query; of an old checkpoint by its folder."""
         if known.name is not None:
             return known.name
         named = (p for p in self.places if known.folder in {folder_name(p), old_folder_name(p)})
@@ -184,7 +184,7 @@ def _fixed(
 def _of(
     mine: Mapping[int, WantedQuery], places: Sequence[str], known: Sequence[KnownCheckpoint]
 ) -> list[KnownCheckpoint]:
-    """Give the checkpoints of the table that queries write into; one that cannot be read is told by its folder."""
+    """Return the checkpoints of the table that queries write into; one that cannot be read is told by its folder."""
     tables = {one.table for one in mine.values()}
     folders = {f for i in mine for f in (folder_name(places[i]), old_folder_name(places[i]))}
     return [k for k in known if k.table in tables or (k.table is None and k.folder in folders)]

@@ -84,7 +84,7 @@ def saved_shape(spark: SparkSession, location: str) -> QueryFingerprint | None:
 
 
 def batch_watermarks(spark: SparkSession, location: str, batch_id: int, sources: int) -> Watermarks:
-    """Give the watermarks of a batch that is planned, by its offsets and those of the batch before.
+    """Return the watermarks of a batch that is planned, by its offsets and those of the batch before.
 
     `sources` is their number; one without splits has no watermark. Raises StateMismatchError for a damaged file.
     """
@@ -101,7 +101,7 @@ def _watermarks(offsets: Sequence[SourceState | str | None]) -> Sequence[int | N
 
 
 def checkpoint_files(spark: SparkSession) -> OpenFiles:
-    """Give what opens folders of checkpoints by Spark's Hadoop."""
+    """Return what opens folders of checkpoints by Spark's Hadoop."""
     return lambda location: _HadoopFiles(spark=spark, location=location)
 
 

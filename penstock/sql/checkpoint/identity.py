@@ -93,7 +93,7 @@ def joined_text(texts: Sequence[str]) -> str:
 
 
 def same_text(one: str | None, other: str | None) -> bool:
-    """Tell whether texts are of the same statements, also where another version wrote one of them in other words."""
+    """Return whether texts are of the same statements, also where another version wrote one of them in other words."""
     if one is None or other is None or one == other:
         return one == other
     return _rewritten(one) == _rewritten(other)
@@ -131,12 +131,12 @@ def statement_text(statement: InsertInto) -> str:
 
 
 def identity_path(entry: int) -> str:
-    """Give the path of an entry inside the checkpoint."""
+    """Return the path of an entry inside the checkpoint."""
     return f"{IDENTITY}/{entry}{_ENDING}"
 
 
 def next_entry(files: CheckpointFiles) -> int:
-    """Give the number that the next entry has."""
+    """Return the number that the next entry has."""
     return max(_entries(files), default=-1) + 1
 
 

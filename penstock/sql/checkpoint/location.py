@@ -35,12 +35,12 @@ _RESERVED = frozenset({"dead-letter-topics"})
 
 
 def checkpoint_root(base: str, project: Path) -> str:
-    """Give the folder of all checkpoints; a base without a scheme is relative to the project."""
+    """Return the folder of all checkpoints; a base without a scheme is relative to the project."""
     return (base if is_url(base) else str(project / base)).rstrip("/")
 
 
 def checkpoint_location(base: str, project: Path, pipeline: str, sink: str) -> str:
-    """Give `<base>/<pipeline>/<sink>`; a base without a scheme is relative to the project."""
+    """Return `<base>/<pipeline>/<sink>`; a base without a scheme is relative to the project."""
     return f"{checkpoint_root(base, project)}/{folder_name(pipeline)}/{folder_name(sink)}"
 
 

@@ -283,7 +283,7 @@ class LocalFiles:
             raise damaged_error(self.location, path, f"cannot be read: {error}") from error
 
     def written_ms(self, path: str) -> int | None:
-        """Tell when a file was written (epoch ms); None where there is none."""
+        """Return when a file was written (epoch ms); None where there is none."""
         try:
             return (self.folder / path).stat().st_mtime_ns // 1_000_000
         except OSError:

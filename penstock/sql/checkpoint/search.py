@@ -52,7 +52,7 @@ class CheckpointSearch:
     def of_pipeline(
         self, pipeline: str, *, files: Collection[str | None] = ()
     ) -> list[KnownCheckpoint]:
-        """Give the checkpoints of a pipeline; `files` are those of the statements that are to run.
+        """Return the checkpoints of a pipeline; `files` are those of the statements that are to run.
 
         Raises StateMismatchError for a damaged identity.
         """
@@ -130,7 +130,7 @@ class CheckpointSearch:
         )
 
     def _namesakes(self, pipeline: str) -> Sequence[str]:
-        """Give other names of pipelines in the project's SQL files that had the same folder in earlier versions."""
+        """Return other names of pipelines in the project's SQL files that had the same folder in earlier versions."""
         mine = old_folder_name(pipeline)
         there = set(self.open_files(self.root).names(""))
 
@@ -145,7 +145,7 @@ class CheckpointSearch:
 
 
 def is_checkpoint(files: CheckpointFiles) -> bool:
-    """Tell whether a folder is a checkpoint."""
+    """Return whether a folder is a checkpoint."""
     return bool(_SIGNS.intersection(files.names("")))
 
 

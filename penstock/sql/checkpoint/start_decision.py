@@ -135,7 +135,7 @@ def decide_start(
 
 
 def refuse_start(error: InputError) -> Incompatible:
-    """Give the verdict on a checkpoint that cannot be read."""
+    """Return the verdict on a checkpoint that cannot be read."""
     return Incompatible(reason=error.message, choices=(error.hint,) if error.hint else ANEW)
 
 

@@ -32,7 +32,7 @@ class Watermarks:
     now_ms: Sequence[int | None]
 
     def span(self, sources: Iterable[int]) -> EventTimeSpan:
-        """Give what the lowest of some sources' watermarks passes."""
+        """Return what the lowest of some sources' watermarks passes."""
         places = tuple(sources)
         return EventTimeSpan(
             before_ms=_lowest([self.before_ms[place] for place in places]),

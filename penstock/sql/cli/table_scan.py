@@ -63,7 +63,7 @@ class SplitScan:
         return rowtime_of(self.table)
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-        """Give a batch's rows as Python values, in the order of `columns`."""
+        """Return a batch's rows as Python values, in the order of `columns`."""
         values = {name: python_values(batch.column(name)) for name in self.delivered}
         if ROW_KIND in values:
             values[self.columns[0]] = [RowKind(kind).short for kind in values[ROW_KIND]]
@@ -159,7 +159,7 @@ def _describe(table: Table, source: SplitSource, time_zone: str) -> SplitScan:
 def _expression(
     table: Table, expression: str, delivered: tuple[str, ...], time_zone: str
 ) -> str | None:
-    """Give a computed column in DuckDB's SQL, tried on no rows; None where DuckDB would not do as Spark does."""
+    """Return a computed column in DuckDB's SQL, tried on no rows; None where DuckDB would not do as Spark does."""
     import duckdb
 
     columns = [(name, table.schema.column(name).type) for name in delivered]

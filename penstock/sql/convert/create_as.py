@@ -95,7 +95,7 @@ def _parts(kind: exp.DataType) -> Iterator[exp.DataType]:
 
 
 def _written_out(query: exp.Expr, count: int) -> Iterator[bool]:
-    """Whether each column is, in every SELECT, a column or a CAST as it stands."""
+    """Return whether each column is, in every SELECT, a column or a CAST as it stands."""
     selects = [s for s in _selects(query) if len(s.selects) == count and not s.is_star]
     stars = all(select.is_star for select in _selects(query))
     for index in range(count):

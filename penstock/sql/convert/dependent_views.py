@@ -31,7 +31,7 @@ def check_views(before: Table | View, after: Table | View, namespace: Namespace)
 
 
 def stands_on(query: str, target: Identifier, namespace: Namespace) -> bool:
-    """Tell whether a view's query reads `target`, directly or by other views."""
+    """Return whether a view's query reads `target`, directly or by other views."""
     seen: set[Identifier] = set()
     waiting = [query]
     while waiting:
@@ -46,7 +46,7 @@ def stands_on(query: str, target: Identifier, namespace: Namespace) -> bool:
 
 
 def _looks_alike(before: Table | View, after: Table | View) -> bool:
-    """Whether nothing that a query sees has changed."""
+    """Return whether nothing that a query sees has changed."""
     if before.identifier != after.identifier:
         return False
     if isinstance(before, Table) and isinstance(after, Table):

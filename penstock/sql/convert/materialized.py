@@ -297,7 +297,7 @@ def _with_full_names(query: exp.Expr, namespace: Namespace) -> str:
 def _check_free(
     table: Table, tree: exp.Expr, name: exp.Expr, text: StatementText, namespace: Namespace
 ) -> None:
-    """Whether the name is free, or stands for what OR ALTER may change."""
+    """Return whether the name is free, or stands for what OR ALTER may change."""
     try:
         found = namespace.lookup(table.identifier)
     except UnknownObjectError:

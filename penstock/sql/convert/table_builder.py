@@ -90,19 +90,19 @@ class TableBuilder:
         return Schema(columns=tuple(plain))
 
     def load(self, columns: tuple[Column, ...]) -> None:
-        """Take over columns of a table that is there; none of them has a place in the statement."""
+        """Copy columns of an existing table; none of them has a position in the statement."""
         for column in columns:
             self.put(column, exp.to_identifier(column.name, quoted=True))
 
     def load_watermark(self, watermark: Watermark) -> None:
-        """Take over the watermark of a table that is there."""
+        """Copy the watermark of an existing table."""
         self.watermark = exp.WatermarkColumnConstraint(
             this=exp.to_identifier(watermark.column, quoted=True),
             expression=parse_expression(watermark.expression),
         )
 
     def load_key(self, key: PrimaryKey) -> None:
-        """Take over the key of a table that is there."""
+        """Copy the key of an existing table."""
         names = [exp.to_identifier(name, quoted=True) for name in key.columns]
         self.keys.append((exp.PrimaryKey(expressions=names), key))
 
@@ -125,7 +125,7 @@ class TableBuilder:
     # --- reading ---
 
     def read_element(self, element: exp.Expr) -> None:
-        """Take over an element of CREATE TABLE: a column, the watermark, a key."""
+        """Add an element of CREATE TABLE: a column, the watermark, a key."""
         match element:
             case exp.ColumnDef():
                 name = element.this.name
@@ -141,7 +141,7 @@ class TableBuilder:
                 self.read_rule(element)
 
     def read_rule(self, element: exp.Expr) -> None:
-        """Take over a watermark or a key."""
+        """Add a watermark or a key."""
         match element:
             case exp.WatermarkColumnConstraint() if self.watermark is not None:
                 self.add(DefinitionError("a table has one WATERMARK"), element)

@@ -144,7 +144,7 @@ def _declare_over(
     draft: TableBuilder,
     declared: set[str],
 ) -> None:
-    """Take over a column, which may take the place of the other table's if the options say so."""
+    """Add a column, which may replace the other table's if the options say so."""
     name = node.this.name
     column = draft.read_column(node) if name not in declared else None
     if name in declared:
@@ -159,7 +159,7 @@ def _declare_over(
 
 
 def _take_rules(source: Table, taken: LikeOptions, draft: TableBuilder) -> None:
-    """Take over watermark and key where the options say so."""
+    """Copy watermark and key where the options say so."""
     schema = source.schema
     try:
         if taken.watermark_taken(schema, own=draft.watermark is not None) and schema.watermark:
@@ -259,7 +259,7 @@ def _view_column_errors(
 
 
 def has_property(tree: exp.Create, kind: type[exp.Property]) -> bool:
-    """Whether a CREATE has a property such as TEMPORARY."""
+    """Return whether a CREATE has a property such as TEMPORARY."""
     return any(isinstance(item, kind) for item in properties_of(tree))
 
 
@@ -338,19 +338,19 @@ def _distribution(tree: exp.Create) -> DistributionNode | None:
 
 
 def option_spans(tree: exp.Create, text: StatementText) -> dict[str, Span]:
-    """Give the places of options by their keys; one that is read as another is found by that, too."""
+    """Return the places of options by their keys; one that is read as another is found by that, too."""
     return spans_of_keys(option_keys(tree), text)
 
 
 def spans_of_keys(keys: list[exp.Literal], text: StatementText) -> dict[str, Span]:
-    """Give the places of options whose keys are given as nodes, as `option_spans`."""
+    """Return the places of options whose keys are given as nodes, as `option_spans`."""
     spans = {key.name: text.locate(key) for key in keys}
     older = translate_legacy_options({key.name: key.parent.args["value"].name for key in keys})  # type: ignore[union-attr]
     return spans | {new: spans[old] for new, old in older.sources.items()}
 
 
 def column_spans(tree: exp.Expr, text: StatementText) -> dict[str, Span]:
-    """Give the places of the names of the columns that a CREATE or ALTER defines; fields of rows are none."""
+    """Return the places of the names of the columns that a CREATE or ALTER defines; fields of rows are none."""
     defined = [
         node for node in tree.find_all(exp.ColumnDef) if node.find_ancestor(exp.DataType) is None
     ]

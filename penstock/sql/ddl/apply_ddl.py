@@ -107,7 +107,7 @@ TableStatement = CreateTable | AlterTable
 
 
 def is_definition(statement: Statement) -> bool:
-    """Tell whether a statement changes the catalog or the place in it."""
+    """Return whether a statement changes the catalog or the place in it."""
     return isinstance(statement, Definition)
 
 
@@ -185,7 +185,7 @@ def _change_table(statement: TableDefinition, namespace: Namespace) -> None:
 
 
 def _refuse_materialized(identifier: Identifier, namespace: Namespace) -> None:
-    """Have a materialized table dropped by its own statement, as in Flink. Raises DefinitionError."""
+    """Refuse to drop a materialized table but by its own statement, as in Flink. Raises DefinitionError."""
     try:
         found = namespace.lookup(identifier)
     except UnknownObjectError:

@@ -63,7 +63,7 @@ def diff_definitions(stored: Table | View, written: Table | View) -> DefinitionD
 
 
 def since(identifier: Identifier, namespace: Namespace) -> str:
-    """Say since when a definition is the catalog's, as ` since <time>`; empty where no history tells it."""
+    """Return since when a definition is in the catalog, as ` since <time>`; empty where no history tells it."""
     try:
         changes = namespace.catalog.history(identifier, limit=RECENT)
     except PenstockError:
@@ -109,7 +109,7 @@ def _columns(stored: Table, written: Table, names: set[str]) -> Iterator[str]:
 
 
 def _of_keys(table: Table) -> Iterator[Column]:
-    """Give the columns; those of the PRIMARY KEY are NOT NULL, whether that is written or not."""
+    """Return the columns; those of the PRIMARY KEY are NOT NULL, whether that is written or not."""
     key = table.schema.primary_key
     for column in table.schema.columns:
         if key is not None and column.name in key.columns and column.type is not None:
@@ -119,7 +119,7 @@ def _of_keys(table: Table) -> Iterator[Column]:
 
 
 def _column(column: Column) -> tuple[object, ...]:
-    """Give what makes a column what it is; the type of a computed one follows from its expression."""
+    """Return what makes a column what it is; the type of a computed one follows from its expression."""
     match column:
         case ComputedColumn():
             return ("computed", _spelled(column.expression))
@@ -197,7 +197,7 @@ def _options(stored: Table, written: Table) -> Iterator[str]:
 def _by_key(
     options: Mapping[str, str], known: Sequence[Option[Any] | PrefixOption]
 ) -> dict[str, str]:
-    """Give options by their own keys, where older ones are written."""
+    """Return options by their own keys, where older ones are written."""
     own = {alias: o.key for o in known if isinstance(o, Option) for alias in o.aliases}
     return {own.get(key, key): value for key, value in options.items()}
 

@@ -94,7 +94,7 @@ def refilled_error(statement: Statement, namespace: Namespace) -> ObjectExistsEr
 
 
 def is_there(statement: Statement, namespace: Namespace) -> bool:
-    """Tell whether a CREATE defines what is there already, under this name and with this definition."""
+    """Return whether a CREATE defines what is there already, under this name and with this definition."""
     obj = _created(statement)
     found = None if obj is None else namespace.same_named(obj)
     if obj is None or found is None or kind_of(found) != kind_of(obj):
@@ -103,7 +103,7 @@ def is_there(statement: Statement, namespace: Namespace) -> bool:
 
 
 def kept_note(statement: Statement, namespace: Namespace) -> str | None:
-    """Say of a plain CREATE that what it defines is there already; None where it is new, or IF NOT EXISTS asks."""
+    """Return a note that what a plain CREATE defines exists already; None where it is new, or under IF NOT EXISTS."""
     match statement:
         case CreateTable(if_not_exists=False) | CreateView(if_not_exists=False):
             obj = _created(statement)
@@ -123,7 +123,7 @@ def tell_definition(statement: Statement, namespace: Namespace) -> None:
 
 
 def diff_with_catalog(statement: Statement, namespace: Namespace) -> DefinitionDiff | None:
-    """Tell how a CREATE differs from what the catalog holds under its name; None where it holds nothing else."""
+    """Describe how a CREATE differs from what the catalog holds under its name; None where it holds nothing else."""
     obj = _created(statement)
     found = None if obj is None else namespace.same_named(obj)
     # what has no version is not stored: it is of this file, of this session, or of a folder

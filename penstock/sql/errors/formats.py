@@ -59,7 +59,7 @@ def show_error(
 
 
 def error_document(error: PenstockError) -> list[dict[str, Any]]:
-    """Give an error, or each of several, as plain values. Lines and columns count from 1, `end_column` is exclusive.
+    """Return an error, or each of several, as plain values. Lines and columns count from 1, `end_column` is exclusive.
 
     A column is one of the rendered text, which is the file's own where there is no template.
     """

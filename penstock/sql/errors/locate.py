@@ -17,7 +17,7 @@ _QUOTED = re.compile(r"'[^']+'")
 
 
 def position_of_message(message: str, text: StatementText) -> Span:
-    """Give the place of the value of the option that a message is about, of the first thing it quotes that the
+    """Return the place of the value of the option that a message is about, of the first thing it quotes that the
     statement has, or of the statement's first line.
     """
     for option in _OPTION_VALUE.finditer(message):
@@ -33,7 +33,7 @@ def position_of_message(message: str, text: StatementText) -> Span:
 
 
 def position_of_option(message: str, keys: Mapping[str, Span]) -> Span | None:
-    """Give the place of the option that a message names, of its value where that is what is wrong; `keys` are the
+    """Return the place of the option that a message names, of its value where that is what is wrong; `keys` are the
     places of the keys. None where it names none.
     """
     for key, span in keys.items():
@@ -50,7 +50,7 @@ def position_of_option(message: str, keys: Mapping[str, Span]) -> Span | None:
 
 
 def _value_of(key: Span) -> Span | None:
-    """Give the place of the value of an option whose key is at a place, where it stands on the same line."""
+    """Return the place of the value of an option whose key is at a place, where it stands on the same line."""
     behind = key.column - 1 + key.length
     found = _VALUE.match(key.line_text, behind)
     if found is None:

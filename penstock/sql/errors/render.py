@@ -126,7 +126,7 @@ def _append_place(text: Text, span: Span, gutter: str) -> None:
 
 
 def plain_text(text: str) -> str:
-    """Give a text for a report: secrets masked, and nothing in it that a terminal or a build server would obey.
+    """Return a text for a report: secrets masked, and nothing in it that a terminal or a build server would obey.
 
     Names and values in it are somebody else's: escapes are spelled out, and no line begins as a command of GitHub's
     (`::add-path::`) or Azure's (`##vso[...]`) runners does.

@@ -96,7 +96,7 @@ class SlowStartError(QueryFailedError):
 
 
 def translate(error: BaseException) -> PenstockError:
-    """Give the Penstock error that `error` is, carries in its text, or amounts to (QueryFailedError)."""
+    """Return the Penstock error that `error` is, carries in its text, or amounts to (QueryFailedError)."""
     if isinstance(error, PenstockError):
         return error
     layers = _layers(error)
@@ -136,7 +136,7 @@ def translate(error: BaseException) -> PenstockError:
 
 
 def _refusal(error: BaseException) -> PermanentFailureError | None:
-    """Give what Spark refuses to run, in our words: its analysis of the same query says the same each time."""
+    """Return what Spark refuses to run, in our words: its analysis of the same query says the same each time."""
     layer: BaseException | None = error
     for _ in range(DEEPEST_CAUSE):
         if layer is None or type(layer).__name__ == "AnalysisException":
@@ -152,14 +152,16 @@ def _refusal(error: BaseException) -> PermanentFailureError | None:
 
 
 def _is_gone(error: BaseException) -> bool:
-    """Tell whether Spark's Java process is gone, as py4j says it; a Java exception may quote a record that says so."""
+    """Return whether Spark's Java process is gone, as py4j says it; a Java exception may quote a
+    record that says so.
+    """
     if type(error).__name__ in _JVM_GONE:
         return True
     return type(error).__name__ == "Py4JError" and "Answer from Java side is empty" in str(error)
 
 
 def _layers(error: BaseException) -> list[str]:
-    """Give the message of an error of Spark and those of its causes, outermost first."""
+    """Return the message of an error of Spark and those of its causes, outermost first."""
     layers: list[str] = []
     layer: BaseException | None = error
     while layer is not None and len(layers) < DEEPEST_CAUSE:
@@ -181,7 +183,7 @@ def _telling(layers: list[str]) -> str:
 
 
 def is_permanent(error: PenstockError) -> bool:
-    """Tell whether starting again from the checkpoint would fail the same way."""
+    """Return whether starting again from the checkpoint would fail the same way."""
     return isinstance(error, InputError) or (isinstance(error, RunError) and error.permanent)
 
 

@@ -75,7 +75,7 @@ def list_jobs(scene: SessionContext) -> Listing:
 
 
 def describe_job(name: str, scene: SessionContext) -> Listing:
-    """Say what is known of one job; of one of this session what it does, and when it last wrote, too.
+    """Describe one job; for one of this session with what it does, and when it last wrote.
 
     Raises UnknownObjectError.
     """
@@ -91,7 +91,7 @@ def describe_job(name: str, scene: SessionContext) -> Listing:
 
 
 def stop_job(name: str, scene: SessionContext, *, savepoint: bool) -> Listing | None:
-    """Ask a job to end after the batch in flight; one of this session has ended when this returns.
+    """Request that a job ends after the batch in flight; one of this session has ended when this returns.
 
     With `savepoint` gives what the job goes on from. A job of another runner is told through the catalog, at its next
     heartbeat. Raises UnknownObjectError.
@@ -174,7 +174,7 @@ Command = AddJar | StopJob | UseModules | FunctionChange | Change
 
 
 def is_command(statement: Statement) -> bool:
-    """Tell whether `run_command` runs a statement."""
+    """Return whether `run_command` runs a statement."""
     return isinstance(statement, Command)
 
 
@@ -185,7 +185,7 @@ def check_command(statement: Statement, namespace: Namespace, project: Path) -> 
 
 
 def run_command(statement: Statement, scene: SessionContext) -> Listing | None:
-    """Run a command; gives what it has to say. Raises InputError, RunError."""
+    """Run a command; returns what it has to say. Raises InputError, RunError."""
     match statement:
         case AddJar(path=path):
             from penstock.sql.execution.functions import add_jar

@@ -96,7 +96,7 @@ def describe(found: Table | View, namespace: Namespace) -> Listing:
 
 
 def _described_view(view: View, namespace: Namespace) -> Iterator[tuple[str | None, ...]]:
-    """Give the columns of a view with the types that its query has; one that cannot be told is left empty."""
+    """Return the columns of a view with the types that its query has; one that cannot be told is left empty."""
     known = columns_of_object(view, namespace) or dict.fromkeys(view.columns)
     comments = view.column_comments or (None,) * len(known)
     for (name, kind), comment in zip(known.items(), comments, strict=True):
@@ -137,7 +137,7 @@ def _describe(column: Column, schema: Schema) -> tuple[str | None, ...]:
 
 
 def _is_proctime(column: Column) -> bool:
-    """Tell whether a column is the time at which a row is processed."""
+    """Return whether a column is the time at which a row is processed."""
     return isinstance(column, ComputedColumn) and column.expression.upper() == "PROCTIME()"
 
 

@@ -191,7 +191,7 @@ def _register_java(function: Function, spark: SparkSession) -> None:
 
 @contextmanager
 def _importing_from(project: Path) -> Iterator[None]:
-    """Let modules of the project's folder be found."""
+    """Make modules of the project's folder importable."""
     folder = str(project)
     if folder in sys.path:
         yield

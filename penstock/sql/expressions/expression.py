@@ -95,7 +95,7 @@ def known_type(tree: exp.Expr) -> LogicalType | None:
 def timestamp_kind(
     expression: str | exp.Expr, schema: Schema
 ) -> type[TimestampType | TimestampLtzType] | None:
-    """Whether an expression is a TIMESTAMP or a TIMESTAMP_LTZ; None for neither, or if unsure."""
+    """Return whether an expression is a TIMESTAMP or a TIMESTAMP_LTZ; None for neither, or if unsure."""
     kind = infer_type(expression, schema)
     return type(kind) if isinstance(kind, TimestampType | TimestampLtzType) else None
 

@@ -101,7 +101,7 @@ def _bound(expression: str) -> tuple[exp.Expr, int] | None:
 
 
 def _is_instant(table: Table, name: str) -> bool:
-    """Tell whether the rowtime is a TIMESTAMP_LTZ, an instant, or a TIMESTAMP, a local time."""
+    """Return whether the rowtime is a TIMESTAMP_LTZ, an instant, or a TIMESTAMP, a local time."""
     column = table.schema.column(name)
     match column.type:
         case TimestampLtzType():

@@ -63,7 +63,7 @@ def _runs(pieces: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 def _opens(run: Sequence[Token]) -> bool:
-    """Tell whether a run is the opening of a statement set, whose statements follow indented."""
+    """Return whether a run is the opening of a statement set, whose statements follow indented."""
     words = [piece.word for piece in run]
     return words[-3:] == ["STATEMENT", "SET", "BEGIN"] or (
         words[:1] == ["BEGIN"] and words[1:4] == ["STATEMENT", "SET", ""] and run[-1].text == ";"
@@ -85,13 +85,13 @@ def _written(run: Sequence[Token], text: str, indent: int) -> str:
 
 
 def _is_bare_setting(run: Sequence[Token]) -> bool:
-    """Tell whether a run is SET or RESET with a key or value without quotes, in which blanks would mean something."""
+    """Return whether a run is SET or RESET with a key or value without quotes, in which blanks would mean something."""
     quoted = {piece.kind is TokenKind.STRING for piece in run[1:] if piece.text not in {"=", ";"}}
     return run[0].word in {"SET", "RESET"} and False in quoted
 
 
 def _same(before: Sequence[Token], after: Sequence[Token]) -> bool:
-    """Tell whether two texts have the same pieces, but for the case of words, and are glued alike to templates."""
+    """Return whether two texts have the same pieces, but for the case of words, and are glued alike to templates."""
     if len(before) != len(after):
         return False
     return all(
@@ -103,7 +103,7 @@ def _same(before: Sequence[Token], after: Sequence[Token]) -> bool:
 
 
 def _may_join(left: Token, right: Token) -> bool:
-    """Tell whether what a template puts in could become one word with its neighbour."""
+    """Return whether what a template puts in could become one word with its neighbour."""
     alone = {",", ";", "(", ")"}
     is_value = TokenKind.VALUE in {left.kind, right.kind}
     return is_value and left.text not in alone and right.text not in alone

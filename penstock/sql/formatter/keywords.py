@@ -39,7 +39,7 @@ _FRAME = {"BEGIN", "END", "EXECUTE", "EXPLAIN", "SET", "STATEMENT"}
 
 
 def in_capitals(run: Sequence[Token], text: str) -> Sequence[Token]:
-    """Give a statement's pieces with its keywords in capitals."""
+    """Return a statement's pieces with its keywords in capitals."""
     changed = [
         replace(piece, text=piece.word) if _is_keyword(piece.word, left) else piece
         for left, piece in zip(["", *(piece.text for piece in run)], run, strict=False)

@@ -125,7 +125,7 @@ _BEFORE_GROUP = {
 
 
 def blank_between(left: Token, right: Token) -> bool:
-    """Tell whether one blank, or none, stands between two pieces.
+    """Return whether one blank, or none, stands between two pieces.
 
     Beside a template's value, and between a word and a string (X'00'), it is as it was: there it means something.
     """

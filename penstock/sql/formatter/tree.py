@@ -53,7 +53,7 @@ def grouped(pieces: Sequence[Token]) -> tuple[Node, ...] | None:
 
 
 def tokens_of(nodes: Sequence[Node]) -> Iterator[Token]:
-    """Give all pieces in order, parentheses too."""
+    """Return all pieces in order, parentheses too."""
     for node in nodes:
         if isinstance(node, Group):
             yield node.opening
@@ -104,7 +104,7 @@ _HEADS = {
 
 
 def is_query(nodes: Sequence[Node]) -> bool:
-    """Tell whether what stands in parentheses is a query and not a list."""
+    """Return whether what stands in parentheses is a query and not a list."""
     first = next((n for n in nodes if not (isinstance(n, Token) and n.is_remark)), None)
     return isinstance(first, Token) and first.word in {*_OPEN, "WITH"}
 
@@ -134,14 +134,14 @@ def clauses_of(nodes: Sequence[Node]) -> list[Sequence[Node]]:
 
 
 def _joined(before: Sequence[Node], node: Node) -> bool:
-    """Tell whether a word is one with the template's value before it: {{ prefix }}from."""
+    """Return whether a word is one with the template's value before it: {{ prefix }}from."""
     left = before[0] if before else None
     is_value = isinstance(left, Token) and left.kind is TokenKind.VALUE
     return is_value and isinstance(node, Token) and node.glued
 
 
 def _with_remarks(nodes: Sequence[Node], index: int, lowest: int) -> int:
-    """Give where the comments begin that stand on lines of their own in front of a clause: they are its own."""
+    """Return where the comments begin that stand on lines of their own in front of a clause: they are its own."""
     while index - 1 > lowest:
         node = nodes[index - 1]
         if not (isinstance(node, Token) and node.is_remark and node.newlines):
@@ -167,7 +167,7 @@ def _word(nodes: Sequence[Node], index: int) -> str:
 
 
 def head_length(nodes: Sequence[Node]) -> int:
-    """Tell how many of a clause's nodes are its keywords."""
+    """Return how many of a clause's nodes are its keywords."""
     first = _word(nodes, 0)
     if first not in _STARTS:
         return 0

@@ -39,7 +39,7 @@ def flat(nodes: Sequence[Node]) -> str:
 
 
 def _breaks(nodes: Sequence[Node]) -> bool:
-    """Tell whether nodes, the first one's start apart, take several lines."""
+    """Return whether nodes, the first one's start apart, take several lines."""
     pieces = list(tokens_of(nodes))
     return any(p.newlines for p in pieces[1:]) or any(p.kind is TokenKind.LINE for p in pieces)
 
@@ -205,7 +205,7 @@ def _first(nodes: Sequence[Node]) -> Token:
 
 
 def _column_name(item: Sequence[Node]) -> Token | None:
-    """Give the name of a column's definition: a name, and then its type as a word."""
+    """Return the name of a column's definition: a name, and then its type as a word."""
     if len(item) < 2 or not all(isinstance(node, Token) for node in item[:2]):
         return None
     name, type_ = item[0], item[1]
@@ -219,7 +219,7 @@ def _column_name(item: Sequence[Node]) -> Token | None:
 
 
 def _name_width(items: Sequence[Sequence[Node]]) -> int:
-    """Give the width of names where a list is one of columns; 0 where it is another list."""
+    """Return the width of names where a list is one of columns; 0 where it is another list."""
     names = [_column_name(item) for item in items]
     known = {"AS", "METADATA", "COMMENT"}
     types = [item[1] for item, name in zip(items, names, strict=True) if name is not None]

@@ -40,7 +40,7 @@ __all__ = [
 
 
 def describe_incremental(maintained: IncrementalQuery, *, state_ttl_ms: int) -> tuple[str, ...]:
-    """Give the lines that EXPLAIN and `penstock plan` show. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
+    """Return the lines that EXPLAIN and `penstock plan` show. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
     lines = ["maintained in micro-batches, with state in the checkpoint"]
     lines += [
         f"  {feed.name}: Spark streams {', '.join(feed.columns)} ({feed.changes})"
@@ -52,7 +52,7 @@ def describe_incremental(maintained: IncrementalQuery, *, state_ttl_ms: int) -> 
 
 
 def state_of(maintained: IncrementalQuery) -> tuple[str, ...]:
-    """Give what may not change between two starts from one checkpoint: every stage that state is behind or made of.
+    """Return what may not change between two starts from one checkpoint: every stage that state is behind or made of.
 
     The stages behind the last one with state only change what is sent.
     """
@@ -69,7 +69,9 @@ def text_of(maintained: IncrementalQuery) -> str:
 
 
 def is_settled(maintained: IncrementalQuery) -> bool:
-    """Tell whether the first batch of the query only gives inserts: no changes of a table come through as they are."""
+    """Return whether the first batch of the query only gives inserts: no changes of a table come
+    through as they are.
+    """
     stages = {stage.name: stage for stage in maintained.stages}
     changing = {
         feed.name for feed in maintained.feeds if feed.changes is not ChangelogMode.INSERT_ONLY
@@ -127,7 +129,9 @@ def _stage(stage: Stage, state_ttl_ms: int) -> Iterator[str]:
 
 
 def bound_of(stage: EventTimeStage, state_ttl_ms: int) -> str:
-    """Say what bounds the state of rows that wait, and of keys. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
+    """Describe what bounds the state of rows that wait, and of keys. `state_ttl_ms` is
+    `table.exec.state.ttl`; 0 is none.
+    """
     of_keys = _bound_of_keys(stage, state_ttl_ms)
     count = len(stage.waits_for)
     if not count:
@@ -139,7 +143,7 @@ def bound_of(stage: EventTimeStage, state_ttl_ms: int) -> str:
 
 
 def bound_of_inputs(stage: RecomputeOperator, state_ttl_ms: int) -> str:
-    """Say what bounds what a stage keeps of its inputs. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
+    """Describe what bounds what a stage keeps of its inputs. `state_ttl_ms` is `table.exec.state.ttl`; 0 is none."""
     bounds = [
         _time_to_live(state_ttl_ms)
         if given.time_to_live_ms is None
@@ -153,7 +157,7 @@ def bound_of_inputs(stage: RecomputeOperator, state_ttl_ms: int) -> str:
 
 
 def is_bounded(stage: Stage) -> bool:
-    """Tell whether a stage keeps nothing, or nothing that grows without a time to live but by the number of keys."""
+    """Return whether a stage keeps nothing, or nothing that grows without a time to live but by the number of keys."""
     within = isinstance(stage, OverAggregate) and isinstance(stage.kept, RangeState)
     return within or isinstance(stage, Calc | TemporalJoin | WindowAggregate)
 

@@ -61,7 +61,7 @@ class CheckpointFolder:
 
 
 def checkpoint_folders(project: Path) -> Iterator[CheckpointFolder]:
-    """Give the checkpoints of a project, sorted; none where its directory is a URL."""
+    """Return the checkpoints of a project, sorted; none where its directory is a URL."""
     settings = find_project(project).settings
     base = settings.get(CHECKPOINT_DIR.key) or CHECKPOINT_DIR.default
     assert base is not None, "it has a default"
@@ -92,6 +92,6 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _watermark(saved: SavedCheckpoint) -> int | None:
-    """Give the lowest watermark of the tables that have one."""
+    """Return the lowest watermark of the tables that have one."""
     states = [state for state in saved.offsets if isinstance(state, SourceState)]
     return min((s.watermark_ms for s in states if s.watermark_ms is not None), default=None)

@@ -32,7 +32,7 @@ class NamedObject:
 
 
 def places(namespace: Namespace) -> Iterator[tuple[str, str]]:
-    """Give every database as (catalog, database), sorted."""
+    """Return every database as (catalog, database), sorted."""
     for catalog in namespace.catalog.catalogs():
         try:
             names = namespace.catalog.databases(catalog.name)
@@ -44,7 +44,7 @@ def places(namespace: Namespace) -> Iterator[tuple[str, str]]:
 
 
 def named_objects(namespace: Namespace) -> Iterator[NamedObject]:
-    """Give every table and view; a temporary one instead of what it hides."""
+    """Return every table and view; a temporary one instead of what it hides."""
     temporary = {each.identifier: each for each in namespace.temporary()}
     for catalog, database in places(namespace):
         yield from _permanent(namespace, catalog, database, temporary)

@@ -188,7 +188,7 @@ def _pipelines(scene: _Scene) -> Iterator[Row]:
 def _folder_of(
     pipeline: str, sink: str | None, folders: dict[tuple[str, str], CheckpointFolder]
 ) -> CheckpointFolder | None:
-    """Take the checkpoint of a pipeline from those that are left."""
+    """Pop the checkpoint of a pipeline from the remaining ones."""
     folder = folders.pop((pipeline, sink or ""), None)
     if folder is None:  # of an earlier version
         old = (old_folder_name(pipeline) or "", old_folder_name(sink or "") or "")
@@ -197,7 +197,7 @@ def _folder_of(
 
 
 def _state(report: JobReport | None) -> Row:
-    """Give what the runner said of its job, which one of an earlier Penstock never does."""
+    """Return what the runner said of its job, which one of an earlier Penstock never does."""
     if report is None:
         return (None, None, None, None)
     waiting_since = _time(report.waiting_since_ms)
@@ -205,7 +205,7 @@ def _state(report: JobReport | None) -> Row:
 
 
 def _names(lease: str) -> tuple[str, str | None]:
-    """Take the name of a lease apart: the pipeline's, and what it writes into."""
+    """Split the name of a lease: the pipeline's, and what it writes into."""
     pipeline, slash, sink = lease.rpartition("/")
     return (pipeline, sink) if slash else (sink, None)
 

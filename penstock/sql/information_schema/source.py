@@ -26,7 +26,7 @@ class InformationSource(BoundedSource):
     project: Path
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
-        """Give the columns. Raises UnsupportedError for a stream."""
+        """Return the columns. Raises UnsupportedError for a stream."""
         if streaming:
             raise UnsupportedError(
                 f"{self.table.identifier} is read once, not followed as a stream"

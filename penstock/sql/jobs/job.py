@@ -33,7 +33,7 @@ LONGEST_ERROR = 2_000
 
 
 def report_of(progress: JobProgress) -> JobReport:
-    """Give the report: what changes with every batch is not in it, and no secret that this process knows."""
+    """Return the report: what changes with every batch is not in it, and no secret that this process knows."""
     error, outage = progress.last_error, progress.outage
     return JobReport(
         status=progress.status.value,
@@ -54,10 +54,10 @@ class JobRunner(Protocol):
         """What the job failed of, once it has."""
 
     def progress(self) -> JobProgress:
-        """Tell where the job is."""
+        """Return the job's progress."""
 
     def request_stop(self, *, now: bool = False) -> None:
-        """Ask for the end after what is being written, or without waiting for it. Returns immediately."""
+        """Request the end after what is being written, or without waiting for it. Returns immediately."""
 
 
 class Job:
@@ -93,7 +93,7 @@ class Job:
 
     @errors_explained
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until the job has ended, at most `timeout` seconds (None: without limit). Tells whether it has.
+        """Wait until the job has ended, at most `timeout` seconds (None: without limit). Returns whether it has.
 
         Raises the job's error when it failed, as Spark's `awaitTermination` and Flink's `await` do.
         """
@@ -108,12 +108,12 @@ class Job:
         return self._supervisor.done.wait(timeout)
 
     def request_stop(self, *, now: bool = False) -> None:
-        """Ask for the end after the batch in flight, or without waiting for it. Returns immediately."""
+        """Request the end after the batch in flight, or without waiting for it. Returns immediately."""
         self._stops_asked += 1
         self._supervisor.request_stop(now=now)
 
     def stop(self) -> None:
-        """Let the batch in flight finish, stop, and wait for that. A second call, from anywhere, stops at once."""
+        """Stop after the batch in flight, and wait for that. A second call, from any thread, stops at once."""
         self.request_stop(now=self._stops_asked > 0)
         self._supervisor.done.wait()
 
@@ -130,7 +130,7 @@ def start_job(
     resources: tuple[object, ...] = (),
     on_failure: Callable[[], None] = lambda: None,
 ) -> Job:
-    """Take the pipeline's lease, prepare the sink and start the query; INSERT .. VALUES is over when this returns.
+    """Acquire the pipeline's lease, prepare the sink and start the query; INSERT .. VALUES is over when this returns.
 
     A `lease` that is held already passes to the job, which gives it back at its end; `also` are the others that the
     query needs. `resources` stay alive as

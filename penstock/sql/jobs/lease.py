@@ -60,7 +60,7 @@ class PipelineLease:
         self._told: JobReport | None = None
 
     def lost(self) -> PenstockError | None:
-        """Tell why this process must not work on the pipeline; None while it may. Never waits for the catalog.
+        """Return why this process must not work on the pipeline; None while it may. Never waits for the catalog.
 
         The time is compared here, since the thread that renews may hang. PipelineLockedError is for good; after
         QueryFailedError a renewal may still find that nobody has taken the lease.
@@ -74,12 +74,12 @@ class PipelineLease:
             )
 
     def on_stop_request(self, stop: Callable[[], None]) -> None:
-        """Have `stop` called, on the thread that renews, each time that the catalog is found to ask for the end."""
+        """Register `stop`, which the renewing thread calls each time that the catalog requests the end."""
         with self._lock:
             self._stop = stop
 
     def on_report(self, tell: Callable[[], JobReport]) -> None:
-        """Have what `tell` gives kept in the catalog, at each renewal where it has changed and before the release."""
+        """Store what `tell` returns in the catalog, at each renewal where it has changed and before the release."""
         with self._lock:
             self._tell = tell
 
@@ -109,7 +109,7 @@ class PipelineLease:
             pause_ms = max(HEARTBEAT_MS - took_ms, RETRY_MS)
 
     def release(self) -> None:
-        """Give the lease back; again does nothing. One that may be another's runs out by itself."""
+        """Release the lease; a second call does nothing. One that may be another's runs out by itself."""
         if self._released.is_set():
             return
         self._released.set()

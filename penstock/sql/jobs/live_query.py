@@ -148,4 +148,4 @@ class _Screen:
 
 
 def _drop(rows: list[Row]) -> None:
-    """Take rows that nobody looks at."""
+    """Collect rows that nobody reads."""

@@ -31,7 +31,7 @@ MOST_KEYS = 100_000
 
 
 def result_key(query: exp.Expr) -> tuple[int, ...] | None:
-    """Give the positions of the columns that tell the rows of a GROUP BY apart; None where not all are selected."""
+    """Return the positions of the columns that tell the rows of a GROUP BY apart; None where not all are selected."""
     if not isinstance(query, exp.Select):
         return None
     group = query.args.get("group")
@@ -61,7 +61,7 @@ class UpsertChangelog:
     _last: dict[Row, Row] = field(default_factory=dict)
 
     def of(self, row: Row) -> list[Row]:
-        """Give the changes that a row makes, with their kind in front."""
+        """Return the changes that a row makes, with their kind in front."""
         if self.key is None:
             return [(RowKind.UPDATE_AFTER.short, *row)]
         key = tuple(repr(row[i]) for i in self.key)

@@ -109,7 +109,7 @@ def batch_events(query: StreamingQuery, *, after: int | None) -> list[dict[str, 
 
 
 def _is_of_batch(event: Mapping[str, Any]) -> bool:
-    """Tell the event of a batch from one that only says that the query waits.
+    """Return whether an event is of a batch, rather than of a waiting query.
 
     Spark sends the latter every ten seconds, under the number that the next batch will have.
     """
@@ -237,7 +237,7 @@ class JobState:
             return self._error
 
     def progress(self) -> JobProgress:
-        """Tell all but the counts. To be asked before them: of an ended job they are then the last."""
+        """Return all but the counts. To be read before them: of an ended job they are then final."""
         now = self._clock.now_ms()
         with self._lock:
             return JobProgress(
@@ -250,7 +250,7 @@ class JobState:
             )
 
     def set(self, status: JobStatus, activity: str) -> None:
-        """Say what the job does now."""
+        """Set what the job does now."""
         with self._lock:
             self._status, self._activity = status, activity
 

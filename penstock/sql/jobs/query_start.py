@@ -140,7 +140,7 @@ def _came_too_late(query: StreamingQuery) -> bool:
 
 
 def _short_of_cpu(attempts: int, starting: int) -> str:
-    """Say it with the numbers of attempts and of queries that started or waited for their turn."""
+    """Return the error with the numbers of attempts and of queries that started or waited for their turn."""
     tried = "" if attempts == 1 else f" in {attempts} attempts"
     others = "" if starting == 1 else f", and {starting} queries were starting"
     return f"the machine is short of CPU: a Python worker of Spark did not start within 10 s{tried}{others}"

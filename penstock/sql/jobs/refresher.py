@@ -39,7 +39,9 @@ class Refresh(Protocol):
         """The table written, as messages name it."""
 
     def interval_ms(self) -> int | None:
-        """Give the table's freshness as it is now; None where it is no longer to be refreshed. Raises CatalogError."""
+        """Return the table's freshness as it is now; None where it is no longer to be refreshed.
+        Raises CatalogError.
+        """
 
     def write(self, lost_lease: LostLease | None = None) -> None:
         """Write the table anew, all or nothing; not once `lost_lease` says why. May raise whatever Spark does."""
@@ -49,7 +51,7 @@ class Refresh(Protocol):
 
 
 def next_time(now_ms: int, interval_ms: int) -> int:
-    """Give the next multiple of the interval after `now_ms`, counted from the epoch in UTC.
+    """Return the next multiple of the interval after `now_ms`, counted from the epoch in UTC.
 
     For intervals that Flink allows (they divide a minute, an hour or a day) that is when its cron expression fires.
     """
@@ -96,7 +98,7 @@ class Refresher:
         return self._state.error
 
     def progress(self) -> JobProgress:
-        """Tell how often and when the table was refreshed, and what comes next."""
+        """Return how often and when the table was refreshed, and what comes next."""
         state = self._state.progress()
         with self._lock:
             return replace(
@@ -115,7 +117,7 @@ class Refresher:
         Thread(target=self._run, args=(interval_ms,), name=name, daemon=True).start()
 
     def request_stop(self, *, now: bool = False) -> None:
-        """Ask for the end after a refresh that runs, or without waiting for it. Returns immediately."""
+        """Request the end after a running refresh, or without waiting for it. Returns immediately."""
         self._stop.set()
         if now:
             self._stop_now.set()
@@ -187,7 +189,7 @@ class Refresher:
             self._refreshed_ms = self._clock.now_ms()
 
     def _note_failure(self, failure: PenstockError) -> None:
-        """Tell of a failure: of many in a row the 1st, 2nd, 4th, 8th ... so that the log stays small."""
+        """Log a failure: of many in a row the 1st, 2nd, 4th, 8th ... so that the log stays small."""
         if isinstance(failure, EngineGoneError):
             raise failure
         with self._lock:

@@ -95,7 +95,7 @@ class StartableQuery(CheckpointedQuery, Protocol):
         """Start it from its checkpoint. `lost_lease`: see SinkSettings."""
 
     def outage(self) -> Outage | None:
-        """Tell what its sources wait for; None while all of them answer. Reads small local files."""
+        """Return what its sources wait for; None while all of them answer. Reads small local files."""
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event."""

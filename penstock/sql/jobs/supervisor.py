@@ -55,7 +55,7 @@ class OutageWatch:
         self.current: Outage | None = None
 
     def look(self) -> None:
-        """Look again, unless it was done a moment ago."""
+        """Refresh the answer, unless it is recent."""
         now_ms = self._clock.monotonic_ms()
         if self._looked_ms is not None and now_ms - self._looked_ms < LOOK_MS:
             return
@@ -129,7 +129,7 @@ class Supervisor:
         return self._state.error
 
     def progress(self) -> JobProgress:
-        """Tell where the job is."""
+        """Return the job's progress."""
         state = self._state.progress()
         with self._lock:
             totals, last, restarts = self._totals, self._totals.last, self._restarts
@@ -180,7 +180,7 @@ class Supervisor:
         self._state.end(JobStatus.FINISHED, None)
 
     def request_stop(self, *, now: bool = False) -> None:
-        """Ask for the end after the batch in flight, or without waiting for it. Returns immediately."""
+        """Request the end after the batch in flight, or without waiting for it. Returns immediately."""
         if now:
             self._stop_now.set()
         self._stop.set()
@@ -288,7 +288,7 @@ class Supervisor:
             raise lost
 
     def _finish_batch(self, query: StreamingQuery) -> None:
-        """Let the batch in flight commit, then stop: Spark's own stop() interrupts it."""
+        """Stop after the batch in flight has committed: Spark's own stop() interrupts it."""
         self._state.set(JobStatus.RUNNING, "stopping after the batch in flight")
         batch, deadline_ms = self._seen_batch, self._clock.now_ms() + self._settings.stop_limit_ms
         while not self._stop_now.is_set() and self._clock.now_ms() < deadline_ms:

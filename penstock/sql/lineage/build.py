@@ -48,16 +48,16 @@ class LineageBuilder:
         self._defined: set[Identifier] = set()
 
     def graph(self) -> Graph:
-        """Give what was gathered."""
+        """Return what was gathered."""
         return Graph(nodes=dict(sorted(self._nodes.items())), flows=tuple(self._flows))
 
     def add_objects(self, identifiers: Iterable[Identifier], namespace: Namespace) -> None:
-        """Take tables and views, and what their queries name."""
+        """Add tables and views, and what their queries name."""
         for identifier in identifiers:
             self._add_object(identifier, namespace)
 
     def add_statement(self, statement: Statement, namespace: Namespace) -> None:
-        """Take what a statement of a file defines, and its INSERTs; `namespace` is as it is when its turn comes."""
+        """Add what a statement of a file defines, and its INSERTs; `namespace` is as of that statement."""
         if (defined := _defined(statement)) is not None:
             self._add_object(defined, namespace)
         for insert in _inserts(statement):

@@ -12,7 +12,7 @@ VERSION = 1
 
 
 def lineage_document(graph: Graph, *, columns: bool) -> dict[str, Any]:
-    """Give `version`, `nodes` and `edges`: one edge for each object that a query reads."""
+    """Return `version`, `nodes` and `edges`: one edge for each object that a query reads."""
     return {
         "version": VERSION,
         "nodes": [_node(node, columns=columns) for node in graph.nodes.values()],

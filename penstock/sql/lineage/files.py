@@ -38,7 +38,7 @@ def add_files(
     project: Project,
     variables: Mapping[str, object],
 ) -> None:
-    """Take the statements of files, checked as one. Raises InputErrors with everything that is wrong in them."""
+    """Add the statements of files, checked as one. Raises InputErrors with everything that is wrong in them."""
     scripts = _check(files, namespace, project, variables)
     _add(builder, scripts, namespace, project)
 
@@ -46,7 +46,7 @@ def add_files(
 def add_project(
     builder: LineageBuilder, namespace: Namespace, project: Project, variables: Mapping[str, object]
 ) -> None:
-    """Take the statements of all files of a project; those that are not right become notes."""
+    """Add the statements of all files of a project; those that are not right become notes."""
     draft = namespace.overlay()
     todo = [
         replace(read_script(path), name=str(path.relative_to(project.root)))

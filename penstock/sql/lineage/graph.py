@@ -99,7 +99,7 @@ class Flow:
     columns: tuple[ColumnFlow, ...] | None = None
 
     def columns_from(self, source: Identifier) -> tuple[ColumnFlow, ...]:
-        """Give the columns that are made of columns of `source`."""
+        """Return the columns that are made of columns of `source`."""
         flows = self.columns or ()
         return tuple(each for each in flows if any(s.table == source for s in each.sources))
 
@@ -112,15 +112,15 @@ class Graph:
     flows: tuple[Flow, ...] = ()
 
     def into(self, target: Identifier) -> tuple[Flow, ...]:
-        """Give the flows that fill an object."""
+        """Return the flows that fill an object."""
         return tuple(flow for flow in self.flows if flow.target == target)
 
     def out_of(self, source: Identifier) -> tuple[Flow, ...]:
-        """Give the flows that read an object."""
+        """Return the flows that read an object."""
         return tuple(flow for flow in self.flows if source in flow.sources)
 
     def around(self, start: Identifier, directions: Iterable[Direction]) -> Graph:
-        """Give what `start` is made of (upstream), and what is made of it (downstream)."""
+        """Return what `start` is made of (upstream), and what is made of it (downstream)."""
         kept: dict[Identifier, None] = {start: None}
         flows: dict[int, None] = {}
         for direction in directions:

@@ -66,7 +66,7 @@ def _whole_arrows(flow: Flow, ids: Mapping[Identifier, str]) -> Iterator[str]:
 
 
 def _columns(graph: Graph) -> dict[Identifier, list[str]]:
-    """Give the columns of each object that flow, in their order of mention."""
+    """Return the columns of each object that flow, in their order of mention."""
     used: dict[Identifier, dict[str, None]] = {}
     for flow in graph.flows:
         for each in flow.columns or ():

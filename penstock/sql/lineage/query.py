@@ -70,7 +70,7 @@ def lineage_of_query(query: exp.Expr, namespace: Namespace) -> QueryLineage:
 
 
 def _columns(identifier: Identifier, namespace: Namespace) -> Columns | None:
-    """Give the columns of an object; None where they cannot be told, or where it lives is not to be asked."""
+    """Return the columns of an object; None where they cannot be told, or where it lives is not to be asked."""
     try:
         return columns_of_object(namespace.lookup(identifier), namespace)
     except InputError:
@@ -78,7 +78,7 @@ def _columns(identifier: Identifier, namespace: Namespace) -> Columns | None:
 
 
 def _rename(table: exp.Table, plain: str) -> None:
-    """Give a table a plain name; it keeps its own as alias, by which the query knows its columns."""
+    """Rename a table to a plain name; it keeps its own as alias, by which the query knows its columns."""
     argument = isinstance(table.parent, exp.Anonymous | exp.Kwarg)  # TABLE name: takes no alias
     if not table.alias and not argument:
         alias = exp.to_identifier(table.name, quoted=True)
@@ -124,7 +124,7 @@ def _trace(
 
 
 def _number_outputs(qualified: exp.Expr) -> dict[str, tuple[str, str]] | None:
-    """Give each column of the result a name of its own, as two may share one; gives their names and expressions."""
+    """Name each column of the result uniquely, as two may share a name; returns their names and expressions."""
     first = qualified
     while isinstance(first, exp.SetOperation | exp.Subquery):
         first = first.this
@@ -165,7 +165,7 @@ def _sources(step: Step, relations: Relations) -> tuple[ColumnSource, ...]:
 
 
 def _leaves(step: Step) -> Iterator[tuple[exp.Table, str]]:
-    """Give the tables that a column ends at, each with `alias.column`."""
+    """Return the tables that a column ends at, each with `alias.column`."""
     for each in step.walk():
         if isinstance(each.expression, exp.Table):
             yield each.expression, each.name

@@ -31,7 +31,7 @@ def register(shell: Any) -> None:
 
 
 def unregister(shell: Any) -> None:
-    """Take `%%penstock` away; sessions and jobs stay."""
+    """Remove `%%penstock`; sessions and jobs stay."""
     shell.magics_manager.magics["cell"].pop(MAGIC, None)
 
 

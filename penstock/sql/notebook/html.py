@@ -136,7 +136,7 @@ def _table(view: TableView) -> str:
 
 
 def count_note(view: TableView) -> str:
-    """Say how many rows are shown, and whether there are more."""
+    """Describe how many rows are shown, and whether there are more."""
     count = f"{len(view.rows):,} row{'' if len(view.rows) == 1 else 's'}"
     if not view.more:
         return count
@@ -177,7 +177,7 @@ def _live(view: LiveView) -> str:
 
 
 def live_line(view: LiveView) -> str:
-    """Say in one line how a followed query is."""
+    """Describe the state of a followed query in one line."""
     running = "starting" if view.starting else "following"
     state = view.ended or f"{running}; interrupt the cell to end"
     batches = f"{count_text(view.batches)} batch{'' if view.batches == 1 else 'es'}"

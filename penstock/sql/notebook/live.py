@@ -39,7 +39,7 @@ Row = tuple[Any, ...]
 
 
 def heads_of(frame: DataFrame) -> tuple[Head, ...]:
-    """Give the heads of a frame's columns."""
+    """Return the heads of a frame's columns."""
     return tuple(
         Head(
             name=column.name,
@@ -169,7 +169,7 @@ def _drain(batches: Queue[list[Row]], state: _State) -> None:
 
 
 def _is_starting(query: Any, state: _State) -> bool:
-    """Tell whether the query has not begun its first batch; Spark's own words are all that tells it."""
+    """Return whether the query has not begun its first batch; only Spark's own text shows it."""
     no_batch = not state.rows_seen and not state.totals.batches
     return no_batch and str(query.status["message"]).startswith("Initializing")
 

@@ -89,7 +89,7 @@ Screen = Callable[[View], OutputArea]
 
 
 def screen_of(shell: Any) -> Screen:
-    """Give the screen of an IPython shell."""
+    """Return the screen of an IPython shell."""
     return _notebook if getattr(shell, "kernel", None) is not None else _terminal
 
 

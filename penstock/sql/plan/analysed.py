@@ -48,7 +48,7 @@ class TableScan:
 
     @property
     def read_table(self) -> Table:
-        """Give the table as it is read: rows have the fields that are asked for."""
+        """Return the table as it is read: rows have the fields that are asked for."""
         return replace(self.table, schema=narrowed(self.table.schema, self.fields))
 
 
@@ -91,7 +91,7 @@ class AnalysedQuery:
 
     @property
     def source_names(self) -> tuple[str, ...]:
-        """Give the names of `followed`."""
+        """Return the names of `followed`."""
         return tuple(str(leaf.table.identifier) for leaf in self.followed)
 
     @property
@@ -107,7 +107,7 @@ class AnalysedQuery:
 
 
 def updating_operator_lines(query: AnalysedQuery, *, state_ttl_ms: int = 0) -> tuple[str, ...]:
-    """Say how the changes of a query are made: mechanism, key and state; empty where every row stays."""
+    """Describe how the changes of a query are computed: mechanism, key and state; empty where every row stays."""
     flow = query.flow
     lines: list[str] = []
     if query.maintained is not None:

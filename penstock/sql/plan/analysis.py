@@ -66,7 +66,7 @@ __all__ = ["LEAF", "WINDOWED", "analyse", "check_rowtimes", "renumber_scans", "u
 def unnamed_columns(
     windows: Sequence[WindowTable], versioned: Sequence[ScanFlow]
 ) -> frozenset[str]:
-    """Give the columns that a query reads, named or not.
+    """Return the columns that a query reads, named or not.
 
     Windows read their time column, temporal joins key and rowtime of `versioned` tables.
     """
@@ -96,7 +96,7 @@ def check_rowtimes(
 
 
 def renumber_scans(maintained: IncrementalQuery, order: Sequence[int]) -> IncrementalQuery:
-    """Give the stages with other numbers of their tables: `order` are the old ones in the order of the new."""
+    """Return the stages with other numbers of their tables: `order` are the old ones in the order of the new."""
     stages = tuple(
         replace(stage, waits_for=tuple(sorted(map(order.index, stage.waits_for))))
         if isinstance(stage, EventTimeStage)
@@ -224,7 +224,7 @@ class _Read:
         return frozenset(i for i, s in leaves if not isinstance(s, BoundedSource)) - self.lookups
 
     def analysed(self, plan: ChangelogPlan) -> AnalysedQuery:
-        """Give the query as Spark runs it."""
+        """Return the query as Spark runs it."""
         # results that are updated wait for no watermark, and drop no row that is late
         waits = plan.flow.mechanism is None
         stateful = waits and (is_stateful(plan.query) or bool(window_tables(plan.query)))
@@ -247,7 +247,7 @@ class _Read:
         return AnalysedQuery(query=plan.query, leaves=leaves, flow=plan.flow)
 
     def maintained(self) -> AnalysedQuery:
-        """Give the query as its feeds and stages. Raises UnsupportedError for what cannot be maintained."""
+        """Return the query as its feeds and stages. Raises UnsupportedError for what cannot be maintained."""
         for index in self.lookups:
             raise UnsupportedError(
                 f"the results of this query are kept up to date, and a lookup in {self.inputs[index].name} gives other "

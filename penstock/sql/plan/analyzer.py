@@ -41,7 +41,7 @@ __all__ = ["Analyzer", "analyse_unbounded", "filled_columns", "overwriting"]
 def overwriting(
     statement: InsertInto, target: Table, query: AnalysedQuery, connector: Connector
 ) -> TableEditor:
-    """Give what replaces the rows of the target. Raises UnsupportedError where rows only can be added."""
+    """Return what replaces the rows of the target. Raises UnsupportedError where rows only can be added."""
     if not isinstance(connector, EditorConnector):
         raise UnsupportedError(
             f"{target.identifier}: tables of the connector '{connector.name}' cannot be overwritten",
@@ -199,7 +199,7 @@ class Analyzer:
 def filled_columns(
     statement: InsertInto, target: Table
 ) -> dict[str, PhysicalColumn | MetadataColumn]:
-    """Give the columns that an INSERT fills, in its order, by their names."""
+    """Return the columns that an INSERT fills, in its order, by their names."""
     writable = {
         column.name: column
         for column in target.schema.columns

@@ -167,7 +167,7 @@ def _tests(on: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _compared(test: exp.Expr, alias: str, columns: Sequence[str]) -> tuple[str, exp.Expr] | None:
-    """Give the column of the table that a test compares for equality, and the other side's value."""
+    """Return the column of the table that a test compares for equality, and the other side's value."""
     equal = test.unnest()
     if not isinstance(equal, exp.EQ):
         return None
@@ -181,7 +181,7 @@ def _compared(test: exp.Expr, alias: str, columns: Sequence[str]) -> tuple[str, 
 
 
 def _relation(column: exp.Column) -> str:
-    """Give what stands in front of the first dot."""
+    """Return what stands in front of the first dot."""
     return column.parts[0].name if len(column.parts) > 1 else ""
 
 
@@ -197,7 +197,7 @@ def _not_in_a_filter(tests: Sequence[exp.Expr]) -> str | None:
 
 
 def _drop_hint(join: exp.Join, alias: str) -> None:
-    """Take away BROADCAST(t) of a table that is not there any more."""
+    """Remove BROADCAST(t) of a table that no longer exists."""
     hint = join.parent.args.get("hint") if join.parent is not None else None
     if hint is None:
         return

@@ -125,7 +125,7 @@ def locate_statements(
 
 
 def _in_our_words(known: KnownCheckpoint, wanted: Sequence[WantedQuery]) -> KnownCheckpoint:
-    """Give the text of a checkpoint as this version writes it, where another one wrote the same statement."""
+    """Return the text of a checkpoint as this version writes it, where another one wrote the same statement."""
     texts = [one.text for one in wanted if one.table == known.table]
     if known.text is None or known.text in texts:
         return known
@@ -134,7 +134,7 @@ def _in_our_words(known: KnownCheckpoint, wanted: Sequence[WantedQuery]) -> Know
 
 
 def _names_in(pipeline: str, jobs: Collection[str]) -> set[str]:
-    """Give the names that the jobs of a pipeline have in it."""
+    """Return the names that the jobs of a pipeline have in it."""
     start = f"{pipeline}/"
     return {job.removeprefix(start) for job in jobs if job.startswith(start)}
 
@@ -146,7 +146,7 @@ def base_name(target: Table) -> str:
 
 
 def as_checkpointed(insert: AnalysedInsert, known: QueryFingerprint | None) -> AnalysedInsert:
-    """Give an INSERT in the form whose state a checkpoint holds: as earlier versions ran it, where that is what fits.
+    """Return an INSERT in the form whose state a checkpoint holds: as earlier versions ran it, where that is what fits.
 
     `known` is the shape in the checkpoint, None where there is none yet.
     """
@@ -162,7 +162,7 @@ def _earlier_shape(insert: AnalysedInsert) -> QueryFingerprint | None:
 
 
 def insert_fingerprint(insert: AnalysedInsert) -> QueryFingerprint:
-    """Say what may not change between two starts of an INSERT."""
+    """Return what may not change between two starts of an INSERT."""
     query = insert.query
     return fingerprint_of(
         query.query,
@@ -251,7 +251,7 @@ def _placed(unit: int, pipelines: Sequence[_Pipeline]) -> LocatedStatement:
 
 
 def _is_rival(known: KnownCheckpoint, entry: _Entry, pipeline: _Pipeline) -> bool:
-    """Tell whether a checkpoint is what this query would have, did the set run the other way."""
+    """Return whether a checkpoint is what this query would have if the set ran the other way."""
     place = entry.place
     assert place is not None, "all of them are placed by now"
     others = {one.place.location for one in pipeline.entries if one.wanted.keeps and one.place}

@@ -46,7 +46,7 @@ __all__ = [
 def order_sinks(
     members: Sequence[AnalysedInsert], place: QueryLocation, found: CheckpointIdentity | None
 ) -> tuple[list[tuple[int, str]], QueryLocation]:
-    """Give the members' places in `members` and their names, in the checkpoint's order, and what it is to hold.
+    """Return the members' places in `members` and their names, in the checkpoint's order, and what it is to hold.
 
     `found` is what the set's checkpoint holds now. Raises StateMismatchError where it is not clear which of several
     INSERTs into one table is which.
@@ -160,14 +160,14 @@ def share(queries: Sequence[AnalysedQuery], project: Path) -> SharedRead | Separ
 
 
 def read_of(leaf: TableScan) -> AnalysedQuery:
-    """Give the query that reads the shared table and nothing else."""
+    """Return the query that reads the shared table and nothing else."""
     table = exp.to_table("penstock_shared")
     table.meta[LEAF] = 0
     return AnalysedQuery(query=exp.select("*").from_(table), leaves=(leaf,))
 
 
 def reading(query: AnalysedQuery, view: str) -> exp.Expr:
-    """Give an INSERT's query, over a view of the batch's rows in the place of its table."""
+    """Return an INSERT's query, over a view of the batch's rows in the place of its table."""
     tree = query.query.copy()
     for node in list(tree.find_all(exp.Table)):
         if node.meta.get(LEAF) is None:
@@ -188,7 +188,7 @@ def _union(leaves: Sequence[TableScan]) -> TableScan:
 
 
 def _fields(columns: Sequence[str], leaves: Sequence[TableScan]) -> dict[str, Paths]:
-    """Give what is read of the columns that no INSERT reads whole."""
+    """Return what is read of the columns that no INSERT reads whole."""
     narrow: dict[str, Paths] = {}
     for name in columns:
         readers = [leaf for leaf in leaves if name in leaf.columns]
@@ -198,7 +198,7 @@ def _fields(columns: Sequence[str], leaves: Sequence[TableScan]) -> dict[str, Pa
 
 
 def _reason_of_columns(leaf: TableScan) -> str | None:
-    """Say which computed column is no function of its row; the time of a batch is kept with the batch."""
+    """Name the computed column that is no function of its row; the time of a batch is kept with the batch."""
     for name, text in leaf.computed.items():
         if any(True for _ in find_random_functions(parse_query(f"SELECT {text}"))):
             return f"the column {name} AS {text} asks for chance: a replayed batch would not give the same rows"
@@ -206,7 +206,7 @@ def _reason_of_columns(leaf: TableScan) -> str | None:
 
 
 def _reason(query: exp.Expr) -> str | None:
-    """Say why a query is no function of each row; None where it is one."""
+    """Explain why a query is no function of each row; None where it is one."""
     if window_tables(query) or query.find(*_NO_FUNCTION_OF_A_ROW) is not None:
         return (
             "an INSERT has an operator that looks at more than one row: it keeps state of its own"

@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 def project_name(folder: Path, name: str | None) -> str:
-    """Give the project's name: as asked, else the folder's. Raises ConfigError for one that cannot be it."""
+    """Return the project's name: as asked, else the folder's. Raises ConfigError for one that cannot be it."""
     if name is None:
         found = re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.resolve().name).strip("-._")
         return found or "pipeline"
@@ -42,7 +42,7 @@ def project_name(folder: Path, name: str | None) -> str:
 
 
 def write_project(folder: Path, name: str) -> tuple[Path, ...]:
-    """Write all files; gives their paths. Raises ConfigError, and writes nothing, where one of them is there."""
+    """Write all files; returns their paths. Raises ConfigError, and writes nothing, where one of them is there."""
     texts = {folder / path: _text(source, name) for source, path in FILES}
     there = [path for path in texts if path.exists() or path.is_symlink()]
     if there:

@@ -28,7 +28,7 @@ _PROVIDER, _PROPERTIES, _VIEW_TEXT, _COMMENT, _VIEW_ORIGINAL = 5, 12, 14, 15, 21
 
 
 def is_durable(spark: SparkSession) -> bool:
-    """Tell whether entries outlive this Spark, and are seen by others: a Hive metastore keeps them."""
+    """Return whether entries outlive this Spark, and are seen by others: a Hive metastore keeps them."""
     return bool(spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "hive")
 
 
@@ -67,7 +67,7 @@ class SparkEntries:
         return frozenset(name.lower() for name in listed.split("\n") if name)
 
     def owner_of(self, place: PublishedName) -> str | None:
-        """Tell who put an entry there; None for one that is not Penstock's. There has to be one."""
+        """Return the owner of an existing entry; None for one that is not Penstock's."""
         found = self._catalog.externalCatalog().getTable(place.database, place.name)
         properties = found.properties()
         return str(properties.apply(MARK)) if properties.contains(MARK) else None
@@ -178,5 +178,5 @@ class SparkEntries:
         self._catalog.createTable(entry, False, False)
 
     def _object(self, name: str) -> Any:
-        """Give a Scala object (a class's companion)."""
+        """Return a Scala object (a class's companion)."""
         return self._jvm.java.lang.Class.forName(f"{name}$").getField("MODULE$").get(None)

@@ -60,7 +60,7 @@ class PublishedNames:
         return place
 
     def is_for_good(self, place: PublishedName) -> bool:
-        """Tell whether a name that was found is one that was published for good."""
+        """Return whether a name that was found is published permanently."""
         return place in self._for_good
 
     def take(self, place: PublishedName) -> None:
@@ -72,7 +72,7 @@ class PublishedNames:
         self._names_in(place.database).discard(place.name.lower())
 
     def forget(self) -> None:
-        """Ask Spark anew for what is there."""
+        """Ask Spark again for what is there."""
         self._known.clear()
 
     def close(self) -> None:
@@ -88,6 +88,6 @@ class PublishedNames:
 
 
 def _has(published: Mapping[Identifier, PublishedName], place: PublishedName) -> bool:
-    """Tell whether the name is that of another definition."""
+    """Return whether the name is that of another definition."""
     wanted = str(place).lower()
     return any(str(other).lower() == wanted for other in published.values())

@@ -69,7 +69,7 @@ class InformationReader:
     project: Path
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """Give the table as a frame; nothing is asked before it runs."""
+        """Return the table as a frame; nothing is asked before it runs."""
         schema = spark_schema(self.table.schema.physical)
         return spark.range(0, 1, 1, 1).mapInArrow(self._read, schema)
 
@@ -117,7 +117,7 @@ class PublishedScan:
     changes: ChangelogMode
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """Give the relation that reads the scan."""
+        """Return the relation that reads the scan."""
         return SnapshotReader(scan=self.scan, schema=self.schema).frame(spark)
 
     def text(self, relation: str) -> str:
@@ -154,7 +154,7 @@ def resolve_published(
     *,
     catalog: str,
 ) -> PublishedSource:
-    """Say what stands behind a definition. `places` are the names that tables are published under.
+    """Resolve a definition to what is published. `places` are the names that tables are published under.
 
     `catalog` is the URL of the store.
 
@@ -187,7 +187,7 @@ def resolve_published(
 
 
 def fields_of(found: Table | View, namespace: Namespace) -> tuple[Field, ...]:
-    """Give the columns, in order; none where the names of a view's columns cannot be told."""
+    """Return the columns, in order; none where the names of a view's columns cannot be told."""
     if isinstance(found, Table):
         fields = []
         for column in found.schema.columns:

@@ -124,7 +124,7 @@ class CatalogPublisher:
         )
 
     def find(self, name: str) -> Identifier | None:
-        """Tell what a name in Spark SQL stands for: `name` or `database.name`; None for one that is not ours."""
+        """Return what a name in Spark SQL stands for: `name` or `database.name`; None for one that is not ours."""
         parts = [part.strip("`").lower() for part in name.split(".")]
         if len(parts) == 3 and parts[0] == "spark_catalog":
             parts = parts[1:]
@@ -162,7 +162,7 @@ class CatalogPublisher:
             self._seen = seen
 
     def close(self) -> None:
-        """Take the names away again, those that were left for others excepted."""
+        """Remove the names, except those that were left for others."""
         with self._lock:
             if not self._durable:
                 for identifier in tuple(self._there):
@@ -290,7 +290,7 @@ class CatalogPublisher:
         return called_names(query, self._namespace)
 
     def _typed(self, fields: tuple[Field, ...], text: str) -> StructType:
-        """Give the columns of a text; Spark is asked only for what cannot be told without it."""
+        """Return the columns of a text; Spark is asked only for what cannot be told without it."""
         if fields and all(field.type is not None for field in fields):
             return _schema(fields)
         comments = {field.name: field.comment for field in fields}
@@ -308,7 +308,7 @@ class CatalogPublisher:
 
 
 def _same(entry: _Entry, meant: PublishedSource, fields: tuple[Field, ...]) -> bool:
-    """Tell whether what is published for an unchanged definition would be published again."""
+    """Return whether what is published for an unchanged definition would be published again."""
     return isinstance(meant, PublishedQuery) and (meant.text, fields) == (entry.text, entry.fields)
 
 

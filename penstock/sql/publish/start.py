@@ -34,7 +34,7 @@ _plain_table = DataStreamReader.table
 def follow_published(
     spark: SparkSession, published: CatalogPublisher, stream: Callable[[str], DataFrame]
 ) -> None:
-    """Have Spark's stream readers find what is published, until that is closed; `stream` follows a table by name."""
+    """Make published names visible to Spark's stream readers until closed; `stream` follows a table by name."""
     _followed[published] = (spark, stream)
     DataStreamReader.table = _table  # type: ignore[method-assign]
 
@@ -57,7 +57,7 @@ def _find(spark: SparkSession, name: str) -> tuple[Callable[[str], DataFrame], s
 
 
 def _jvm_session(spark: SparkSession) -> Any:
-    """Give the session that a Python object stands for; there may be several objects for one."""
+    """Return the session that a Python object stands for; there may be several objects for one."""
     return spark._jsparkSession  # noqa: SLF001
 
 

@@ -169,14 +169,17 @@ class DeadLetterReplayer:
     target: str | None
 
     def run_all(self, shelves: Sequence[DeadLetterStore], *, really: bool) -> Iterator[str]:
-        """Give back what waits in several places, a record that is in more than one of them once, as `run` does."""
+        """Replay the waiting records of several places, a record that is in more than one of them
+        once, as `run` does.
+        """
         for index, shelf in enumerate(shelves):
             yield from self.run(shelf, really=really, besides=() if really else shelves[:index])
 
     def run(
         self, shelf: DeadLetterStore, *, really: bool, besides: Sequence[DeadLetterStore] = ()
     ) -> Iterator[str]:
-        """Give back what waits, or say what would be; gives lines for people. Raises InputError, RunError.
+        """Replay the waiting records, or report those that would be; returns lines for people. Raises InputError,
+        RunError.
 
         What waits in `besides` is not said again.
         """
@@ -280,7 +283,7 @@ def _beside_checkpoints(
 
 
 def _checkpoints(project: Project) -> str:
-    """Give the folder of all checkpoints."""
+    """Return the folder of all checkpoints."""
     base = project.settings.get(CHECKPOINT_DIR.key, CHECKPOINT_DIR.default or "")
     return checkpoint_root(base, project.root)
 
@@ -299,7 +302,7 @@ def known_pipelines(open_files: OpenFiles, project: Project, catalog: Catalog) -
 
 
 def _clusters(catalog: Catalog) -> dict[str, str]:
-    """Give the brokers of each Kafka table: by these two topics of one name are told apart."""
+    """Return the brokers of each Kafka table: by these two topics of one name are told apart."""
     found = {}
     for identifier in catalog.tables():
         table = catalog.get(identifier)

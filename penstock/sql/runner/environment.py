@@ -28,12 +28,12 @@ class RunMode(StrEnum):
     CONTINUOUS = "continuous"
 
     def ends(self, *, bounded: bool) -> bool:
-        """Whether a query over tables that all have an end, or not, is to end by itself."""
+        """Return whether a query over tables that all have an end, or not, is to end by itself."""
         return bounded if self is RunMode.BY_TABLES else self is RunMode.AVAILABLE_NOW
 
 
 def run_mode(*, available_now: bool | None) -> RunMode:
-    """Give the mode that was asked for; None leaves it to the tables."""
+    """Return the mode that was asked for; None leaves it to the tables."""
     if available_now is None:
         return RunMode.BY_TABLES
     return RunMode.AVAILABLE_NOW if available_now else RunMode.CONTINUOUS

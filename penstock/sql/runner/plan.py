@@ -36,7 +36,7 @@ def plan_scripts(
     judges: bool = False,
     from_scratch: bool = False,
 ) -> tuple[CheckedScript, ...]:
-    """Let Spark check every query, and plan every INSERT. Raises InputErrors; nothing is started or written.
+    """Check every query by Spark, and plan every INSERT. Raises InputErrors; nothing is started or written.
 
     A checkpoint that does not fit is an error, unless the caller `judges` what checkpoints hold; with `from_scratch`
     none is gone on from.

@@ -70,7 +70,7 @@ class FullRefresh:
         return short_name(self.table)
 
     def interval_ms(self) -> int | None:
-        """Give the table's freshness; None where it was dropped, suspended, or made another table."""
+        """Return the table's freshness; None where it was dropped, suspended, or made another table."""
         try:
             found = self.namespace.lookup(self.table)
         except UnknownObjectError:
@@ -112,7 +112,7 @@ class FullRefresh:
 
 
 def refresh_trigger(statement: Statement, queries: Sequence[StartableQuery]) -> Trigger | None:
-    """Give the trigger of a query that keeps a materialized table; None for others, and where every table ends.
+    """Return the trigger of a query that keeps a materialized table; None for others, and where every table ends.
 
     Delta tables are followed: that a query over them alone has an end holds for other statements.
     """
@@ -160,7 +160,7 @@ def start_refreshes(
 
 
 def stop_refreshes(table: Identifier, scene: SessionContext) -> None:
-    """Let the jobs of this session that fill a table finish their batch and stop; ask those of others to do so."""
+    """Stop the jobs of this session that fill a table, after their batch; request the same of others' jobs."""
     names = stop_own_refreshes(table, scene.jobs)
     for claim in scene.namespace.catalog.claims():
         pipeline = claim.lease.pipeline
@@ -169,7 +169,7 @@ def stop_refreshes(table: Identifier, scene: SessionContext) -> None:
 
 
 def stop_own_refreshes(table: Identifier, jobs: Sequence[Job]) -> set[str]:
-    """Let those of `jobs` that fill a table finish their batch, and wait until they have; gives their names."""
+    """Stop those of `jobs` that fill a table, after their batch, and wait for that; returns their names."""
     name = short_name(table)
     own = [job for job in jobs if job.progress.sink == name and not job.status.final]
     for job in own:

@@ -53,7 +53,7 @@ def replay(
     project: Path,
     settings: Mapping[str, str],
 ) -> Iterator[Replayed]:
-    """Give the statements in order. Works on a draft: neither the catalog nor any table is touched."""
+    """Return the statements in order. Works on a draft: neither the catalog nor any table is touched."""
     draft, current = namespace.overlay(), dict(settings)
     for script in scripts:
         planner = Planner(
@@ -114,7 +114,7 @@ def _queries(statement: Statement, namespace: Namespace) -> Iterator[SampledQuer
 
 
 def _written(target: Table | View) -> tuple[str, ...]:
-    """Give the columns that an INSERT without a list of its own fills."""
+    """Return the columns that an INSERT without a list of its own fills."""
     assert isinstance(target, Table), "checked before"
     schema = target.schema
     return tuple(
@@ -145,7 +145,7 @@ def sample(query: SampledQuery, planner: Planner, spark: SparkSession, *, rows: 
 
 
 def _shortened(table: Table, planner: Planner) -> Table:
-    """Give a Kafka table an end a few records behind its start."""
+    """Set the end of a Kafka table a few records behind its start."""
     if table.connector not in _KAFKA:
         return table
     ready = encrypt_references(table, planner.namespace.secrets)

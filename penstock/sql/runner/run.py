@@ -196,7 +196,7 @@ class ScriptRun:
                             self._unused_leases[name] = lease
 
     def _one(self, one: CheckedStatement, script: CheckedScript) -> Callable[[], StatementResult]:
-        """Run a statement, or start it; gives what waits for its result."""
+        """Run a statement, or start it; returns what waits for its result."""
         blank = StatementResult(
             kind=kind_of(one.statement),
             subject=subject_of(one.statement),
@@ -275,7 +275,7 @@ class ScriptRun:
     def _watching(
         self, blank: StatementResult, watched: WatchedSelect
     ) -> Callable[[], StatementResult]:
-        """Give what waits for the end of a SELECT's rows; where they end with what is there, that comes at once."""
+        """Return what waits for the end of a SELECT's rows; where they end with what is there, that comes at once."""
         self._watched.append(watched)
         began_ms = self._clock.now_ms()
 
@@ -328,7 +328,7 @@ class ScriptRun:
     def _start(
         self, blank: StatementResult, one: CheckedStatement, script: CheckedScript
     ) -> Callable[[], StatementResult]:
-        """Start the queries of a statement, which end together; gives what waits for their result."""
+        """Start the queries of a statement, which end together; returns what waits for their result."""
         queries = one.queries
         bounded = all(query.bounded for query in queries)
         trigger = self._trigger(bounded=bounded)
@@ -435,7 +435,7 @@ class ScriptRun:
                 job.request_stop(now=self._stop.count > 1)
 
     def _note(self, error: PenstockError | None) -> None:
-        """Take the first failure for the run's: the other jobs finish what they have begun."""
+        """Record the first failure as the run's: the other jobs finish what they have begun."""
         if error is not None and self.error is None:
             self.error = error
             for job in self.jobs:

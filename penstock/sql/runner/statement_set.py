@@ -176,7 +176,7 @@ class SharedQuery:
                     insert.target.check_resumes(self.spark, self.checkpoint, name, notes=notes)
 
     def outage(self) -> Outage | None:
-        """Tell what the table waits for."""
+        """Return what the table waits for."""
         return current_outage(self.inserts[0].builder.workdir, self.checkpoint)
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
@@ -272,7 +272,7 @@ def plan_set(
 
 
 def _at(place: QueryLocation, insert: PlannedInsert) -> PlannedInsert:
-    """Give an INSERT another place; frames that know the folder of the one before are not started."""
+    """Set another checkpoint folder for an INSERT; frames that know the folder of the one before are not started."""
     if place.location == insert.checkpoint:
         return replace(insert, place=place)
     builder = replace(insert.builder, checkpoint=place.location)
@@ -289,7 +289,7 @@ def _chancy_functions(inserts: Sequence[PlannedInsert]) -> tuple[str, ...]:
 
 @contextmanager
 def _named(sink: str) -> Iterator[None]:
-    """Put the name of the sink before whatever goes wrong with it."""
+    """Prefix errors of the sink with its name."""
     try:
         yield
     except Exception as error:

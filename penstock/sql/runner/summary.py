@@ -93,7 +93,9 @@ class StatementResult:
     failure: PenstockError | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the result as plain values; a query's rows are added under `rows`, the sinks of a set under `sinks`."""
+        """Return the result as plain values; a query's rows are added under `rows`, the sinks of a
+        set under `sinks`.
+        """
         value: dict[str, Any] = {
             "kind": self.kind,
             "sink": self.sink,
@@ -121,7 +123,7 @@ class StatementResult:
 
 
 def document(results: tuple[StatementResult, ...]) -> dict[str, Any]:
-    """Give the JSON document of a run."""
+    """Return the JSON document of a run."""
     return {"statements": [result.to_json() for result in results]}
 
 
@@ -189,7 +191,7 @@ def _status(ended: Sequence[JobStatus]) -> StatementStatus:
 def _sinks(
     queries: Sequence[StartableQuery], progress: Sequence[JobProgress]
 ) -> Iterator[SinkResult]:
-    """Tell the sinks of a statement set apart; none for a plain INSERT."""
+    """Return the labels of the sinks of a statement set; none for a plain INSERT."""
     for query, each in zip(queries, progress, strict=True):
         if query.rows_by_sink is not None:
             for sink, rows in query.rows_by_sink.items():

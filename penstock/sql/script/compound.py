@@ -56,7 +56,7 @@ class ExplainText:
 
 
 def cut(text: StatementText) -> SetText | ExplainText | None:
-    """Take the words around inner statements away; None where `text` is a plain statement.
+    """Remove the words around inner statements; None where `text` is a plain statement.
 
     Raises SqlSyntaxError for a set that is not whole, UnsupportedError for details that cannot be given.
     """
@@ -149,7 +149,9 @@ def _set(text: StatementText, tokens: Sequence[Token]) -> SetText:
 
 
 def _makes_a_table(tokens: Sequence[Token]) -> bool:
-    """Tell CREATE TABLE ... AS query, which Flink's client takes in a set, from CREATE TABLE alone."""
+    """Return whether this is CREATE TABLE ... AS query, which Flink's client accepts in a set, not
+    a plain CREATE TABLE.
+    """
     pairs = pairwise(token.text.upper() for token in tokens)
     makes = _words(tokens[:2]) in (("CREATE", "TABLE"), ("REPLACE", "TABLE"), ("CREATE", "OR"))
     return makes and any(

@@ -81,7 +81,7 @@ def read_dotenv(file: Path) -> dict[str, str]:
 
 
 def sets_options(key: str) -> bool:
-    """Tell whether a variable is set where a command is typed, and by no file: most of Penstock's, and of libpq's."""
+    """Return whether a variable is set where a command is typed, and by no file: most of Penstock's, and of libpq's."""
     own = key.upper().startswith(_OWN) and key not in _SETTABLE
     return own or _WHERE_TO.fullmatch(key.upper()) is not None
 

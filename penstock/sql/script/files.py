@@ -61,7 +61,7 @@ def check_link(file: Path, root: Path) -> None:
 
 
 def _trusted() -> set[int]:
-    """Give this user, root, and behind sudo the user who asked for it."""
+    """Return this user, root, and behind sudo the user who asked for it."""
     user = os.geteuid()
     by_sudo = os.environ.get("SUDO_UID", "")
     return {0, user} | ({int(by_sudo)} if user == 0 and by_sudo.isdigit() else set())
@@ -96,7 +96,7 @@ class TemplateFolders:
 
 
 def lies_open_in(path: Path, root: Path) -> bool:
-    """Tell whether a path, links followed, lies in a folder and below no hidden one in it."""
+    """Return whether a path, links followed, lies in a folder and below no hidden one in it."""
     path, root = path.resolve(), root.resolve()
     if not path.is_relative_to(root):
         return False

@@ -55,7 +55,7 @@ class Section:
         return ".".join(self.names)
 
     def section(self, name: str) -> Section:
-        """Give a section below this one; one that is not there is empty. Raises ConfigError where it is none."""
+        """Return a section below this one; one that is not there is empty. Raises ConfigError where it is none."""
         value = self.values.get(name, {})
         names = (*self.names, name)
         if not isinstance(value, dict):
@@ -64,19 +64,19 @@ class Section:
         return Section(file=self.file, lines=self.lines, names=names, values=value)
 
     def text(self, key: str) -> str | None:
-        """Give a text; None where it is not there. Raises ConfigError for another value."""
+        """Return a text; None where it is not there. Raises ConfigError for another value."""
         value = self.values.get(key)
         if value is not None and not isinstance(value, str):
             raise self.error(f"`{key}`{self._place} must be a string, not {value!r}", key)
         return value
 
     def path(self, key: str, root: Path) -> Path | None:
-        """Give a path, relative to the project's folder; None where it is not there."""
+        """Return a path, relative to the project's folder; None where it is not there."""
         text = self.text(key)
         return None if text is None else root / text
 
     def paths(self, key: str, root: Path) -> tuple[Path, ...] | None:
-        """Give a list of paths, relative to the project's folder; None where it is not there."""
+        """Return a list of paths, relative to the project's folder; None where it is not there."""
         values = self.values.get(key)
         if values is None:
             return None
@@ -289,12 +289,13 @@ _from_dotenv: dict[str, str] = {}
 
 
 def is_from_dotenv(variable: str, value: str) -> bool:
-    """Tell whether a value is what `.env` has put into a variable: it is the author's, and not the operator's."""
+    """Return whether a value is what `.env` has put into a variable: it is the author's, and not the operator's."""
     return _from_dotenv.get(variable) == value == os.environ.get(variable)
 
 
 def load_dotenv(start: Path) -> tuple[str, ...]:
-    """Put what `.env` of the project has into the process's environment, where that has not. Raises ConfigError.
+    """Add the variables of the project's `.env` to the process's environment, where they are not set. Raises
+    ConfigError.
 
     Gives the names that it leaves out: options that the author of a project does not set for those who check it. For
     commands, whose options have variables of their own, and whose children (Spark) look at the environment too.
@@ -362,19 +363,21 @@ def read_project(file: Path, *, target: str | None = None) -> Project:
 
 
 def _has_own_place(target: Section) -> bool:
-    """Tell whether a target says itself where its checkpoints are, or what they are called by."""
+    """Return whether a target says itself where its checkpoints are, or what they are called by."""
     own = target.section("settings").flat()
     return CHECKPOINT_DIR.key in own or PIPELINE_NAME.key in own
 
 
 def _running_for(project: Project, target: str) -> Project:
-    """Let checkpoints say which of the targets they are of; the default one has no name there."""
+    """Name the target in checkpoints; the default one has no name there."""
     name = "" if project.is_main else target
     return replace(project, settings={**project.settings, TARGET.key: name})
 
 
 def _macro_path(paths: Section, root: Path) -> Path | None:
-    """Give the folder of macros, which templates include files from. Raises ConfigError for one outside the project."""
+    """Return the folder of macros, which templates include files from. Raises ConfigError for one
+    outside the project.
+    """
     folder = paths.path("macros", root)
     if folder is not None and not lies_open_in(folder, root):
         raise paths.error(

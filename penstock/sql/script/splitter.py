@@ -42,7 +42,7 @@ _TEXT = re.compile(r"'((?:[^']|'')*+)(?:'|\Z)")
 
 
 def states_secret(text: str) -> bool:
-    """Tell whether a statement says the value of a secret, or was meant to (a slip of the pen)."""
+    """Return whether a statement says the value of a secret, or was meant to (a slip of the pen)."""
     return any(True for _ in _stated(text))
 
 
@@ -54,7 +54,7 @@ def mask_stated_secrets(text: str) -> None:
 
 
 def _stated(text: str) -> Iterable[str]:
-    """Give what follows the first words of statements that hold a value."""
+    """Return what follows the first words of statements that hold a value."""
     for found in _WORDS.finditer(text):
         if _like(found["noun"].upper(), ("SECRET",)) and _like(found["verb"].upper(), _VERBS):
             rest = _REST.match(text, found.end())
@@ -112,7 +112,9 @@ class StatementText:
 
     @contextmanager
     def placing(self, node: exp.Expr) -> Iterator[None]:
-        """Give an InputError of the body the place of `node` where it has none; those of InputErrors have their own."""
+        """Add the position of `node` to an InputError of the body that has none; those of
+        InputErrors have their own.
+        """
         try:
             yield
         except InputErrors:
@@ -179,7 +181,7 @@ def _statements(tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def _inside_block(tokens: Sequence[Token]) -> bool:
-    """Whether a statement set has begun and not ended: its INSERTs belong together."""
+    """Return whether a statement set has begun and not ended: its INSERTs belong together."""
     words = "".join(f"{token.text.upper()} " for token in tokens[:BLOCK_WORDS])
     if _SET_BEGINS.match(words) is None:
         return False

@@ -48,7 +48,7 @@ class ProjectLoader(BaseLoader):
 
 
 def _is_of_the_project(folders: TemplateFolders) -> bool:
-    """Tell whether the macros lie in the project: `macros` may be a link to any folder of the machine."""
+    """Return whether the macros lie in the project: `macros` may be a link to any folder of the machine."""
     return lies_open_in(folders.macro_folder, folders.root)
 
 
@@ -85,7 +85,7 @@ def macro_names(environment: Environment, folders: TemplateFolders) -> dict[str,
 
 
 def _shown(file: Path) -> str:
-    """Give a path as a person at the prompt would type it: relative where it is below the working directory."""
+    """Return a path as a person at the prompt would type it: relative where it is below the working directory."""
     here = Path.cwd()
     return str(file.relative_to(here) if file.is_relative_to(here) else file)
 

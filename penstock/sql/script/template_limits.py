@@ -52,7 +52,7 @@ class TooLongError(Exception):
 
 
 def is_plain(tree: nodes.Template) -> bool:
-    """Tell whether a template only puts in texts and named values: it takes no more than it has."""
+    """Return whether a template only puts in texts and named values: it takes no more than it has."""
     return all(
         isinstance(node, _PLAIN)
         and not (
@@ -139,7 +139,7 @@ def _bind() -> None:
 
 
 def _unbind() -> None:
-    """Let the answer have the memory that it takes."""
+    """Lift the bound of memory for the answer."""
     import resource
 
     with suppress(OSError, ValueError):
@@ -166,7 +166,7 @@ def _received(reader: int, timeout_s: float) -> bytes:
 
 
 def first_template_line(text: str, file: str) -> Span | None:
-    """Give the first line that has template syntax: where in it the time went is not known."""
+    """Return the first line that has template syntax: where in it the time went is not known."""
     for number, line in enumerate(text.split("\n"), start=1):
         at = min((line.find(mark) for mark in ("{{", "{%") if mark in line), default=-1)
         if at >= 0:

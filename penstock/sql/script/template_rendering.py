@@ -68,7 +68,7 @@ class MarkedText(str):
 
     @classmethod
     def join(cls, pieces: Iterable[str]) -> Self:
-        """Put what a template wrote together; a marked piece in it was made elsewhere (a macro, a block)."""
+        """Join what a template wrote; a marked piece in it was made elsewhere (a macro, a block)."""
         marked = "".join(
             f"{_IN}{piece.marked}{_OUT}" if isinstance(piece, MarkedText) else piece
             for piece in pieces
@@ -78,7 +78,7 @@ class MarkedText(str):
         return made
 
     def __str__(self) -> str:
-        """Give itself: what a template writes goes through `str`."""
+        """Return itself: what a template writes passes through `str`."""
         return self
 
 
@@ -118,7 +118,7 @@ def _mark(file: int, line: int) -> str:
 
 
 def origins_of(text: MarkedText) -> Iterator[tuple[Place, ...]]:
-    """Give for each line where it was made, and from where that was called or included, the nearest first.
+    """Return for each line where it was made, and from where that was called or included, the nearest first.
 
     A line belongs to what is first written on it, blanks apart.
     """
@@ -185,7 +185,7 @@ def render(
 
 
 def _is_plain(text: str) -> bool:
-    """Tell whether a template needs no bounds; one that cannot be read is explained where they hold."""
+    """Return whether a template needs no bounds; one that cannot be read is explained where they hold."""
     try:
         return is_plain(SandboxedEnvironment().parse(text))
     except (JinjaError, RecursionError, MemoryError):
@@ -311,7 +311,7 @@ def _text_of(file: Path, what: str, folders: TemplateFolders) -> str:
 def _macros(
     environment: _MarkingEnvironment, folders: TemplateFolders
 ) -> dict[str, Callable[..., Any]]:
-    """Give the macros of the project by name; their files are run when one is called."""
+    """Return the macros of the project by name; their files are run when one is called."""
 
     def caller(file: str, name: str) -> Callable[..., Any]:
         def call(*values: Any, **named: Any) -> Any:

@@ -65,7 +65,7 @@ class LoginLimits:
         self._trusted: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def wait_s(self, name: str, address: str, now_s: float) -> float | None:
-        """Take a turn: how long to wait before the password is checked; None: refuse it without a look."""
+        """Take a turn: returns how long to wait before the password is checked; None: refuse it unchecked."""
         with self._lock:
             turns = []
             for key, rule in self._rules(name, address):
@@ -169,7 +169,7 @@ class Guest:
         return self._over.is_set()
 
     def pause(self, wait_s: float) -> None:
-        """Let its own thread wait, until the connection is ended at most."""
+        """Block the connection's own thread, at most until the connection ends."""
         self._over.wait(wait_s)
 
     def end(self) -> None:
@@ -190,7 +190,7 @@ class Guests:
         self._inside: list[Guest] = []
 
     def admit(self, guest: Guest) -> bool:
-        """Let a connection wait for its log-in, in the place of another where there are too many; False: no room."""
+        """Admit a connection to wait for its log-in, replacing another where there are too many; False: no room."""
         with self._lock:
             ours = [other for other in self._waiting if other.address == guest.address]
             if len(ours) >= self._bounds.waiting_per_address and not self._make_way(ours):
@@ -201,7 +201,7 @@ class Guests:
             return True
 
     def begin_check(self, guest: Guest) -> bool:
-        """Let no connection take the place of one whose password is being checked; False: one has done so before."""
+        """Protect a connection whose password is being checked from being replaced; False: it was replaced before."""
         with self._lock:
             guest.checked = not guest.ended
             return guest.checked

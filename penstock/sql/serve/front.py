@@ -211,7 +211,7 @@ class Front:
             guest.connection.close()
 
     def _log_in(self, guest: Guest) -> str | None:
-        """Give the name of the user who has logged in; None: refused, and told so."""
+        """Return the name of the user who has logged in; None: refused, and told so."""
         try:
             credentials = negotiate(_reader(guest.connection))
             self._check(guest, credentials)
@@ -265,7 +265,7 @@ class Front:
         return backend
 
     def _relay(self, guest: Guest, user: str, backend: socket.socket) -> None:
-        """Take call after call, until the client leaves or is idle for too long."""
+        """Relay call after call, until the client leaves or is idle for too long."""
         calls = ConnectionCalls(user)
         client, read, answered = (
             guest.connection,
@@ -292,7 +292,7 @@ class Front:
     def _answer(
         client: socket.socket, calls: ConnectionCalls, read: Callable[[int], bytes]
     ) -> None:
-        """Hand an answer on: rows as they come, all else after a look at it."""
+        """Forward an answer: rows as they come, all else after inspection."""
         (size,) = _LENGTH.unpack(read(_LENGTH.size))
         begin = read(min(size, PIECE_BYTES))
         if _holds_rows(begin) and not calls.changes_rows:
@@ -310,7 +310,7 @@ class Front:
 
 
 def _origin(address: str) -> str:
-    """Say whom an address belongs to: of IPv6, everybody has the 2^64 of a network, and all of loopback is one."""
+    """Return the owner of an address: of IPv6, everybody has the 2^64 of a network, and all of loopback is one."""
     ip = ip_address(address.partition("%")[0])
     if ip.is_loopback:
         return "127.0.0.1"
@@ -318,7 +318,7 @@ def _origin(address: str) -> str:
 
 
 def _holds_rows(begin: bytes) -> bool:
-    """Tell whether this is the begin of a good answer to FetchResults."""
+    """Return whether this is the begin of a good answer to FetchResults."""
     head = 4 + 4 + len(FETCH) + 4
     if len(begin) < head + _FETCHED.size:
         return False

@@ -195,7 +195,7 @@ class _ReadOnlyRule:
             self._refuse(f"SET {key}: this setting is not a client's")
 
     def _check_relations(self, plan: Any) -> None:
-        """Look at what each name in a query has become; what a published view reads is the view's affair."""
+        """Check what each name in a query resolves to; what a published view reads is the view's affair."""
         nodes = [plan]
         while nodes:
             node = nodes.pop()
@@ -225,7 +225,7 @@ class _ReadOnlyRule:
                 self._refuse(f"{name}: earlier versions of a table are not published")
 
     def _check_child(self, child: Any) -> None:
-        """Look at what a command is about."""
+        """Check what a command is about."""
         match child.getClass().getSimpleName():
             case "ResolvedTable":
                 self._check_table(child.table())

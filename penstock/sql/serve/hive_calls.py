@@ -157,7 +157,7 @@ class ConnectionCalls:
         self._called: tuple[str, Mapping[int, Value]] = ("", {})
 
     def request(self, message: Message) -> Message:
-        """Give the call that goes to Spark in the place of a client's. Raises RefusedCallError."""
+        """Return the call that goes to Spark in the place of a client's. Raises RefusedCallError."""
         if message.type is not MessageType.CALL:
             raise RefusedCallError("only calls are taken")
         asked = _struct(message.fields.get(REQUEST))
@@ -206,7 +206,7 @@ class ConnectionCalls:
         return None if handle is None else self._metadata.get(handle)
 
     def response(self, message: Message) -> Message:
-        """Give the answer that goes to the client; remember the handles in it, and forget what Spark has closed."""
+        """Return the answer that goes to the client; remember the handles in it, and forget what Spark has closed."""
         answer = message.fields.get(RESULT)
         if message.type is not MessageType.REPLY or answer is None:
             return message
@@ -307,7 +307,7 @@ def _database(configuration: Value | None) -> str | None:
 def _kept(
     asked: Mapping[int, Value], kinds: Mapping[int, ThriftType], *, handle: bool = True
 ) -> dict[int, Value]:
-    """Take over the fields that a call has, of their kinds; others are left behind."""
+    """Copy the fields of a call that have the expected kinds; others are dropped."""
     wanted = {**kinds, HANDLE: ThriftType.STRUCT} if handle else dict(kinds)
     kept = {place: value for place, value in asked.items() if place in wanted}
     for place, value in kept.items():
@@ -357,7 +357,7 @@ def _check_patterns(name: str, fields: Mapping[int, Value]) -> None:
 
 
 def _is_of_views(pattern: Value | None) -> bool:
-    """Tell whether a pattern of schemas is for that of global temporary views alone; `_` may be escaped."""
+    """Return whether a pattern of schemas is for that of global temporary views alone; `_` may be escaped."""
     return (
         pattern is not None
         and pattern.value.replace(b"\\", b"").strip().lower() == GLOBAL_VIEWS.encode()

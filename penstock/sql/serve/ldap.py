@@ -167,11 +167,11 @@ class _Server(socketserver.ThreadingTCPServer):
         super().__init__((HOST, 0), _Connection)
 
     def lets_in(self, password: str) -> bool:
-        """Tell whether this is the password, in a time that does not tell where it differs."""
+        """Return whether this is the password, in a time that does not tell where it differs."""
         return hmac.compare_digest(password.encode(), self._password)
 
     def verify_request(self, request: object, client_address: object) -> bool:  # noqa: ARG002
-        """Take no more connections than there are places for."""
+        """Refuse connections beyond the limit."""
         return self._places.acquire(blocking=False)
 
     def process_request_thread(self, request: socket.socket, client_address: object) -> None:  # type: ignore[override]
@@ -231,7 +231,7 @@ class Directory:
         self._ldap = ldap
 
     def lets_in(self, name: str, password: str) -> bool:
-        """Tell whether the directory takes the password; one that does not answer lets nobody in."""
+        """Return whether the directory takes the password; one that does not answer lets nobody in."""
         # a bind without a password succeeds as nobody
         if not password or "\0" in password:
             return False

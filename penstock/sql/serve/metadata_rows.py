@@ -60,7 +60,7 @@ def _is_public(schema: bytes) -> bool:
 
 
 def _column(column: Value, keep: Sequence[int]) -> Value:
-    """Take the rows `keep` of a column: a union of lists with a bit for each value that is NULL."""
+    """Select the rows `keep` of a column: a union of lists with a bit for each value that is NULL."""
     ((kind, typed),) = column.value.items()
     fields = dict(typed.value)
     values, nulls = fields[VALUES].value, fields[NULLS].value

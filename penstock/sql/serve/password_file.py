@@ -52,7 +52,7 @@ class PasswordHash:
         return f"$scrypt${cost}${b64encode(self.salt).decode()}${b64encode(self.digest).decode()}"
 
     def fits(self, password: str) -> bool:
-        """Tell whether this is the hash of a password, in a time that does not tell where they differ."""
+        """Return whether this is the hash of a password, in a time that does not tell where they differ."""
         return hmac.compare_digest(self.digest, _digest(password, self))
 
 
@@ -61,7 +61,7 @@ NOBODY = PasswordHash(salt=bytes(SALT_BYTES), digest=bytes(HASH_BYTES))
 
 
 def is_right(users: Mapping[str, PasswordHash], name: str, password: str) -> bool:
-    """Tell whether a user may log in with a password."""
+    """Return whether a user may log in with a password."""
     known = users.get(name)
     fits = (known or NOBODY).fits(password)
     return fits and known is not None
@@ -126,7 +126,7 @@ def write_user(path: Path, name: str, password: str) -> bool:
 
 
 def remove_user(path: Path, name: str) -> None:
-    """Take a user out. Raises UnknownObjectError, and ConfigError where the file cannot be read."""
+    """Remove a user. Raises UnknownObjectError, and ConfigError where the file cannot be read."""
     users = read_users(path)
     if name not in users:
         raise UnknownObjectError(

@@ -82,7 +82,7 @@ class Served:
 
 @contextmanager
 def prepared(settings: ServeSettings) -> Iterator[Prepared]:
-    """Have ready what needs no Spark: keys, log-ins, a folder. Raises ConfigError, for a port in use too."""
+    """Prepare what needs no Spark: keys, log-ins, a folder. Raises ConfigError, for a port in use too."""
     with ExitStack() as stack:
         tls = server_context(settings.tls)
         if isinstance(settings.login, PasswordFile):
@@ -166,7 +166,7 @@ def until_stopped(served: Served, request: StopRequest) -> bool:
 
 
 def stop_jobs(jobs: Sequence[Job], request: StopRequest) -> None:
-    """Let all jobs finish their batch and wait for it; once the request is made again, stop them at once."""
+    """Stop all jobs after their batch and wait for that; on a second request, stop them at once."""
     for job in jobs:
         job.request_stop()
     hurried = False
@@ -187,7 +187,7 @@ class CatalogWatch:
         self._asked_ms = self._refreshed_ms = clock.now_ms()
 
     def refresh_when_due(self) -> None:
-        """Ask for the newest change, and refresh. A catalog that cannot be read is logged: what is there stays."""
+        """Read the newest change, and refresh. A catalog that cannot be read is logged: what is there stays."""
         now_ms = self._clock.now_ms()
         if now_ms - self._asked_ms < CHANGES_INTERVAL_S * 1000:
             return

@@ -33,7 +33,7 @@ def class_path_conf(jars: list[Path]) -> dict[str, str]:
 
 
 def hive_properties(*, log_in_url: str, scratch: Path, connections: int) -> dict[str, str]:
-    """Say in Hive's words what is to be served: on the loopback interface, to the front of this process alone.
+    """Return Hive's properties for what is served: on the loopback interface, to the front of this process alone.
 
     `log_in_url` is the LDAP server that knows the front's password. Port 0 lets the server take any that is free, in
     the moment in which it listens: one that was looked for before Spark starts may be some connection's by then.
@@ -100,7 +100,7 @@ class ThriftServer:
         self.stop()
 
     def stop(self) -> None:
-        """Take no more connections, end those there are."""
+        """Refuse new connections, and end the open ones."""
         if self._server is not None:
             self._server.stop()
             self._server = None

@@ -44,7 +44,7 @@ def _context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def _check(pem: PemFiles) -> None:
-    """Say of each file what is wrong with it, which OpenSSL does not. Raises ConfigError."""
+    """Report for each file what is wrong with it, which OpenSSL does not. Raises ConfigError."""
     # only a server with TLS pays for these
     from cryptography.hazmat.primitives.serialization import load_pem_private_key as load_key
     from cryptography.x509 import load_pem_x509_certificates as load_certificates
@@ -61,7 +61,7 @@ def _check(pem: PemFiles) -> None:
 
 
 def _of_keystore(store: Keystore) -> ssl.SSLContext:
-    """Take the key pair out of a Java keystore, by files of this user that are gone again at once."""
+    """Extract the key pair of a Java keystore, by files of this user that are deleted at once."""
     from cryptography.hazmat.primitives import serialization as s
     from cryptography.hazmat.primitives.serialization import pkcs12
 

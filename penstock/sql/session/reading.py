@@ -90,7 +90,9 @@ class Selected:
 
 
 def select_frame(statement: Select, planner: Planner, spark: SparkSession) -> Selected:
-    """Give a SELECT as a frame: over tables that all have an end its rows, else those that come. Raises InputError."""
+    """Return a SELECT as a frame: over tables that all have an end its rows, else those that come.
+    Raises InputError.
+    """
     query = analyse(statement.query, planner.namespace, planner.project, appends=False)
     if query.bounded:
         return Selected(frame=planner.select(statement, spark))
@@ -123,7 +125,7 @@ def _endless(statement: Select, planner: Planner) -> AnalysedQuery:
 
 
 def _followed(leaf: TableScan) -> TableScan:
-    """Have a table's watermark travel, whether or not the query itself waits for it: what follows may."""
+    """Carry a table's watermark, whether or not the query itself waits for it: what follows may."""
     watermark = leaf.table.schema.watermark
     if watermark is None or not leaf.by_splits or leaf.rowtime is not None:
         return leaf

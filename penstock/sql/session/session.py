@@ -182,7 +182,7 @@ class Session:
         available_now: bool = False,
         from_scratch: bool = False,
     ) -> Sequence[Job]:
-        """Run a file: check all of it, then run its statements in order. Gives the jobs of its INSERTs.
+        """Run a file: check all of it, then run its statements in order. Returns the jobs of its INSERTs.
 
         `available_now` reads what is there and returns when it is written; otherwise the jobs of unbounded
         queries go on running. `from_scratch` sets the checkpoints of the INSERTs aside first, by renaming
@@ -217,13 +217,13 @@ class Session:
         self.refresh()
 
     def select(self, statement: Select) -> Selected:
-        """Give the frame of a query that was parsed, and what is known of it. Raises InputError."""
+        """Return the frame of a query that was parsed, and what is known of it. Raises InputError."""
         self._register(statement.query)
         return select_frame(statement, self._planner, self.spark)
 
     @errors_explained
     def table(self, name: str) -> DataFrame:
-        """Give what a table or view holds: `name`, `database.name` or `catalog.database.name`.
+        """Return what a table or view holds: `name`, `database.name` or `catalog.database.name`.
 
         A table without an end is read to what is there when the frame first runs, one of changes to what they have
         come to. Raises InputError.
@@ -241,7 +241,8 @@ class Session:
 
     @errors_explained
     def refresh(self) -> None:
-        """Let plain Spark SQL see what the catalog holds now, definitions of other processes too. Raises CatalogError.
+        """Publish to plain Spark SQL what the catalog holds now, definitions of other processes too. Raises
+        CatalogError.
 
         Definitions of this session are seen without it.
         """
@@ -318,7 +319,7 @@ class Session:
         )
 
     def _register(self, query: exp.Expr) -> None:
-        """Give Spark the users' functions that a query calls."""
+        """Register with Spark the users' functions that a query calls."""
         register_called(query, self.namespace, self.spark, self.project.root)
 
     def _check_filling(self, statement: Statement, insert: InsertInto) -> None:
@@ -333,7 +334,7 @@ class Session:
             planner.close()
 
     def _carry_settings(self) -> None:
-        """Let frames that the user works on see the settings too; what is reset is again as it was found."""
+        """Apply the settings to the user's own frames; what is reset becomes what it was before."""
         for key, value in (self._spark_conf | self._planner.engine_conf).items():
             self.spark.conf.set(key, value)
 

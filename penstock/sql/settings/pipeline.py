@@ -119,7 +119,7 @@ CARRIED = {
 
 
 def engine_conf(settings: Resolved) -> dict[str, str]:
-    """Give the Spark settings that the session's settings ask for, and those that every query has."""
+    """Return the Spark settings that the session's settings ask for, and those that every query has."""
     return {SUBSTITUTION: "false"} | {
         key: str(settings.get(option)) for key, option in CARRIED.items() if settings.is_set(option)
     }

@@ -88,7 +88,9 @@ def after_failure(strategy: RestartStrategy, before: Failures, *, ran_ms: int) -
 
 
 def with_jitter(strategy: RestartStrategy, delay_ms: int, chance: float) -> int:
-    """Give the time to wait for a delay, by a number from 0 up to 1 that was drawn; the next delay grows without it."""
+    """Return the time to wait for a delay, by a number from 0 up to 1 that was drawn; the next
+    delay grows without it.
+    """
     if not isinstance(strategy, ExponentialDelay):
         return delay_ms
     return round(delay_ms * (1 + strategy.jitter * (2 * chance - 1)))

@@ -53,7 +53,7 @@ class Names:
 
 
 def complete(before: str, word: str, names: Names) -> list[str]:
-    """Give what `word`, the end of the typed text `before` + `word`, may become; sorted, keywords last."""
+    """Return what `word`, the end of the typed text `before` + `word`, may become; sorted, keywords last."""
     text = before + word
     if _SET_KEY.search(text):
         return _starting(word.lstrip("'"), names.settings, "'")
@@ -76,7 +76,7 @@ def complete(before: str, word: str, names: Names) -> list[str]:
 
 
 def known_options(connector: str | None) -> dict[str, Option[Any]]:
-    """Give the options of a connector by key; of a name that is none, `connector` alone."""
+    """Return the options of a connector by key; of a name that is none, `connector` alone."""
     named = Option(key="connector", type=STRING, default=None, doc="the kind of table")
     options: dict[str, Option[Any]] = {"connector": named}
     if connector not in connector_names():
@@ -105,7 +105,7 @@ def _starting(word: str, candidates: Iterable[str], quote: str = "") -> list[str
 
 
 def _alike(word: str, candidates: Iterable[str]) -> list[str]:
-    """Give the words in capitals that begin so, in small letters where the typed ones are."""
+    """Return the words in capitals that begin so, in small letters where the typed ones are."""
     if not word:
         return []
     found = [each for each in sorted(set(candidates)) if each.startswith(word.upper())]

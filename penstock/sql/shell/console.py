@@ -53,7 +53,7 @@ _COMMANDS = {
 
 
 def command_of(line: str) -> Command | None:
-    """Give the command that a line is; None for SQL."""
+    """Return the command that a line is; None for SQL."""
     return _COMMANDS.get(line.strip().rstrip(";").strip().upper())
 
 
@@ -73,7 +73,7 @@ class Entry:
         self.text = ""
 
     def add(self, line: str) -> list[str]:
-        """Take a line; gives the statements that it ends, each with its semicolon."""
+        """Add a line; returns the statements that it ends, each with its semicolon."""
         self.text += f"{line}\n"
         whole: list[str] = []
         while (end := _end_of_first(self.text)) is not None:
@@ -83,7 +83,7 @@ class Entry:
 
 
 def _end_of_first(text: str) -> int | None:
-    """Give where the first statement of a text ends, behind its semicolon; None where it goes on."""
+    """Return where the first statement of a text ends, behind its semicolon; None where it goes on."""
     for at, char in enumerate(text):
         if char != ";":
             continue
@@ -104,7 +104,7 @@ _DELIMITERS = " \t\n,;()="
 
 
 def history_file() -> Path:
-    """Give where lines are remembered: PENSTOCK_HISTORY, else in the user's state folder."""
+    """Return where lines are remembered: PENSTOCK_HISTORY, else in the user's state folder."""
     named = os.environ.get("PENSTOCK_HISTORY")
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(named) if named else Path(state) / "penstock" / "history"
@@ -130,7 +130,7 @@ class Console:
             self._save(history)
 
     def _turn(self) -> bool:
-        """Read a line and run what it ends. Gives False at the end."""
+        """Read a line and run what it ends. Returns False at the end."""
         try:
             line = input(PROMPT if self._entry.is_empty else MORE)
         except KeyboardInterrupt:

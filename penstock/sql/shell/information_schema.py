@@ -65,7 +65,7 @@ _SAME = (
 
 
 def look(query: AnalysedQuery, *, limit: int) -> pa.Table | None:
-    """Give the first `limit` rows of a query; None where it is not one to be answered here."""
+    """Return the first `limit` rows of a query; None where it is not one to be answered here."""
     sources = [leaf.source for leaf in query.leaves]
     if not sources or not all(isinstance(source, InformationSource) for source in sources):
         return None
@@ -90,7 +90,7 @@ def _means_the_same(node: exp.Expr) -> bool:
 
 
 def _is_named(item: exp.Expr) -> bool:
-    """Whether a column of the result has its name from the query: engines differ in what they call others."""
+    """Return whether a column of the result has its name from the query: engines differ in what they call others."""
     return isinstance(item, exp.Alias | exp.Column | exp.Star)
 
 

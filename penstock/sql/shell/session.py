@@ -59,7 +59,7 @@ class _LazySpark:
         return getattr(self.session(), name)
 
     def session(self) -> SparkSession:
-        """Give the session itself."""
+        """Return the session itself."""
         if self._session is None:
             self._session = self._start()
         return self._session
@@ -131,7 +131,7 @@ class ShellSession:
         self._interrupts = _Interrupts(self._request, self.screen.say)
 
     def run(self, text: str) -> bool:
-        """Run a text of one statement or more. Gives False where one failed while it ran.
+        """Run a text of one statement or more. Returns False where one failed while it ran.
 
         Raises InputError before anything is started, KeyboardInterrupt when it was given up.
         """
@@ -146,11 +146,11 @@ class ShellSession:
             return self._run_checked(ScriptFile(name=NAME, text=text))
 
     def spark(self) -> SparkSession:
-        """Give Spark's session; it is started where it does not run yet."""
+        """Return Spark's session; it is started where it does not run yet."""
         return self._spark.session()
 
     def close(self) -> None:
-        """Let running jobs finish their batch, and end Spark."""
+        """Stop after the running jobs' batches, and end Spark."""
         running = [job for job in self._jobs if not job.wait(0)]
         if running:
             self.screen.say(f"stopping {len(running)} running job{'s' * (len(running) > 1)}")
@@ -191,7 +191,7 @@ class ShellSession:
         return run.error is None
 
     def _tell(self, script: CheckedScript) -> None:
-        """Say what a check found that stops nothing: warnings, and what is there already as it was typed."""
+        """Report findings that stop nothing: warnings, and what exists already as typed."""
         for warning in script.warnings:
             self.screen.say(render(warning, severity=Severity.WARNING).rstrip())
         for one in script.statements:
@@ -199,7 +199,7 @@ class ShellSession:
                 self.screen.say(note)
 
     def job_started(self, job: Job) -> None:
-        """Say that an INSERT runs (`Listener`)."""
+        """Report that an INSERT runs (`Listener`)."""
         self.screen.say(f"writing into {job.progress.sink}")
 
     def rows_came(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
@@ -240,7 +240,7 @@ class ShellSession:
         return statement, query
 
     def _looked_up(self, query: AnalysedQuery) -> bool:
-        """Answer a query over `information_schema` without Spark, where that can be done. Tells whether it was."""
+        """Answer a query over `information_schema` without Spark, where that can be done. Returns whether it was."""
         started_ms = SystemClock().now_ms()
         found = look(query, limit=MAX_ROWS + 1)
         if found is None:

@@ -143,7 +143,7 @@ def _in_a_file(conf: Mapping[str, str]) -> Iterator[None]:
 
 
 def _umask(conf: Mapping[str, str]) -> int:
-    """Give the umask of the process, which Hadoop's own setting names too; -1 for one of another form: as it is."""
+    """Return the umask of the process, which Hadoop's own setting names too; -1 for one of another form: as it is."""
     text = conf.get(UMASK, PRIVATE_UMASK)
     return int(text, 8) if re.fullmatch("[0-7]{3,4}", text) else -1
 

@@ -101,7 +101,7 @@ def check_releases(spark: str, delta: str | None) -> None:
 
 
 def _delta_version(spark: SparkSession) -> str | None:
-    """Ask Delta for its release; its package object has it since 3.0."""
+    """Return Delta's release; its package object has it since 3.0."""
     jvm: Any = spark._jvm  # noqa: SLF001  PySpark has no public way to its JVM
     try:
         return str(jvm.io.delta.package.VERSION())
@@ -163,7 +163,7 @@ def start_spark(
 
 
 def leave_variables(spark: SparkSession) -> None:
-    """Have a session, and those that are made from now on of its Spark, take `${...}` in SQL for what is written.
+    """Disable the substitution of `${...}` in SQL, in a session and those created later from its Spark.
 
     For good: rows that are read after `Session.stop` would hold keys as well.
     """
@@ -174,7 +174,7 @@ def leave_variables(spark: SparkSession) -> None:
 
 
 def is_running() -> bool:
-    """Tell whether this thread has a Spark session, which `start_spark` would take."""
+    """Return whether this thread has a Spark session, which `start_spark` would use."""
     return SparkSession.getActiveSession() is not None
 
 
@@ -218,7 +218,7 @@ def _check_interpreter(python: str) -> None:
 
 
 def warehouse_folder() -> Path:
-    """Give the folder of Spark's own tables: this user's alone, where the temporary folder is everybody's.
+    """Return the folder of Spark's own tables: this user's alone, where the temporary folder is everybody's.
 
     Raises ConfigError where another account was there first.
     """

@@ -32,7 +32,7 @@ def locate_option(
     statement: Span,
     column_spans: Mapping[str, Span] = MappingProxyType({}),
 ) -> InputError:
-    """Give an error the place of the column it is about, of the option that it names, or of the statement."""
+    """Add to an error the position of the column it is about, of the option that it names, or of the statement."""
     if error.span is None:
         column = error.column if isinstance(error, DefinitionError) else None
         of_column = column_spans.get(column) if column is not None else None
@@ -56,7 +56,9 @@ class AlterTable:
     span: Span = field(compare=False)
 
     def place(self, error: InputError) -> InputError:
-        """Give an error about this table the place of its column, of the option that it names, or of the statement."""
+        """Add to an error about this table the position of its column, of the option that it names,
+        or of the statement.
+        """
         return locate_option(error, self.option_spans, self.span, self.column_spans)
 
 

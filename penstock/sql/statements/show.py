@@ -52,7 +52,7 @@ class LikePattern:
     ignore_case: bool = False
 
     def keeps(self, name: str) -> bool:
-        """Tell whether a name is to be shown."""
+        """Return whether a name is to be shown."""
         parts = ({"%": ".*", "_": "."}.get(char, re.escape(char)) for char in self.pattern)
         flags = re.DOTALL | (re.IGNORECASE if self.ignore_case else 0)
         return bool(re.fullmatch("".join(parts), name, flags)) != self.negated

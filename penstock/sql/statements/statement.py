@@ -106,7 +106,9 @@ class CreateTable:
     span: Span = field(compare=False)
 
     def place(self, error: InputError) -> InputError:
-        """Give an error about this table the place of its column, of the option that it names, or of the statement."""
+        """Add to an error about this table the position of its column, of the option that it names,
+        or of the statement.
+        """
         return locate_option(error, self.option_spans, self.span, self.column_spans)
 
 

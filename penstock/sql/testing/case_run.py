@@ -106,7 +106,7 @@ class CaseRunner:
 def check_case(
     case: Case, catalog: Catalog, project: Project, folder: Path, *, lenient: bool
 ) -> None:
-    """Look for mistakes in a case, without Spark; what is wrong with its SQL is for its run to say.
+    """Check a case for mistakes, without Spark; errors in its SQL are reported by its run.
 
     Rows are written into `folder`. Raises InputError.
     """
@@ -267,7 +267,7 @@ def _checked(
 
 @contextmanager
 def _mistakes() -> Iterator[None]:
-    """Tell input errors of the case itself from those of its SQL."""
+    """Separate input errors of the case itself from those of its SQL."""
     try:
         yield
     except InputError as error:
@@ -286,7 +286,7 @@ SPARK_CONF = {
 
 
 def check_suite(cases: Sequence[tuple[TestFile, Case]], project: Project, *, lenient: bool) -> None:
-    """Look for mistakes in all cases, before Spark is started. Raises InputErrors."""
+    """Check all cases for mistakes, before Spark is started. Raises InputErrors."""
     errors: list[InputError] = []
     with tempfile.TemporaryDirectory(prefix="penstock-test-") as folder:
         catalog = SqlCatalog("sqlite://")

@@ -142,7 +142,7 @@ class TestFile:
 
 
 def chosen(files: Sequence[TestFile], pattern: str | None) -> list[tuple[TestFile, Case]]:
-    """Give the cases whose name, or file's name, holds all words of `pattern`; all where it is None."""
+    """Return the cases whose name, or file's name, holds all words of `pattern`; all where it is None."""
     words = pattern.lower().split() if pattern else []
     found = [(file, case) for file in files for case in file.cases]
     return [

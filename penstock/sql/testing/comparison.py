@@ -66,7 +66,7 @@ class DifferenceLine:
     found: tuple[str, ...] | None = None
 
     def changed(self, index: int) -> bool:
-        """Whether a cell came otherwise than expected."""
+        """Return whether a cell came otherwise than expected."""
         return self.found is not None and self.cells[index] != self.found[index]
 
 
@@ -169,7 +169,7 @@ def _in_any_order(
 
 
 def _taken(row: _Row, left: list[_Row]) -> bool:
-    """Take a row out that is the same."""
+    """Remove a row that is equal."""
     for index, other in enumerate(left):
         if other.compared == row.compared:
             del left[index]
@@ -250,7 +250,9 @@ def compare(
     error: PenstockError | None,
     tables: Mapping[str, Table],
 ) -> tuple[Problem, ...]:
-    """Tell every difference. `tables` are those that the case names. Raises ConfigError for what cannot be expected."""
+    """Return every difference. `tables` are those that the case names. Raises ConfigError for what
+    cannot be expected.
+    """
     if error is not None or case.error is not None:
         wrong = _compare_error(case, error)
         return () if wrong is None else (wrong,)
@@ -282,7 +284,7 @@ def compare(
 
 
 def check_expected(case: Case, tables: Mapping[str, Table], *, lenient: bool) -> None:
-    """Look for mistakes in what a case expects. Raises ConfigError, DefinitionError."""
+    """Check what a case expects for mistakes. Raises ConfigError, DefinitionError."""
     if case.then is None:
         if case.error is None and not lenient:
             raise _expects_nothing(case)
@@ -298,7 +300,7 @@ def check_expected(case: Case, tables: Mapping[str, Table], *, lenient: bool) ->
 
 
 def expected_columns(rows: Sequence[ExpectedRow], table: Table) -> tuple[str, ...]:
-    """Give the columns that are compared: all that any row names, in the table's order. Raises ConfigError."""
+    """Return the columns that are compared: all that any row names, in the table's order. Raises ConfigError."""
     known = [c.name for c in table.schema.columns if not isinstance(c, ComputedColumn)]
     for row in rows:
         for name in row.cells:
@@ -372,7 +374,7 @@ def _compare_letters(
 
 
 def _letter_columns(expected: Sequence[ExpectedRow]) -> list[str]:
-    """Give the columns of dead letters that are compared: those that are named. Raises ConfigError."""
+    """Return the columns of dead letters that are compared: those that are named. Raises ConfigError."""
     named = {name for row in expected for name in row.cells}
     unknown = sorted(named - set(LETTER_COLUMNS))
     if unknown:

@@ -51,17 +51,17 @@ class FixedClock:
     time: str
 
     def fixed(self, query: exp.Query | exp.Values) -> exp.Query | exp.Values:
-        """Give a query that asks for no time."""
+        """Return a query that asks for no time."""
         found = self._replaced(query.copy())
         assert isinstance(found, exp.Query | exp.Values), "a call inside of it was replaced"
         return found
 
     def fixed_text(self, query: str) -> str:
-        """Give the text of a view's query that asks for no time."""
+        """Return the text of a view's query that asks for no time."""
         return to_text(self._replaced(parse_query(query)))
 
     def fixed_columns(self, analysed: AnalysedQuery) -> AnalysedQuery:
-        """Give computed columns of tables their values."""
+        """Fix the values of computed columns of tables."""
         leaves = tuple(
             replace(leaf, computed={k: self._fixed_column(v) for k, v in leaf.computed.items()})
             for leaf in analysed.leaves

@@ -136,7 +136,7 @@ def _row(value: Mapping[str, Any], *, from_csv: bool = False) -> InputRow:
 
 
 def _bytes(value: Any, what: str) -> bytes | None:
-    """Give bytes: a text in UTF-8, YAML's `!!binary`, or {base64: text}. Raises ConfigError."""
+    """Return bytes: a text in UTF-8, YAML's `!!binary`, or {base64: text}. Raises ConfigError."""
     match value:
         case None | bytes():
             return value

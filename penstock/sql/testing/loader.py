@@ -123,7 +123,7 @@ def _case(node: YamlNode, shared: Mapping[str, YamlNode], path: Path, text: str)
 
 
 def _files(node: YamlNode, path: Path) -> Iterable[Path]:
-    """Give the SQL files, relative to the test file."""
+    """Return the SQL files, relative to the test file."""
     for each in node.elements("`files`") if node.is_sequence else [node]:
         found = path.parent / each.text("a file")
         if not found.is_file():
@@ -247,7 +247,7 @@ def _indent(case: YamlNode) -> int:
 
 
 def _trimmed(text: str, start: int, end: int) -> int:
-    """Give the end without what follows the last value: a block's node reaches to the next one, comments included."""
+    """Return the end without what follows the last value: a block's node reaches to the next one, comments included."""
     lines = text[start:end].splitlines(keepends=True)
     while len(lines) > 1 and (not lines[-1].strip() or lines[-1].lstrip().startswith("#")):
         lines.pop()

@@ -77,7 +77,7 @@ class RunningQuery:
         self._collect(stream)
 
     def _collect(self, stream: StreamingQuery) -> None:
-        """Take in the events of batches since the last look."""
+        """Add the events of batches since the last call."""
         for event in _events(stream):
             if int(event["batchId"]) > self._seen and "addBatch" in event["durationMs"]:
                 self._seen = int(event["batchId"])
@@ -90,7 +90,7 @@ def _events(stream: StreamingQuery) -> Iterator[Mapping[str, Any]]:
 
 
 def _last_batch(stream: StreamingQuery) -> int:
-    """Give the number of the last batch that did something."""
+    """Return the number of the last batch that did something."""
     numbers = [e["batchId"] for e in _events(stream) if "addBatch" in e["durationMs"]]
     return int(numbers[-1]) if numbers else -1
 

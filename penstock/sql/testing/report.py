@@ -38,7 +38,7 @@ _STYLES = {Mark.SAME: "", Mark.MISSING: "red", Mark.UNEXPECTED: "green", Mark.CH
 
 
 def headline(problem: Problem) -> str:
-    """Say in a line what is wrong."""
+    """Describe in one line what is wrong."""
     match problem:
         case RowsDiffer(what=what, difference=difference):
             counts = {
@@ -64,7 +64,7 @@ def headline(problem: Problem) -> str:
 
 
 def problem_text(problem: Problem, *, color: bool = False) -> str:
-    """Tell a problem, with its table or error below."""
+    """Describe a problem, with its table or error below."""
     lines = [headline(problem)]
     if isinstance(problem, RowsDiffer):
         lines.append(_printed(problem.difference, color=color))
@@ -74,7 +74,7 @@ def problem_text(problem: Problem, *, color: bool = False) -> str:
 
 
 def problem_document(problem: Problem) -> dict[str, Any]:
-    """Give a problem as plain values."""
+    """Return a problem as plain values."""
     document: dict[str, Any] = {
         "message": headline(problem),
         "file": problem.span.file,

@@ -46,7 +46,7 @@ class ActualResults:
 def rows_of(
     double: Table, own: Table, place: str, spark: SparkSession, *, changes: bool
 ) -> list[ActualRow]:
-    """Give the rows of a table: of its `double` where that is really written, or what was captured at `place`."""
+    """Return the rows of a table: of its `double` where that is really written, or what was captured at `place`."""
     key = own.schema.primary_key.columns if own.schema.primary_key is not None else ()
     if changes:
         found = captured(place).changes(key)
@@ -62,7 +62,7 @@ def rows_of(
 
 
 def dead_letters(queries: Sequence[RunningQuery], spark: SparkSession) -> list[ActualRow]:
-    """Give the dead letters of queries, each record once: place, stage, error, key and value as text."""
+    """Return the dead letters of queries, each record once: place, stage, error, key and value as text."""
     found: dict[tuple[str, str, int], ActualRow] = {}
     for running in queries:
         table = define_dead_letter_table(BesideCheckpoint(), running.query.checkpoint)
@@ -84,7 +84,7 @@ def dead_letters(queries: Sequence[RunningQuery], spark: SparkSession) -> list[A
 
 
 def watermark_of(queries: Sequence[RunningQuery]) -> str:
-    """Give the watermark of the last batches, the lowest where queries differ; those that need none have none."""
+    """Return the watermark of the last batches, the lowest where queries differ; those that need none have none."""
     known = [running.batches[-1].watermark_ms for running in queries if running.batches]
     values = [value for value in known if value is not None]
     if not values:

@@ -71,7 +71,7 @@ class Sources:
                 self._prepare(self._known[leaf.table.identifier], spark)
 
     def publish(self, number: int, spark: SparkSession) -> None:
-        """Let what a step gives be there."""
+        """Publish the result of a step."""
         for identifier, ends in self._step_of(self._ends, number, {}).items():
             publish(self.doubles.records(identifier), ends)
         for table, rows in self._step_of(self._rows, number, []):

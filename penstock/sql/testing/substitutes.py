@@ -49,7 +49,7 @@ class TableSubstitutes:
     clock: FixedClock | None
 
     def stage(self, namespace: Namespace) -> Namespace:
-        """Give a draft of a namespace in which every table is its double."""
+        """Return a draft of a namespace in which every table is its double."""
         staged = namespace.overlay()
         for found in all_tables(namespace):
             double = self.of(found) if isinstance(found, Table) else self._view(found)
@@ -58,7 +58,7 @@ class TableSubstitutes:
         return staged
 
     def of(self, table: Table) -> Table:
-        """Give the double of a table. Dead letters go beside the checkpoint, where the case finds them."""
+        """Return the double of a table. Dead letters go beside the checkpoint, where the case finds them."""
         table = without_references(self._with_own_letters(table))
         if table.connector == "memory":
             table = _with(table, "name", self.place(table.identifier))
@@ -85,7 +85,7 @@ class TableSubstitutes:
             forget(self.place(table.identifier))
 
     def records(self, identifier: Identifier) -> Path:
-        """Give the folder of the records of a table."""
+        """Return the folder of the records of a table."""
         return self._folder_of(identifier, "records")
 
     def _with_own_letters(self, table: Table) -> Table:

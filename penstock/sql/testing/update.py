@@ -19,7 +19,7 @@ STEP = 2
 
 
 def updated_text(file: TestFile, results: Sequence[CaseResult]) -> str:
-    """Give the text of a test file with the expectations of failed cases as they came.
+    """Return the text of a test file with the expectations of failed cases as they came.
 
     A case that ended with an error, or expects one, is left: what is to be expected there is for a person to say.
     """

@@ -84,7 +84,9 @@ class YamlNode:
         return self.node.tag == "tag:yaml.org,2002:null"
 
     def items(self, what: str) -> Iterator[tuple[str, YamlNode, YamlNode]]:
-        """Give keys, with their nodes, and values. Raises ConfigError where it is no mapping, or a key comes twice."""
+        """Return keys, with their nodes, and values. Raises ConfigError where it is no mapping, or
+        a key comes twice.
+        """
         if not isinstance(self.node, yaml.MappingNode):
             raise self.error(f"{what} must be a mapping, as in `key: value`")
         seen: set[str] = set()
@@ -97,7 +99,7 @@ class YamlNode:
             yield name, at, self._with(value)
 
     def fields(self, what: str, known: Sequence[str]) -> dict[str, YamlNode]:
-        """Give the values of a mapping by its keys. Raises ConfigError for one that is not known."""
+        """Return the values of a mapping by its keys. Raises ConfigError for one that is not known."""
         found: dict[str, YamlNode] = {}
         for name, at, value in self.items(what):
             if name not in known:
@@ -107,7 +109,7 @@ class YamlNode:
         return found
 
     def elements(self, what: str) -> list[YamlNode]:
-        """Give the elements of a list. Raises ConfigError."""
+        """Return the elements of a list. Raises ConfigError."""
         if self.is_null:
             return []
         if not isinstance(self.node, yaml.SequenceNode):
@@ -115,7 +117,7 @@ class YamlNode:
         return [self._with(each) for each in self.node.value]
 
     def value(self) -> Any:
-        """Give the plain value: texts, numbers, booleans, None, lists, mappings. Raises ConfigError."""
+        """Return the plain value: texts, numbers, booleans, None, lists, mappings. Raises ConfigError."""
         loader = _Loader("")
         try:
             return loader.construct_document(self.node)
@@ -125,17 +127,17 @@ class YamlNode:
             loader.dispose()
 
     def text(self, what: str) -> str:
-        """Give a text; a number counts as its digits. Raises ConfigError."""
+        """Return a text; a number counts as its digits. Raises ConfigError."""
         if not isinstance(self.node, yaml.ScalarNode) or self.is_null:
             raise self.error(f"{what} must be a text")
         return str(self.node.value)
 
     def flag(self, what: str) -> bool:
-        """Give true or false. Raises ConfigError."""
+        """Return true or false. Raises ConfigError."""
         return self.typed(what, bool, "true or false")
 
     def typed(self, what: str, kind: type[T], name: str) -> T:
-        """Give a value of one Python type. Raises ConfigError."""
+        """Return a value of one Python type. Raises ConfigError."""
         value = self.value()
         # a boolean is an int to Python, not to a person
         if type(value) is not kind:

@@ -71,7 +71,7 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Take the options that hold for every command, and the project's `.env`, which may hold those of the others."""
+    """Read the options that hold for every command, and the project's `.env`, which may hold those of the others."""
     context.obj = Context(verbose=verbose)
     with reporting(context):
         for name in load_dotenv(Path.cwd()):

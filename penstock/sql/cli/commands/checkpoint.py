@@ -112,7 +112,7 @@ def assign(  # noqa: PLR0917  typer passes options by name
     target: TargetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Say which checkpoint an INSERT goes on from, where a run refuses to guess. Nothing is started.
+    """Assign the checkpoint that an INSERT resumes from, where a run refuses to guess. Nothing is started.
 
     Example: `penstock checkpoint assign orders.sql --line 12 --to orders-2`
     """

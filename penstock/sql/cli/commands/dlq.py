@@ -307,7 +307,7 @@ T = TypeVar("T")
 
 
 def _looked_at(search: _Search, look: Callable[[Letters], T]) -> list[T]:
-    """Look at every place, without Spark where that is enough: letters in folders of this machine."""
+    """Inspect every place, without Spark where that is enough: letters in folders of this machine."""
     from penstock.connector.delta.log.live_files import NotReadableHereError
     from penstock.sql.runner.dead_letters import find_dead_letter_files
 

@@ -26,7 +26,7 @@ def errors(
         ),
     ] = False,
 ) -> None:
-    """Say what an error code means and how to fix it; without one, list them all.
+    """Explain an error code and its fix; without one, list them all.
 
     Example: `penstock errors PEN-4001`
     """

@@ -109,7 +109,7 @@ def infer(  # noqa: PLR0917  typer passes options by name
 
 
 def _client(pairs: Mapping[str, str], bootstrap: str | None, project: Project) -> dict[str, str]:
-    """Give the client's properties; those that are typed with their prefix are meant too."""
+    """Return the client's properties; those that are typed with their prefix are meant too."""
     client = {key.removeprefix("properties."): value for key, value in pairs.items()}
     servers = bootstrap or client.get(BOOTSTRAP) or project.variables.get(VARIABLE)
     return {**({BOOTSTRAP: str(servers)} if servers else {}), **client}
@@ -208,7 +208,7 @@ def _topic(
 
 
 def _ready(client: Mapping[str, str]) -> dict[str, str]:
-    """Give properties as the client takes them: `${secret:name}` with the catalog's value, encrypted; mask passwords.
+    """Return properties as the client takes them: `${secret:name}` with the catalog's value, encrypted; mask passwords.
 
     Raises UnknownObjectError.
     """
@@ -227,7 +227,7 @@ def _ready(client: Mapping[str, str]) -> dict[str, str]:
 
 
 def _bare(path: str) -> str:
-    """Give the part of a path of files that can name a table: no pattern, no ending."""
+    """Return the part of a path of files that can name a table: no pattern, no ending."""
     parts = [part for part in path.split("/") if part and not set(part) & set("*?[")]
     return parts[-1].split(".")[0] if parts else "files"
 

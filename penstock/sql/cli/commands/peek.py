@@ -123,7 +123,7 @@ def _write_rows(
 
 
 def _closing_lines(end: _End, rows: int, status: JobStatus, timeout_ms: int) -> list[str]:
-    """Say on stderr why there are no more rows."""
+    """Report on stderr why there are no more rows."""
     counted = f"{count_text(rows)} row{'' if rows == 1 else 's'}"
     lines: list[str] = []
     match end:

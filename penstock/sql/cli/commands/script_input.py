@@ -67,7 +67,7 @@ class ScriptInput:
         return open_names(store, self.project.root, spark=spark, offline=offline)
 
     def _is_unmade(self) -> bool:
-        """Tell whether the catalog is the project's own, which nothing was put into yet."""
+        """Return whether the catalog is the project's own, which nothing was put into yet."""
         own = self.project.catalog_url is None
         named = self.catalog_url != self.project.default_catalog_url
         return own and not named and not self.project.own_catalog.exists()
@@ -115,7 +115,7 @@ class ScriptInput:
             refuse_conflicting_targets(checked, theirs, target=target)
 
     def of_target(self, target: str) -> ScriptInput:
-        """Give the same files with what they would be filled in with for another target."""
+        """Return the same files with what they would be filled in with for another target."""
         assert self.project.file is not None, "targets are in a file"
         project = read_project(self.project.file, target=target)
         return replace(

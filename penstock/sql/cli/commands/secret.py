@@ -139,7 +139,7 @@ def key(context: typer.Context, verbose: VerboseOption = False) -> None:
 
 
 def _value(name: str) -> str:
-    """Ask for a value, or read it from stdin, without the newline at its end."""
+    """Prompt for a value, or read it from stdin, without the newline at its end."""
     from penstock.catalog.masking import keep_secret
 
     if sys.stdin.isatty():

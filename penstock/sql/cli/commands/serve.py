@@ -64,7 +64,7 @@ def add(
 def remove(
     context: typer.Context, name: NameArgument, file: FileOption, verbose: VerboseOption = False
 ) -> None:
-    """Take a user out; connections that are open stay.
+    """Remove a user; open connections stay.
 
     Example: `penstock serve users remove alice --file .penstock/users`
     """

@@ -60,7 +60,7 @@ def serve_catalog(
 
 
 def _announce(served: Served, output: OutputFormat) -> None:
-    """Say where to connect: URLs on stdout, the rest on stderr."""
+    """Print where to connect: URLs on stdout, the rest on stderr."""
     settings, names = served.settings, served.published.names
     url, alchemy = jdbc_url(settings), sqlalchemy_url(settings)
     if output is OutputFormat.JSON:

@@ -140,7 +140,7 @@ def _run(
 
 
 def _lines(file: TestFile, result: CaseResult, shape: ErrorFormat) -> list[str]:
-    """Tell how a case ended."""
+    """Return the lines that describe how a case ended."""
     from penstock.sql.testing.report import headline, problem_text
 
     name = f"{file.name}::{result.case.name}"
@@ -169,7 +169,7 @@ def _lines(file: TestFile, result: CaseResult, shape: ErrorFormat) -> list[str]:
 def _update(
     files: Sequence[TestFile], results: Sequence[tuple[TestFile, CaseResult]]
 ) -> list[tuple[TestFile, CaseResult]]:
-    """Rewrite expectations; gives the cases that could not be."""
+    """Rewrite expectations; returns the cases that could not be."""
     from penstock.sql.script.files import ScriptFile, write_script
     from penstock.sql.testing.update import updated_text
 

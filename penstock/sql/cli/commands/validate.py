@@ -132,7 +132,7 @@ def _spark(script: ScriptInput, *, verbose: bool) -> SparkSession:
 def _look_at_all(
     statements: Iterable[Replayed], script: ScriptInput, shape: ErrorFormat
 ) -> list[ConnectivityResult]:
-    """Look at every table; for a person, say what was found as it comes."""
+    """Check every table; for a person, report each result as it comes."""
     from penstock.sql.check.connectivity import check_connectivity, tables_of
 
     root = script.project.root
@@ -146,7 +146,7 @@ def _look_at_all(
 
 
 def _named(look: ConnectivityResult, error: PenstockError) -> PenstockError:
-    """Say which table an error is of, where it does not itself."""
+    """Name the table of an error, where its message does not."""
     name = look.use.table.identifier.name
     return error if name in error.message else error.within(f"table {look.name}")
 
@@ -207,7 +207,7 @@ def _document(
 
 
 def _unchecked(script: CheckedScript) -> str:
-    """Say how many statements were not looked at: what they name is in a catalog that a static check does not ask."""
+    """Report how many statements were not checked: what they name is in a catalog that a static check does not ask."""
     if not script.unchecked:
         return ""
     return f"; {script.unchecked} more not checked, whose catalogs --level connect looks into"

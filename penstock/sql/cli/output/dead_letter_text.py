@@ -20,7 +20,7 @@ BYTES = ("key", "value")
 
 
 def counts_document(counted: Sequence[tuple[str, Sequence[DeadLetterCount]]]) -> dict[str, Any]:
-    """Give the counts of tables of dead letters, by their paths."""
+    """Return the counts of tables of dead letters, by their paths."""
     return {
         "places": [
             {

@@ -110,7 +110,7 @@ def show_plans(plans: Sequence[StatementPlan], output: OutputFormat) -> int:
 
 
 def is_incompatible(plan: StatementPlan) -> bool:
-    """Tell whether the statement would be refused."""
+    """Return whether the statement would be refused."""
     return any(isinstance(query.verdict, Incompatible) for query in plan.queries)
 
 
@@ -246,7 +246,7 @@ def _source_lines(source: SourceStart) -> Iterator[str]:
 
 
 def _queries_document(plan: StatementPlan) -> dict[str, Any]:
-    """Put the one query of an INSERT beside its kind, those of a set in a list."""
+    """Return the document: the one query of an INSERT beside its kind, those of a set in a list."""
     found = [
         {
             **query.details,

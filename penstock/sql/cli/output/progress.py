@@ -141,7 +141,7 @@ def progress_table(jobs: list[JobProgress], now_ms: int) -> Table:
 
 
 def log_line(job: JobProgress, now_ms: int) -> str:
-    """Say the same in one line for a log."""
+    """Return the same as one line for a log."""
     if _is_silent(job) or job.refreshes or not job.batches:
         return f"{job.sink}: {_activity_text(job, now_ms) or 'starting'}"
     parts = [
@@ -165,7 +165,7 @@ def log_line(job: JobProgress, now_ms: int) -> str:
 
 
 def _watermark_text(job: JobProgress, now_ms: int) -> str:
-    """Give the watermark, and which splits keep it from moving."""
+    """Return the watermark, and which splits keep it from moving."""
     held = _held_text(job, now_ms)
     return (
         f"{watermark_text(job.watermark_ms)} ({held})" if held else watermark_text(job.watermark_ms)
@@ -188,7 +188,7 @@ def _commit_text(job: JobProgress, now_ms: int) -> str:
 
 
 def _is_silent(job: JobProgress) -> bool:
-    """Tell whether the figures are those of a time that is over."""
+    """Return whether the figures are out of date."""
     return job.status is JobStatus.RESTARTING or job.outage is not None
 
 
@@ -199,7 +199,7 @@ def _outage_text(outage: Outage, now_ms: int) -> str:
 
 
 def _activity_text(job: JobProgress, now_ms: int) -> str:
-    """Say what is out of the ordinary: a start, a restart, a batch that takes long; of refreshes, the next."""
+    """Describe what is out of the ordinary: a start, a restart, a batch that takes long; of refreshes, the next."""
     if job.status is JobStatus.RESTARTING or job.refreshes or "stopping" in job.activity:
         return job.activity
     if job.outage is not None:

@@ -24,7 +24,7 @@ SHOWN = 20
 
 
 def state_text(split: SplitStatus, group: str | None) -> str:
-    """Say what a split is doing, and why if it is not read on."""
+    """Describe the state of a split, and why it is not read further."""
     if split.finished:
         return "read to its end"
     if split.held_at_ms is not None and split.watermark_ms is not None:
@@ -66,7 +66,7 @@ def split_table(status: JobStatus, group: str | None) -> Table:
 
 
 def split_line(status: JobStatus, group: str | None) -> str:
-    """Say the same in one line for a log."""
+    """Return the same as one line for a log."""
     held = _held_text(status)
     parts = [
         f"watermark {watermark_text(status.watermark_ms)}{f' ({held})' if held else ''}",
@@ -86,7 +86,7 @@ def split_line(status: JobStatus, group: str | None) -> str:
 
 
 def looked_at_lines(status: JobStatus) -> list[str]:
-    """Say what was read of each split, for somebody who expected rows."""
+    """Describe what was read of each split, for a user who expected rows."""
     lines = [f"  {split.split_id}: {_range_text(split)}" for split in status.splits[:SHOWN]]
     if len(status.splits) > SHOWN:
         lines.append(f"  and {len(status.splits) - SHOWN} more")
@@ -103,7 +103,7 @@ def _range_text(split: SplitStatus) -> str:
 
 
 def _held_text(status: JobStatus) -> str:
-    """Say which splits keep the watermark from moving though all that they have was read."""
+    """Name the splits that hold back the watermark though they are read to their end."""
     timeless = [
         split.split_id
         for split in status.splits

@@ -71,7 +71,7 @@ def instant_text(at_ms: int) -> str:
 
 
 def timeless_text(split_ids: Sequence[str], silent_ms: int | None, *, silent: bool = True) -> str:
-    """Say which splits keep the watermark where it is, for how long the last of them is silent, and what to do."""
+    """Name the splits that hold back the watermark, how long the last of them has been silent, and the remedy."""
     if not split_ids:
         return ""
     more = len(split_ids) - NAMED
@@ -87,7 +87,7 @@ def timeless_text(split_ids: Sequence[str], silent_ms: int | None, *, silent: bo
 
 
 def late_text(split_id: str, rows: int, found_ms: int) -> str:
-    """Say what it cost that a split was found late."""
+    """Describe the cost of a split that was discovered late."""
     found = instant_text(found_ms)
     return (
         f"{count_text(rows)} rows of {split_id} were late: found at {found}, after its first rows"

@@ -68,7 +68,7 @@ class Function:
         return self.forms.get(arguments, self.any_form if arguments >= self.least else None)
 
     def takes(self, arguments: int) -> bool:
-        """Whether Flink has a call with this number of arguments."""
+        """Return whether Flink has a call with this number of arguments."""
         if self.method:
             return self.least <= arguments <= (arguments if self.most is None else self.most)
         return self.form(arguments) is not None

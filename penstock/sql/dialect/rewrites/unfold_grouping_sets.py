@@ -104,7 +104,7 @@ def _called(node: exp.Expr) -> exp.Expr:
 
 
 def _is_over(node: exp.Expr) -> bool:
-    """Whether an aggregate is one of OVER, which is calculated behind GROUP BY."""
+    """Return whether an aggregate is one of OVER, which is calculated behind GROUP BY."""
     return isinstance(node.parent, exp.Window) and node.arg_key == "this"
 
 
@@ -158,12 +158,12 @@ def telling_calls(key: exp.Expr) -> str | None:
 
 
 def is_determined(key: exp.Expr) -> bool:
-    """Tell a grouping key that the others determine."""
+    """Return whether the other grouping keys determine one."""
     return bool(key.meta_get(DETERMINED))
 
 
 def described_sets(query: exp.Expr) -> list[str]:
-    """Give the grouping sets of a query that was rewritten, a text for each GROUP BY: (a, b), (a), ().
+    """Return the grouping sets of a query that was rewritten, a text for each GROUP BY: (a, b), (a), ().
 
     Without the columns that all sets of one have.
     """
@@ -323,7 +323,7 @@ _INT_MAX = 2**31 - 1
 
 
 def _tells(values: Sequence[tuple[int, ...]]) -> bool:
-    """Whether no two sets have the same values."""
+    """Return whether no two sets have the same values."""
     told = list(zip(*values, strict=True))
     return bool(told) and len(set(told)) == len(told)
 

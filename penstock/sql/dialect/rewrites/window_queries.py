@@ -37,7 +37,7 @@ def to_spark_text(query: exp.Expr, write: Callable[[exp.Expr], str]) -> str:
 
 
 def _windowed(window: WindowTable, relation: str) -> str:
-    """Give every row its windows, as `connector.spark.windows.assign_windows` does for frames."""
+    """Assign every row its windows, as `connector.spark.windows.assign_windows` does for frames."""
     rowtime = quoted(window.time_column)
     rows = f"{relation} WHERE {rowtime} IS NOT NULL"
     match window.kind:
@@ -72,7 +72,7 @@ def _windowed(window: WindowTable, relation: str) -> str:
 
 
 def _filled(text: str, inner: Mapping[str, str]) -> str:
-    """Put sub-queries where their names stand."""
+    """Replace names by their sub-queries."""
     for name, query in inner.items():
         text = text.replace(quoted(name), f"({query})")
     return text

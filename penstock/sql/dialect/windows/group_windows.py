@@ -72,7 +72,7 @@ class _Window:
 
 
 def has_group_windows(query: exp.Expr) -> bool:
-    """Whether a query, or one inside it, has a call that belongs to group windows."""
+    """Return whether a query, or one inside it, has a call that belongs to group windows."""
     return any(_is_call(node) for node in all_nodes(query))
 
 
@@ -102,7 +102,7 @@ def _is_call(node: exp.Expr) -> bool:
 
 
 def _is_relation(call: exp.Anonymous) -> bool:
-    """Whether a call is one of a windowing function, as it stands in FROM."""
+    """Return whether a call is one of a windowing function, as it stands in FROM."""
     above = call.parent
     wrapped = isinstance(above, exp.Anonymous) and above.name.upper() == "TABLE"
     return wrapped or isinstance(above, exp.Table | exp.Lateral)
@@ -186,7 +186,7 @@ def _translate(select: exp.Select, window: _Window, queries: set[str]) -> None:
 
 
 def _put_columns(select: exp.Select, window: _Window) -> list[exp.Expr]:
-    """Put columns of the function where the query asks for parts of its window; gives those to group by."""
+    """Replace the parts of a window in the query by columns of the function; returns those to group by."""
     columns = dict.fromkeys(("window_start", "window_end"))
     for node in own_nodes(select):
         if not _is_call(node) or node.name.upper() not in PARTS:

@@ -30,7 +30,7 @@ MADE = "penstock.made"
 
 
 def relations_of(select: exp.Select) -> frozenset[str]:
-    """Give the names that columns know the relations in FROM by."""
+    """Return the names that columns know the relations in FROM by."""
     from_ = select.args.get("from_")
     joins = [*(select.args.get("joins") or ()), *(select.args.get("laterals") or ())]
     nodes = [join.this if isinstance(join, exp.Join) else join for join in joins]
@@ -83,7 +83,7 @@ def placed_column(table: str, name: str, instead: exp.Expr) -> exp.Column:
 
 
 def is_same_column(one: exp.Column, other: exp.Column, relations: frozenset[str]) -> bool:
-    """Whether two columns are the same; one of them may leave out which of the `relations` it is of."""
+    """Return whether two columns are the same; one of them may leave out which of the `relations` it is of."""
     (table, path), (other_table, other_path) = (_parted(c, relations) for c in (one, other))
     return path == other_path and (table == other_table or not (table and other_table))
 
@@ -112,7 +112,7 @@ class GroupedInput:
         return placed_column(self._alias, name, node)
 
     def take_all(self, keys: Sequence[exp.Expr]) -> None:
-        """Put columns of the query in the place of the grouping `keys` and of all columns of the SELECT."""
+        """Substitute columns of the query for the grouping `keys` and of all columns of the SELECT."""
         columns = list(own_columns(self._select))  # they live, and so do their ids
         known = {id(column) for column in columns}
         for node in own_nodes(self._select):

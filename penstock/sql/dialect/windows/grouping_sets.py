@@ -55,16 +55,16 @@ class GroupingSets:
     relations: frozenset[str]
 
     def place(self, node: exp.Expr) -> int | None:
-        """Tell which key an expression is; None for one that is none."""
+        """Return the index of the key that an expression is; None for any other."""
         places = (n for n, key in enumerate(self.keys) if _is_same(key, node, self.relations))
         return next(places, None)
 
     def is_everywhere(self, place: int) -> bool:
-        """Tell whether every set keeps a key."""
+        """Return whether every set keeps a key."""
         return all(place in kept for kept in self.sets)
 
     def values(self, call: exp.Expr) -> tuple[int, ...]:
-        """Give what GROUPING, GROUPING_ID or GROUP_ID says in each set.
+        """Return what GROUPING, GROUPING_ID or GROUP_ID says in each set.
 
         A bit for each argument, the first one the highest: 1 where the set leaves it out. GROUP_ID counts the sets
         before that keep the same. Raises DefinitionError for an argument that is no key.
@@ -91,14 +91,14 @@ class GroupingSets:
 
 
 def is_grouping_call(node: exp.Expr) -> bool:
-    """Tell GROUPING, GROUPING_ID and GROUP_ID."""
+    """Return whether a call is GROUPING, GROUPING_ID or GROUP_ID."""
     if isinstance(node, exp.Grouping):
         return True
     return isinstance(node, exp.Anonymous) and node.name.upper() in CALLS
 
 
 def grouping_sets_of(select: exp.Select) -> GroupingSets:
-    """Give the sets of a SELECT's GROUP BY; a plain one is one set. Raises UnsupportedError for too many."""
+    """Return the sets of a SELECT's GROUP BY; a plain one is one set. Raises UnsupportedError for too many."""
     group, relations = select.args["group"], relations_of(select)
     keys: list[exp.Expr] = []
     sets = []
@@ -117,7 +117,7 @@ def grouping_sets_of(select: exp.Select) -> GroupingSets:
 
 
 def session_error(window: WindowTable) -> UnsupportedError | None:
-    """Say what stands against a SESSION function whose rows are grouped by several sets; None for any other."""
+    """Return the error for a SESSION function whose rows are grouped by several sets; None for any other."""
     select = window.node.find_ancestor(exp.Select)
     group = None if select is None else select.args.get("group")
     wide = None if group is None else group.find(*SEVERAL_SETS)
@@ -127,7 +127,7 @@ def session_error(window: WindowTable) -> UnsupportedError | None:
 
 
 def beside_sessions(span: Span | None) -> UnsupportedError:
-    """Say that sessions do not go with several sets."""
+    """Return the error for sessions over several sets."""
     return UnsupportedError(
         "SESSION beside grouping sets is not supported: sessions are those of one set of columns",
         hint="write a query for each set of columns",

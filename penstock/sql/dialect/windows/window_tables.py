@@ -92,7 +92,7 @@ def window_tables(query: exp.Expr) -> list[WindowTable]:
 
 
 def is_windowing(node: exp.Expr) -> bool:
-    """Tell a windowing function in FROM from other relations."""
+    """Return whether a relation in FROM is a windowing function."""
     if not isinstance(node, exp.Table):
         return False
     call = node.args.get("this")

@@ -27,7 +27,7 @@ _ORDER, _RANK = "__order", "__rank"
 def normalize(
     stage: Normalize, changes: BatchChanges, arrangement: StateTable, moment: BatchContext
 ) -> BatchChanges:
-    """Give the changes with the row before, computed, and write the last rows. Raises StateMismatchError.
+    """Return the changes with the row before, computed, and write the last rows. Raises StateMismatchError.
 
     The last change counts by the order of the partitions of the frame and of the rows within.
     """
@@ -63,7 +63,7 @@ def normalize(
 
 
 def _new(changes: DataFrame, stage: Normalize) -> DataFrame:
-    """Give the rows after the batch: all columns, SIGN 1, COUNT 1."""
+    """Return the rows after the batch: all columns, SIGN 1, COUNT 1."""
     # the order has to be taken before the shuffle
     ordered = changes.withColumn(_ORDER, F.monotonically_increasing_id())
     newest = Window.partitionBy(*columns_of(stage.key)).orderBy(F.desc(_ORDER))
@@ -75,7 +75,7 @@ def _new(changes: DataFrame, stage: Normalize) -> DataFrame:
 
 
 def _old(stored: DataFrame, arrangement: StateTable, now_ms: int) -> DataFrame:
-    """Give what is stored of the touched keys: all columns, SIGN -1 (0: expired), COUNT as it is to be taken off."""
+    """Return what is stored of the touched keys: all columns, SIGN -1 (0: expired), COUNT as it is to be taken off."""
     layout = arrangement.layout
     there = changed_rows(
         stored, None, layout, now_ms=now_ms, time_to_live_ms=arrangement.time_to_live_ms

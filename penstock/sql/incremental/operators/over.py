@@ -85,7 +85,7 @@ def stage_watermark_tests(stage: OverAggregate, moment: BatchContext) -> Waterma
 def over_rows(
     stage: OverAggregate, coming: BatchChanges, kept: StateTable, moment: BatchContext
 ) -> BatchChanges:
-    """Give the rows that are due with their aggregates, computed, and write those that came.
+    """Return the rows that are due with their aggregates, computed, and write those that came.
 
     Raises StateMismatchError.
     """
@@ -127,7 +127,7 @@ def needed_rows(stage: OverAggregate, stored: DataFrame, moment: BatchContext) -
 
 
 def arrived(stage: OverAggregate) -> list[Column]:
-    """Give the order of the rows of a key."""
+    """Return the order of the rows of a key."""
     time = [] if stage.time is None else [F.col(quoted(stage.time))]
     return [*time, F.col(INGESTION_ORDER)]
 
@@ -139,7 +139,7 @@ def _arrive(
     kept: StateTable,
     moment: BatchContext,
 ) -> tuple[DataFrame | None, int]:
-    """Write the rows that came in time; gives them, as they are stored, and how many came late."""
+    """Write the rows that came in time; returns them, as they are stored, and how many came late."""
     if not coming.rows:
         kept.write_nothing(moment.batch_id)
         return None, 0
@@ -196,7 +196,7 @@ def _living(
 def accumulator_layout(
     schema: s.StructType, key: tuple[str, ...], totals: list[s.StructField]
 ) -> StateLayout:
-    """Give what is kept of the totals of rows with the columns `schema`."""
+    """Return what is kept of the totals of rows with the columns `schema`."""
     dims = (*(schema[name] for name in key), *totals, s.StructField(BATCH, s.LongType()))
     return StateLayout(dims=dims, values=(s.StructField(COUNT, s.LongType()),), key=key)
 
@@ -209,7 +209,7 @@ def over_accumulators(
     kept: StateTable,
     moment: BatchContext,
 ) -> BatchChanges:
-    """Give the rows that are due with their aggregates, computed, and write the totals; `waiting` are rows by time.
+    """Return the rows that are due with their aggregates, computed, and write the totals; `waiting` are rows by time.
 
     Raises StateMismatchError.
     """
@@ -265,7 +265,7 @@ def _due(
 def _before(
     stage: OverAggregate, rows: DataFrame, count: int, kept: StateTable, moment: BatchContext
 ) -> DataFrame | None:
-    """Give the totals of the keys of `rows`, at most `count`, before the batch."""
+    """Return the totals of the keys of `rows`, at most `count`, before the batch."""
     stored = kept.read(moment.batch_id)
     if stored is None:
         return None
@@ -308,7 +308,7 @@ _TOTALS = "totals"
 def over_layouts(
     spark: SparkSession, stage: OverAggregate, schema: s.StructType
 ) -> dict[str, StateLayout]:
-    """Give what a stage keeps of rows with the columns `schema`, by the names of its arrangements."""
+    """Return what a stage keeps of rows with the columns `schema`, by the names of its arrangements."""
     rows = StageInput(name=stage.rows, key=stage.key, arrival=INGESTION_ORDER)
     layouts = {stage.rows: layout_of(spark, schema, rows)}
     if isinstance(stage.kept, AccumulatorState):
@@ -325,7 +325,7 @@ def over(
     arrangements: Mapping[str, StateTable],
     moment: BatchContext,
 ) -> BatchChanges:
-    """Give the rows that a batch lets go with their aggregates, computed, and write what is kept.
+    """Return the rows that a batch lets go with their aggregates, computed, and write what is kept.
 
     Raises StateMismatchError.
     """
@@ -339,7 +339,7 @@ def over(
 def needed_by_over(
     stage: OverAggregate, name: str, arrangement: StateTable, moment: BatchContext
 ) -> StateFilter:
-    """Give what leaves out of an arrangement of a stage, by its `name`, what no batch from this one on needs."""
+    """Return what leaves out of an arrangement of a stage, by its `name`, what no batch from this one on needs."""
 
     def keep(stored: DataFrame) -> DataFrame:
         if name == _TOTALS:

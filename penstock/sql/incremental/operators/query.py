@@ -81,7 +81,8 @@ class IncrementalRun:
         """How many rows of the last batch its stages dropped, as the watermark had passed them."""
 
     def check(self, frame: DataFrame) -> DataFrame:
-        """Give an empty batch frame with the columns of the changes, ROW_KIND last, for the streaming query's `frame`.
+        """Return an empty batch frame with the columns of the changes, ROW_KIND last, for the streaming query's
+        `frame`.
 
         Reads nothing. Raises UnsupportedError for columns whose type cannot be kept, Spark's AnalysisException for SQL
         that it does not take.
@@ -94,7 +95,7 @@ class IncrementalRun:
     def batch(
         self, frame: DataFrame, batch_id: int, watermarks: Watermarks | None = None
     ) -> Iterator[DataFrame]:
-        """Give the changes of a batch, ROW_KIND last, computed and held for as long as the block runs.
+        """Return the changes of a batch, ROW_KIND last, computed and held for as long as the block runs.
 
         `frame` is read once. Within a partition the rows of a key come in order. State is written when the block is
         entered. Rows that wait go by `watermarks`, None where the batch has all rows of tables with an end.
@@ -169,7 +170,7 @@ class IncrementalRun:
         return self._time_to_live_ms
 
     def _feed(self, rows: DataFrame, index: int) -> DataFrame:
-        """Give the changes of a feed."""
+        """Return the changes of a feed."""
         feed = self._maintained.feeds[index]
         own = rows.where(F.col(INPUT_INDEX) == F.lit(index)).select(f"{input_column(index)}.*")
         if feed.changes is ChangelogMode.INSERT_ONLY:
@@ -228,7 +229,7 @@ def _stateless(
 def _layouts(
     spark: SparkSession, stage: Stage, schemas: Mapping[str, s.StructType]
 ) -> dict[str, StateLayout]:
-    """Give what a stage keeps, by the names of its inputs."""
+    """Return what a stage keeps, by the names of its inputs."""
     match stage:
         case ChangelogNormalize():
             kept = StageInput(name=stage.input, key=stage.key)

@@ -63,7 +63,7 @@ def recompute(
     arrangements: Mapping[str, StateTable],
     moment: BatchContext,
 ) -> BatchChanges:
-    """Give the changes of the stage's result, computed, and write what its arrangements are to hold.
+    """Return the changes of the stage's result, computed, and write what its arrangements are to hold.
 
     `changes` and `arrangements` by the names of its inputs. Raises StateMismatchError.
     """
@@ -110,7 +110,7 @@ def _nothing(stage: RecomputeOperator, moment: BatchContext) -> BatchChanges:
 def _keys(
     stage: RecomputeOperator, coming: Mapping[str, BatchChanges]
 ) -> tuple[DataFrame, int] | None:
-    """Give the touched keys and how many there are at most; None where everything depends on everything."""
+    """Return the touched keys and how many there are at most; None where everything depends on everything."""
     if not stage.inputs[0].key:
         return None
     there = [
@@ -164,7 +164,7 @@ def _delta(
     arrangement: StateTable,
     moment: BatchContext,
 ) -> DataFrame:
-    """Give a batch's changes in the columns of the arrangement."""
+    """Return a batch's changes in the columns of the arrangement."""
     changes = coming.frame
     if given.arrival is not None and given.by_batch:
         number = F.lit(first_ingestion_number(moment.batch_id)).cast("bigint")
@@ -233,7 +233,7 @@ def _has_fractions(kind: s.DataType) -> bool:
 def _results(
     stage: RecomputeOperator, touched: Sequence[_Touched], moment: BatchContext
 ) -> DataFrame | None:
-    """Give the rows of the result before (SIGN -1) and after the batch (1); None where no input has a row at all."""
+    """Return the rows of the result before (SIGN -1) and after the batch (1); None where no input has a row at all."""
     sides = []
     for side, sign in ((BEFORE, -1), (AFTER, 1)):
         if any(one.before if side == BEFORE else one.after for one in touched):
@@ -250,7 +250,7 @@ def _results(
 
 
 def _table(one: _Touched, side: str) -> DataFrame:
-    """Give an input as its SQL sees it."""
+    """Return an input as its SQL sees it."""
     rows = as_of(one.frame, one.layout, side)
     if one.given.measures:
         return rows
@@ -277,7 +277,7 @@ def _write(
 
 
 def _kept(one: _Touched, rows: DataFrame | None, moment: BatchContext) -> DataFrame:
-    """Give what leads from the rows that are stored to those of the result."""
+    """Return what leads from the rows that are stored to those of the result."""
     names = columns_of(one.layout.names)
     stored = one.frame.select(*names, (-stored_count(one.layout)).alias(COUNT))
     if rows is not None:

@@ -35,7 +35,7 @@ def join_versions(
     arrangements: Mapping[str, StateTable],
     moment: BatchContext,
 ) -> BatchChanges:
-    """Give the joined rows that the batch's watermark lets go, computed, and write what is kept.
+    """Return the joined rows that the batch's watermark lets go, computed, and write what is kept.
 
     `changes` and `arrangements` by the names of the stage's inputs. Raises StateMismatchError.
     """
@@ -52,7 +52,7 @@ def join_versions(
 def still_needed(
     stage: TemporalJoin, name: str, arrangement: StateTable, moment: BatchContext
 ) -> StateFilter:
-    """Give what leaves rows out of an arrangement of the input `name` that no batch from this one on can need."""
+    """Return what leaves rows out of an arrangement of the input `name` that no batch from this one on can need."""
     before_ms = moment.span(stage.waits_for).before_ms
     schema, layout = moment.schemas[name], arrangement.layout
     time = stage.time if name == stage.rows else stage.version_time

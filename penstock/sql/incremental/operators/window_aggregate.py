@@ -21,7 +21,7 @@ __all__ = ["aggregate_ready_windows", "drop_closed_windows"]
 def aggregate_ready_windows(
     stage: WindowAggregate, coming: BatchChanges, open_: StateTable, moment: BatchContext
 ) -> BatchChanges:
-    """Give the aggregates of the windows that the batch closes, computed, and write rows of those that are `open_`.
+    """Return the aggregates of the windows that the batch closes, computed, and write rows of those that are `open_`.
 
     Raises StateMismatchError.
     """
@@ -34,7 +34,7 @@ def aggregate_ready_windows(
 
 
 def drop_closed_windows(stage: WindowAggregate, moment: BatchContext) -> StateFilter:
-    """Give what leaves out rows of windows that are closed."""
+    """Return what leaves out rows of windows that are closed."""
 
     def keep(stored: DataFrame) -> DataFrame:
         return stored.where(~_passing(stage, moment).passed)

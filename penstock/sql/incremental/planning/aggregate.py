@@ -49,7 +49,7 @@ Rewritten = tuple[tuple[Measure, ...], list[exp.Expr], exp.Expr | None]
 
 
 def as_measures(items: Sequence[exp.Expr], condition: exp.Expr | None) -> Rewritten | None:
-    """Give the measures of an aggregation, and its items and HAVING over them; None where rows have to be kept."""
+    """Return the measures of an aggregation, and its items and HAVING over them; None where rows have to be kept."""
     nodes = [
         n for tree in (*items, condition) if tree is not None for n in tree.find_all(exp.AggFunc)
     ]
@@ -62,7 +62,7 @@ def as_measures(items: Sequence[exp.Expr], condition: exp.Expr | None) -> Rewrit
 
 
 def with_filter(node: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
-    """Take FILTER off an aggregate; gives the aggregate and the condition."""
+    """Remove FILTER from an aggregate; returns the aggregate and the condition."""
     if isinstance(node, exp.Filter):
         return node.this, node.expression.this
     return node, None
@@ -130,7 +130,7 @@ class _Measures:
 
 
 def when(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
-    """Give a value where a condition holds, else NULL."""
+    """Return a value where a condition holds, else NULL."""
     case = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
     case.type = value.type
     return case
@@ -145,7 +145,7 @@ _AROUND = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
 def in_order(value: exp.Expr) -> exp.Expr:
-    """Give an expression with sorted aggregates. Raises UnsupportedError for those that cannot be."""
+    """Return an expression with sorted aggregates. Raises UnsupportedError for those that cannot be."""
     for node in value.find_all(exp.AggFunc):
         _of(node, node)  # the copy below has no place in the text
     found: exp.Expr = value.transform(_sorted)

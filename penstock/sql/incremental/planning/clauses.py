@@ -45,7 +45,7 @@ class NamedRelation:
 
 
 def all_of(node: exp.Expr) -> exp.Select:
-    """Give a query for all columns of a relation in FROM, with the place of the relation."""
+    """Return a query for all columns of a relation in FROM, with the place of the relation."""
     bare = node.copy()
     for part in ("joins", "laterals"):
         bare.set(part, None)
@@ -53,12 +53,12 @@ def all_of(node: exp.Expr) -> exp.Select:
 
 
 def is_table(node: exp.Expr) -> bool:
-    """Tell a table or a query in FROM from what unfolds each row."""
+    """Return whether an item of FROM is a table or a query, rather than a function that unfolds each row."""
     return isinstance(node, exp.Table | exp.Subquery)
 
 
 def is_only_of(test: exp.Expr, alias: str) -> bool:
-    """Tell whether a condition names columns of one relation, by its name."""
+    """Return whether a condition names columns of one relation, by its name."""
     columns = list(test.find_all(exp.Column))
     return bool(columns) and all(c.parts[0].name == alias and c.table for c in columns)
 
@@ -133,7 +133,7 @@ def expand(select: exp.Select, named: Sequence[NamedRelation], joins: Sequence[e
 
 
 def needed_names(select: exp.Select) -> frozenset[str] | None:
-    """Give the names that a SELECT may ask its relations for; None where a star asks for all."""
+    """Return the names that a SELECT may ask its relations for; None where a star asks for all."""
     if any(item.find(exp.Star) and not item.find(exp.Count) for item in select.expressions):
         return None
     bare = select.copy()
@@ -144,7 +144,7 @@ def needed_names(select: exp.Select) -> frozenset[str] | None:
 
 
 def name_all(query: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Give every column of a query a name of its own, in place; `columns` where a star keeps it from that."""
+    """Name every column of a query uniquely, in place; `columns` where a star keeps it from that."""
     first = query
     while not isinstance(first, exp.Select):
         first = first.this

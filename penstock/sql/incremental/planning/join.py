@@ -75,7 +75,7 @@ def kind_of(node: exp.Join) -> JoinKind:
 
 
 def spans(condition: exp.Expr, left: ChangelogSource, right: ChangelogSource) -> bool:
-    """Tell whether a condition is an equality between both sides, by which they can be joined."""
+    """Return whether a condition is an equality between both sides, by which they can be joined."""
     return pair_of(condition, left, right) is not None
 
 
@@ -117,7 +117,7 @@ def join(
 def pair_of(
     condition: exp.Expr, left: ChangelogSource, right: ChangelogSource
 ) -> tuple[exp.Expr, exp.Expr] | None:
-    """Give the values that a condition says are equal, that of `left` first; None where it is no such equality."""
+    """Return the values that a condition says are equal, that of `left` first; None where it is no such equality."""
     test = condition.unnest()
     if not isinstance(test, exp.EQ) or test.find(exp.Query):
         return None
@@ -135,7 +135,7 @@ def _is_of(value: exp.Expr, source: ChangelogSource) -> bool:
 def keyed(
     source: ChangelogSource, values: Sequence[exp.Expr], number: int
 ) -> tuple[ChangelogSource, tuple[str, ...]]:
-    """Make a side one relation with its key values as columns; gives the names of these.
+    """Make a side one relation with its key values as columns; returns the names of these.
 
     `number` tells the two sides of a join apart.
     """
@@ -172,7 +172,7 @@ class Join:
     times_to_live_ms: tuple[int | None, int | None] = (None, None)
 
     def stage(self, node: exp.Expr) -> ChangelogSource:
-        """Add the stage; gives its rows under the names of both sides."""
+        """Add the stage; returns its rows under the names of both sides."""
         left, right = self.left.rows, self.right.rows
         names = self.names
         mechanism = UpdatingOperator(
@@ -220,7 +220,7 @@ class Join:
         return query
 
     def named(self, rows: ChangelogRelation, names: dict[tuple[str, str], str]) -> ChangelogSource:
-        """Give the rows of the result under the names of both sides."""
+        """Return the rows of the result under the names of both sides."""
         scope = self._scope(rows, names)
         return ChangelogSource(stages=self.left.stages, rows=rows, scope=scope)
 
@@ -249,7 +249,7 @@ class Join:
         )
 
     def key(self, names: dict[tuple[str, str], str]) -> tuple[str, ...] | None:
-        """Give the key of the result: that of one side, where at most one row of the other matches; else both."""
+        """Return the key of the result: that of one side, where at most one row of the other matches; else both."""
         left, right = self.left.rows, self.right.rows
         one = _renamed(left, names)
         if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
@@ -293,7 +293,7 @@ Plan = Callable[[exp.Select], ChangelogRelation]
 
 
 def has_query(condition: exp.Expr) -> bool:
-    """Tell whether there is a query inside a condition."""
+    """Return whether there is a query inside a condition."""
     return condition.find(exp.Query) is not None
 
 
@@ -348,7 +348,7 @@ def _read(condition: exp.Expr) -> _Found:
 
 
 def _taken_apart(select: exp.Select, outer: ChangelogSource) -> tuple[list[exp.Expr], exp.Select]:
-    """Take the conditions that name columns of `outer` out of an inner query."""
+    """Extract from an inner query the conditions that name columns of `outer`."""
     inner = select.copy()
     where = inner.args.get("where")
     own = _names_in(select)
@@ -420,7 +420,7 @@ def join_conditions(
     alias: str,
     tests: list[exp.Expr],
 ) -> list[exp.Expr]:
-    """Give the conditions of a join with `right`, named `alias`; those of WHERE that belong to it leave `tests`.
+    """Return the conditions of a join with `right`, named `alias`; those of WHERE that belong to it leave `tests`.
 
     Raises UnsupportedError for a query inside ON, and for USING of outer joins but LEFT.
     """

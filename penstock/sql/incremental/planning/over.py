@@ -51,7 +51,7 @@ def plan_over(
     window: OverWindow,
     stages: StageList,
 ) -> tuple[ChangelogSource, list[Item]]:
-    """Add the stages of a SELECT's OVER clauses; gives their rows, and what the SELECT makes of those.
+    """Add the stages of a SELECT's OVER clauses; returns their rows, and what the SELECT makes of those.
 
     `names` are those of its columns. Raises UnsupportedError for functions that streams do not have, and where rows
     are updated.
@@ -239,7 +239,7 @@ def _add(
 
 
 def _state(kept: OverFrameState, computed: Sequence[_Computed], one: _Window) -> str:
-    """Say what is kept."""
+    """Describe the state."""
     waiting = (
         ""
         if not one.window.waits_for

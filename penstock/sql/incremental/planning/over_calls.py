@@ -201,7 +201,7 @@ _BINARY = (exp.DType.FLOAT, exp.DType.DOUBLE)
 
 
 def is_accumulable(call: exp.Expr) -> bool:
-    """Tell whether an aggregate, without FILTER, follows from totals of the rows before and of the row itself."""
+    """Return whether an aggregate, without FILTER, follows from totals of the rows before and of the row itself."""
     if isinstance(call, exp.RowNumber):
         return True
     if isinstance(call.this, exp.Distinct):

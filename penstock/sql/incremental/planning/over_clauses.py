@@ -57,7 +57,7 @@ class OverWindow:
 
 
 def over_calls(select: exp.Select) -> list[exp.Window]:
-    """Give the OVER clauses of the SELECT list itself, in order."""
+    """Return the OVER clauses of the SELECT list itself, in order."""
     return [
         node
         for item in select.expressions
@@ -72,7 +72,7 @@ def over_window(
     tables: Sequence[ScanFlow],
     proctimes: frozenset[str],
 ) -> OverWindow | None:
-    """Give the window that `calls`, the OVER clauses of a SELECT, share; None where there are none.
+    """Return the window that `calls`, the OVER clauses of a SELECT, share; None where there are none.
 
     Raises UnsupportedError for windows that differ, and for one that is not ordered by a time attribute.
     """
@@ -119,7 +119,7 @@ class Clauses:
 
 
 def clauses_of(call: exp.Window, select: exp.Select) -> Clauses:
-    """Give the clauses of an OVER, with what names in it stand for in the WINDOW clause of its SELECT.
+    """Return the clauses of an OVER, with what names in it stand for in the WINDOW clause of its SELECT.
 
     Raises UnsupportedError for a name that is not there.
     """
@@ -146,7 +146,7 @@ def clauses_of(call: exp.Window, select: exp.Select) -> Clauses:
 
 
 def _same(one: Sequence[exp.Expr], two: Sequence[exp.Expr]) -> bool:
-    """Tell whether values are the same; a name may leave its table out."""
+    """Return whether values are the same; a name may leave its table out."""
     if len(one) != len(two):
         return False
     return all(
@@ -220,7 +220,7 @@ def _named(place: exp.Window) -> str:
 def _sources(
     select: exp.Select, order: exp.Column, tables: Sequence[ScanFlow]
 ) -> frozenset[int] | None:
-    """Give the sources of a column where it is still a rowtime in what the SELECT reads."""
+    """Return the sources of a column where it is still a rowtime in what the SELECT reads."""
     alone = select.copy()
     for part in ("windows", "distinct", "qualify"):
         alone.set(part, None)

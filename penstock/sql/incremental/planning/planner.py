@@ -162,7 +162,7 @@ class _Walk:
                 )
 
     def _streamed(self, node: exp.Expr) -> AppendRelation | None:
-        """Give a query that Spark streams by itself, as all its rows stay."""
+        """Return a query that Spark streams by itself, as all its rows stay."""
         if isinstance(node, exp.Subquery):
             return self._streamed(node.this)
         if not isinstance(node, exp.Select | exp.SetOperation) or has_temporal(node):
@@ -257,7 +257,7 @@ class _Walk:
     def _ties(
         self, numbered: RowNumberQuery, source: AppendSource | ChangelogSource
     ) -> Ties | None:
-        """Say how rows of equal order are told apart, by their arrival; None: by their columns."""
+        """Return how ties in the order are broken, by arrival; None: by their columns."""
         if any(table.arrival is Arrival.OPEN for table in self._tables):
             return None
         by_record = isinstance(source, AppendSource) and carry_arrival(
@@ -266,7 +266,7 @@ class _Walk:
         return Ties(winner=winner(numbered, self._tables), by_record=by_record)
 
     def _windowed(self, node: exp.Table) -> ChangelogRelation | None:
-        """Give rows of a stage with their windows; None for those of a table."""
+        """Return rows of a stage with their windows; None for those of a table."""
         (window, *_) = window_tables(node)
         rows, shown = self._relation(window.input, exp.select("*"))
         if isinstance(rows, AppendRelation) or tuple(shown) != rows.columns:
@@ -305,7 +305,7 @@ class _Walk:
         return AppendSource(skeleton=skeleton)
 
     def _star_names(self, skeleton: exp.Select) -> list[changelog_project.QualifiedRelation] | None:
-        """Give the relations of a FROM that Spark streams, with their columns; None where it does not."""
+        """Return the relations of a FROM that Spark streams, with their columns; None where it does not."""
         try:
             flow = plan_changelog(skeleton, self._tables).flow
         except UnsupportedError:
@@ -371,7 +371,7 @@ class _Walk:
     def _open(
         self, named: NamedRelation, needed: frozenset[str] | None, tests: list[exp.Expr]
     ) -> ChangelogSource:
-        """Give a relation as changes; those of `tests` that name no other are done here, and taken out."""
+        """Return a relation as changes; those of `tests` that name no other are done here, and taken out."""
         rows, shown = named.rows, named.shown
         own = [test for test in tests if is_only_of(test, named.alias)]
         tests[:] = [test for test in tests if test not in own]

@@ -47,7 +47,7 @@ class AppendRelation:
         return AppendRelation(query=query, columns=self.columns)
 
     def narrowed(self, names: frozenset[str] | None) -> AppendRelation:
-        """Give only the columns of these names; all where `names` is None."""
+        """Return only the columns of these names; all where `names` is None."""
         kept = tuple(name for name in self.columns if names is None or name in names)
         if kept == self.columns:
             return self
@@ -93,7 +93,7 @@ ONE = "__one"
 
 
 def _is_plain(query: exp.Select) -> bool:
-    """Tell whether columns that nobody reads can be left out of a SELECT."""
+    """Return whether columns that nobody reads can be left out of a SELECT."""
     stars = any(item.find(exp.Star) for item in query.expressions)
     return not stars and query.args.get("distinct") is None
 
@@ -110,7 +110,7 @@ Relation = AppendRelation | ChangelogRelation
 
 
 def unique_name(wanted: str, taken: Sequence[str]) -> str:
-    """Give `wanted`, with a number behind it where that name is taken; Spark does not look at case."""
+    """Return `wanted`, with a number behind it where that name is taken; Spark does not look at case."""
     known = {name.casefold() for name in taken}
     name, number = wanted, 1
     while name.casefold() in known:

@@ -35,7 +35,7 @@ __all__ = [
 
 
 def rowtime_sources(node: exp.Expr, name: str, tables: Sequence[ScanFlow]) -> frozenset[int] | None:
-    """Give the leaves whose watermarks the rows of a relation do not run behind; None where `name` is no rowtime.
+    """Return the leaves whose watermarks the rows of a relation do not run behind; None where `name` is no rowtime.
 
     No leaf at all: rows of an aggregation of windows come behind the watermark, those of one window before the next's.
     A rowtime stays one through projections, filters, UNNEST, UNION ALL, OVER, and on the left of temporal joins.
@@ -63,7 +63,7 @@ def rowtime_sources(node: exp.Expr, name: str, tables: Sequence[ScanFlow]) -> fr
 
 
 def version_leaves(node: exp.Expr) -> frozenset[int]:
-    """Give the leaves that a versioned relation reads."""
+    """Return the leaves that a versioned relation reads."""
     return frozenset(t.meta[LEAF] for t in node.find_all(exp.Table) if LEAF in t.meta)
 
 
@@ -119,7 +119,7 @@ def _of_select(node: exp.Select, name: str, tables: Sequence[ScanFlow]) -> froze
 
 
 def _of_windows(node: exp.Select, name: str, tables: Sequence[ScanFlow]) -> frozenset[int] | None:
-    """Give no leaf for the time of the windows that a SELECT aggregates."""
+    """Return no leaf for the time of the windows that a SELECT aggregates."""
     group, first = node.args.get("group"), node.args["from_"].this
     keys = {key.name for key in group.expressions} if group is not None else set()
     if not keys >= set(WINDOW_COLUMNS[:2]) or node.args.get("joins") or node.args.get("laterals"):
@@ -130,7 +130,7 @@ def _of_windows(node: exp.Select, name: str, tables: Sequence[ScanFlow]) -> froz
 
 
 def _selected(select: exp.Select, name: str, first: str) -> str | None:
-    """Give the column of the first relation that a SELECT gives as `name`."""
+    """Return the column of the first relation that a SELECT gives as `name`."""
     for item in select.expressions:
         value = item.unalias()
         if isinstance(value, exp.Column) and value.table in ("", first):
@@ -148,7 +148,7 @@ _START, _END, _TIME = WINDOW_COLUMNS
 def with_windows(
     window: WindowTable, rows: ChangelogRelation, tables: Sequence[ScanFlow], stages: StageList
 ) -> ChangelogRelation:
-    """Give each row of a stage with its windows. Raises UnsupportedError for SESSION, and without a rowtime."""
+    """Return each row of a stage with its windows. Raises UnsupportedError for SESSION, and without a rowtime."""
     if not rows.inserts:
         raise UnsupportedError(
             f"{window.kind} over rows that are updated or deleted is not supported",
@@ -189,7 +189,7 @@ def with_windows(
 def window_watermark_sources(
     select: exp.Select, source: AppendSource | ChangelogSource, tables: Sequence[ScanFlow]
 ) -> frozenset[int]:
-    """Give the leaves whose watermarks close the windows of a stage's rows that a SELECT groups by; else none."""
+    """Return the leaves whose watermarks close the windows of a stage's rows that a SELECT groups by; else none."""
     if isinstance(source, AppendSource) or not source.rows.inserts:
         return frozenset()
     group, from_ = select.args.get("group"), select.args.get("from_")

@@ -37,7 +37,7 @@ class AppendSource:
     skeleton: exp.Select
 
     def project(self, items: Sequence[Item], *, narrow: bool = True) -> AppendRelation:  # noqa: ARG002
-        """Give the values of `items`. It costs nothing to leave others out, whether `narrow` or not."""
+        """Return the values of `items`. It costs nothing to leave others out, whether `narrow` or not."""
         query = self.skeleton.copy()
         query.set("expressions", written(items))
         names = [name for name, _ in items] or [item.alias for item in query.expressions]
@@ -74,11 +74,11 @@ class ChangelogSource:
         return cls(stages=stages, rows=rows, scope=scope)
 
     def knows(self, node: exp.Column) -> bool:
-        """Tell whether a column is one of these."""
+        """Return whether a column is one of these."""
         return _find(self.scope, node) is not None
 
     def rewritten(self, value: exp.Expr) -> exp.Expr:
-        """Give an expression over the columns of `rows`. Raises UnsupportedError for a query inside it."""
+        """Return an expression over the columns of `rows`. Raises UnsupportedError for a query inside it."""
         inner = value.find(exp.Query)
         if inner is not None:
             raise UnsupportedError(
@@ -120,7 +120,7 @@ class ChangelogSource:
         return replace(self, scope=scope, unfolded=(*self.unfolded, self.rewritten(join)))
 
     def project(self, items: Sequence[Item], *, narrow: bool = True) -> ChangelogRelation:
-        """Give the values of `items`; the relation itself where that is what they are.
+        """Return the values of `items`; the relation itself where that is what they are.
 
         With others beside them if not `narrow`: a stage of its own costs more than columns that are not kept.
         """
@@ -182,7 +182,7 @@ def _is_named(value: exp.Expr, name: str, table: str) -> bool:
 
 
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    """Take a condition apart at its ANDs."""
+    """Split a condition at its ANDs."""
     if condition is None:
         return []
     bare = condition.unnest()
@@ -192,7 +192,7 @@ def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
 
 
 def _find(scope: Scope, node: exp.Column) -> tuple[exp.Expr, list[str]] | None:
-    """Give the value that a column stands for, and the fields of it that are asked for."""
+    """Return the value that a column stands for, and the fields of it that are asked for."""
     parts = [part.name for part in node.parts]
     if len(parts) > 1 and (parts[0], parts[1]) in scope:
         return scope[parts[0], parts[1]], parts[2:]

@@ -50,11 +50,11 @@ class StageList:
         self._known: dict[str, ChangelogRelation] = {}
 
     def name(self, word: str) -> str:
-        """Give a stage a name that no other has."""
+        """Name a stage uniquely."""
         return f"{word}_{len(self.stages)}"
 
     def staged(self, relation: Relation) -> ChangelogRelation:
-        """Give a relation as changes: rows that Spark streams become a feed, the same ones only once."""
+        """Return a relation as changes: rows that Spark streams become a feed, the same ones only once."""
         if isinstance(relation, ChangelogRelation):
             return relation
         found = self._known.get(to_text(relation.query))
@@ -68,7 +68,7 @@ class StageList:
         return found
 
     def table(self, node: exp.Table, table: ScanFlow, needed: frozenset[str] | None) -> Relation:
-        """Give the columns `needed` (None: all) of a table: rows that stay are left to Spark, changes are a feed."""
+        """Return the columns `needed` (None: all) of a table: rows that stay are left to Spark, changes are a feed."""
         bare = node.copy()
         for part in (
             "alias",
@@ -88,7 +88,7 @@ class StageList:
         return self._known[text]
 
     def renamed(self, rows: ChangelogRelation) -> ChangelogRelation:
-        """Give the rows under another name: a stage tells its inputs apart by it."""
+        """Return the rows under another name: a stage tells its inputs apart by it."""
         query = exp.select(*(column(name) for name in (*rows.columns, ROW_KIND)))
         return self.stateless(
             query.from_(exp.to_table(rows.name, quoted=True), copy=False),
@@ -240,7 +240,7 @@ class StageList:
 
 
 def union_inputs(queries: Sequence[exp.Query], feeds: Sequence[StreamInput]) -> exp.Query:
-    """Give the query whose rows have FEED, FEED_TIME, and a STRUCT for each feed, NULL but for their own."""
+    """Return the query whose rows have FEED, FEED_TIME, and a STRUCT for each feed, NULL but for their own."""
     parts = [_part(query, feeds, index) for index, query in enumerate(queries)]
     union: exp.Query = parts[0]
     for part in parts[1:]:

@@ -34,7 +34,7 @@ class StateTtlHints:
                 take_state_ttl(select)
 
     def of(self, select: exp.Select, alias: str) -> int | None:
-        """Give the time to live, in milliseconds, of what a join keeps of a relation; None where no hint says it."""
+        """Return the time to live, in milliseconds, of what a join keeps of a relation; None where no hint says it."""
         numbers: dict[str, int] = select.meta_get(NUMBERS) or {}
         number = numbers.get(alias)
         if number is None:
@@ -43,7 +43,7 @@ class StateTtlHints:
         return self._hints[number].milliseconds
 
     def alone(self, select: exp.Select) -> int | None:
-        """Give that of what an aggregation keeps of the only relation in FROM."""
+        """Return that of what an aggregation keeps of the only relation in FROM."""
         from_ = select.args.get("from_")
         if from_ is None or select.args.get("joins") or select.args.get("laterals"):
             return None

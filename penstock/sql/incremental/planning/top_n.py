@@ -43,7 +43,7 @@ class Ties:
 
 
 def reads_row_number(reader: exp.Select, numbered: RowNumberQuery) -> bool:
-    """Tell whether the query around it asks for the number, beside its bound (which was taken out)."""
+    """Return whether the query around it asks for the number, beside its bound (which was taken out)."""
     if any(item.find(exp.Star) and not item.find(exp.Count) for item in reader.expressions):
         return True
     names = [c.name for c in reader.find_all(exp.Column) if c.find_ancestor(exp.Select) is reader]
@@ -59,7 +59,7 @@ def plan_top_n(
     by_arrival: bool,
     ties: Ties | None = None,
 ) -> ChangelogRelation:
-    """Add the stage; the SELECT that numbers has no star any more. Gives its columns in their order, then others.
+    """Add the stage; the SELECT that numbers has no star any more. Returns its columns in their order, then others.
 
     `by_arrival`: it numbers rows in the order in which they came. Raises UnsupportedError for that over changes.
     Rows of equal order are told apart by `ties`, and where that does not, or for changes, by their other columns, so

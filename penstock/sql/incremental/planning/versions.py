@@ -47,7 +47,7 @@ class VersionedRelation:
 def versions_of_table(
     node: exp.Table, table: ScanFlow, needed: frozenset[str] | None, stages: StageList
 ) -> VersionedRelation:
-    """Take a table as versions, with the columns `needed` (None: all) and those that make it versioned.
+    """Treat a table as versions, with the columns `needed` (None: all) and those that make it versioned.
 
     Raises UnsupportedError for one without a PRIMARY KEY or a WATERMARK.
     """
@@ -87,7 +87,7 @@ def last_rows(
     source: Callable[[exp.Select], AppendSource | ChangelogSource],
     stages: StageList,
 ) -> VersionedRelation:
-    """Take Flink's view of the last rows of a stream as versions: each row of the stream is one.
+    """Treat Flink's view of the last rows of a stream as versions: each row of the stream is one.
 
     `source` plans FROM and WHERE of a SELECT. Raises UnsupportedError for any other query.
     """
@@ -125,7 +125,7 @@ def _not_versioned(node: exp.Subquery) -> UnsupportedError:
 
 
 def _last_row(reader: exp.Select, tables: Sequence[ScanFlow]) -> RowNumberQuery | None:
-    """Give the query that numbers rows, of a view that asks for the last one of each key by rowtime and no more."""
+    """Return the query that numbers rows, of a view that asks for the last one of each key by rowtime and no more."""
     others = ("joins", "laterals", "group", "having", "distinct", "order", "limit")
     if reader.args.get("from_") is None or any(reader.args.get(part) for part in others):
         return None
@@ -150,7 +150,7 @@ def _order(numbered: RowNumberQuery) -> exp.Expr:
 
 
 def _view_names(reader: exp.Select, inner: Sequence[str]) -> dict[str, str]:
-    """Give the columns of a view by their names: what they are called in the query that numbers rows.
+    """Return the columns of a view by their names: what they are called in the query that numbers rows.
 
     The number itself, which is always 1, and values that are computed are left out.
     """

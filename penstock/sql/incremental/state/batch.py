@@ -50,7 +50,7 @@ class MaterializedFrames:
         return held, row
 
     def release(self) -> None:
-        """Let go of all frames."""
+        """Release all frames."""
         for frame in self._held:
             # PySpark gives no other way to let go of the blocks before the garbage collector finds them
             frame._jdf.queryExecution().analyzed().rdd().unpersist(False)  # noqa: SLF001
@@ -96,7 +96,7 @@ class BatchContext:
     time_to_live_ms: int = 0
 
     def span(self, sources: Iterable[int]) -> EventTimeSpan:
-        """Give the event time that the batch passes, by the watermarks of some sources."""
+        """Return the event time that the batch passes, by the watermarks of some sources."""
         return ALL_READ if self.watermarks is None else self.watermarks.span(sources)
 
 
@@ -108,7 +108,7 @@ _BATCH_BITS = 32
 
 
 def first_ingestion_number(batch_id: int) -> int:
-    """Give the number of a batch's first row: those of batches before are less."""
+    """Return the number of a batch's first row: those of batches before are less."""
     return batch_id << _BATCH_BITS
 
 
@@ -134,7 +134,7 @@ def with_ingestion_order(rows: DataFrame, name: str, batch_id: int) -> DataFrame
 def over_tables(
     spark: SparkSession, query: exp.Query, tables: Mapping[str, DataFrame]
 ) -> DataFrame:
-    """Give the frame of `query`, in Flink's dialect, over `tables`. Nothing is computed."""
+    """Return the frame of `query`, in Flink's dialect, over `tables`. Nothing is computed."""
     tag = uuid4().hex[:8]
     views = {name: f"penstock_{tag}_{index}" for index, name in enumerate(tables)}
     tree = query.copy()

@@ -39,7 +39,7 @@ _CHANGED, _ALIVE = "__changed", "__alive"
 
 
 def keys_of(changes: Sequence[tuple[DataFrame, Sequence[str]]]) -> DataFrame:
-    """Give the distinct keys of some frames, each with the names of its key columns, which agree by position."""
+    """Return the distinct keys of some frames, each with the names of its key columns, which agree by position."""
     names = [_key(n) for n in range(len(changes[0][1]))]
     keys = [frame.select(*columns_of(key)).toDF(*names) for frame, key in changes]
     return reduce(DataFrame.unionAll, keys).distinct()
@@ -48,7 +48,7 @@ def keys_of(changes: Sequence[tuple[DataFrame, Sequence[str]]]) -> DataFrame:
 def rows_of_keys(
     rows: DataFrame, key: Sequence[str], keys: DataFrame, *, at_most: int
 ) -> DataFrame:
-    """Give the rows whose key is among `keys`, of which there are `at_most` so many; NULL is a key as others are."""
+    """Return the rows whose key is among `keys`, of which there are `at_most` so many; NULL is a key as others are."""
     same = [F.col(quoted(name)).eqNullSafe(F.col(_key(n))) for n, name in enumerate(key)]
     few = F.broadcast(keys) if at_most <= SMALL_ROWS else keys
     return rows.join(few, reduce(and_, same), "left_semi")
@@ -108,24 +108,24 @@ def changed_rows(
 
 
 def count_of(layout: StateLayout, moment: str) -> Column:
-    """Give how many rows there are alike at a moment."""
+    """Return how many rows there are alike at a moment."""
     return F.col(f"{moment}_{layout.sums.index(COUNT)}")
 
 
 def stored_count(layout: StateLayout) -> Column:
-    """Give how many rows there are alike in the files, expired or not."""
+    """Return how many rows there are alike in the files, expired or not."""
     return count_of(layout, _STORED)
 
 
 def as_of(touched: DataFrame, layout: StateLayout, moment: str) -> DataFrame:
-    """Give the rows that are there BEFORE or AFTER the batch: `dims` and `values`."""
+    """Return the rows that are there BEFORE or AFTER the batch: `dims` and `values`."""
     values = [F.col(f"{moment}_{n}").alias(name) for n, name in enumerate(layout.sums)]
     there = touched.where(count_of(layout, moment) > 0)
     return there.select(*columns_of(layout.names), *values)
 
 
 def to_write(touched: DataFrame, layout: StateLayout, *, now_ms: int, refresh: bool) -> DataFrame:
-    """Give what the arrangement is to write, so that it holds what is there after the batch.
+    """Return what the arrangement is to write, so that it holds what is there after the batch.
 
     `refresh`: also rows that came and went alike, as their key's time is new.
     """

@@ -19,12 +19,12 @@ _FEWEST, _MOST, _ROWS, _COPY = "__fewest", "__most", "__rows", "__copy"
 
 
 def signed(changes: DataFrame) -> DataFrame:
-    """Give changes with SIGN in the place of ROW_KIND."""
+    """Return changes with SIGN in the place of ROW_KIND."""
     return changes.withColumn(SIGN, F.when(added(), 1).otherwise(-1)).drop(ROW_KIND)
 
 
 def added() -> Column:
-    """Tell whether a change is a row that came, by ROW_KIND."""
+    """Return whether a change adds a row, by ROW_KIND."""
     return F.col(ROW_KIND).isin(int(RowKind.INSERT), int(RowKind.UPDATE_AFTER))
 
 
@@ -36,7 +36,7 @@ def difference(
     inserts_only: bool,
     unchanged: bool = False,
 ) -> DataFrame:
-    """Give the changes that lead from the rows of SIGN -1 to those of SIGN 1: `columns`, ROW_KIND.
+    """Return the changes that lead from the rows of SIGN -1 to those of SIGN 1: `columns`, ROW_KIND.
 
     Rows that go come before those that come in their place: by `key` in one partition, where it is not known in one
     partition all. A key that has a row before and after gives -U and +U. `inserts_only`: there is no -1. `unchanged`:
@@ -61,7 +61,7 @@ def _clustered(rows: DataFrame, key: Sequence[str] | None) -> DataFrame:
 
 
 def _by_key(net: DataFrame, columns: Sequence[str], key: Sequence[str]) -> DataFrame:
-    """Give the rows of a key one after the other, those that go first, with what the key has in all."""
+    """Return the rows of a key one after the other, those that go first, with what the key has in all."""
     whole = F.struct(F.col(SIGN), *columns_of(columns))
     grouped = net.groupBy(*(column.alias(f"__k{n}") for n, column in enumerate(columns_of(key))))
     gathered = grouped.agg(

@@ -125,6 +125,6 @@ def given(name: str, result: DataFrame, moment: BatchContext, late: int) -> Batc
 
 
 def nothing(name: str, moment: BatchContext, late: int) -> BatchChanges:
-    """Say that the stage `name` gives no row."""
+    """Record that the stage `name` returns no row."""
     frame = empty(moment.spark, moment.schemas[name], changes=True)
     return BatchChanges(frame=frame, rows=0, late=late)

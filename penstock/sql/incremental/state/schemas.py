@@ -49,7 +49,7 @@ __all__ = [
 
 
 def measures_of(rows: DataFrame, key: Sequence[str], measures: Sequence[Measure]) -> DataFrame:
-    """Give what the rows of each key add to its measures and to the number of its rows; `rows` have SIGN."""
+    """Return what the rows of each key add to its measures and to the number of its rows; `rows` have SIGN."""
     values = [_value(measure).alias(f"__m{n}") for n, measure in enumerate(measures)]
     valued = rows.select(*columns_of(key), *values, F.col(SIGN))
     # two sums and no minus: the least TINYINT has none
@@ -61,7 +61,7 @@ def measures_of(rows: DataFrame, key: Sequence[str], measures: Sequence[Measure]
 
 
 def measure_types(rows: DataFrame, measures: Sequence[Measure]) -> list[s.StructField]:
-    """Give the columns that measures over `rows` are: of the type of their sum."""
+    """Return the columns that measures over `rows` are: of the type of their sum."""
     sums = rows.select(*(F.sum(_value(measure)).alias(measure.name) for measure in measures))
     return sums.schema.fields
 
@@ -81,7 +81,7 @@ _NOT_COMPARED = (s.MapType, s.VariantType, s.CalendarIntervalType, s.NullType)
 def schemas_of(
     spark: SparkSession, maintained: IncrementalQuery, schema: s.StructType
 ) -> dict[str, s.StructType]:
-    """Give the columns of every relation by its name, without ROW_KIND; `schema` is that of the streaming query.
+    """Return the columns of every relation by its name, without ROW_KIND; `schema` is that of the streaming query.
 
     Raises UnsupportedError for a column that cannot be kept or compared, Spark's AnalysisException for SQL that it
     does not take.
@@ -116,13 +116,13 @@ def schemas_of(
 
 
 def empty(spark: SparkSession, schema: s.StructType, *, changes: bool = False) -> DataFrame:
-    """Give a frame without rows; `changes`: with ROW_KIND as its last column."""
+    """Return a frame without rows; `changes`: with ROW_KIND as its last column."""
     fields = [*schema.fields, s.StructField(ROW_KIND, s.ByteType())] if changes else schema.fields
     return spark.createDataFrame([], s.StructType(fields))
 
 
 def input_schema(schema: s.StructType, given: StageInput) -> s.StructType:
-    """Give the columns of an input as its stage keeps them, without measures."""
+    """Return the columns of an input as its stage keeps them, without measures."""
     if given.arrival is None:
         return schema
     return s.StructType([*schema.fields, s.StructField(given.arrival, s.LongType())])
@@ -131,7 +131,7 @@ def input_schema(schema: s.StructType, given: StageInput) -> s.StructType:
 def layout_of(
     spark: SparkSession, schema: s.StructType, given: StageInput, *, by_row: bool = False
 ) -> StateLayout:
-    """Give what is kept of an input whose relation has the columns `schema`."""
+    """Return what is kept of an input whose relation has the columns `schema`."""
     count = s.StructField(COUNT, s.LongType())
     if given.measures:
         sums = measure_types(empty(spark, schema), given.measures)
@@ -179,7 +179,7 @@ def _joined(
 def total_types(
     spark: SparkSession, schema: s.StructType, totals: AccumulatorState
 ) -> list[s.StructField]:
-    """Give the columns of totals of rows with the columns `schema`: of the type that they add up to."""
+    """Return the columns of totals of rows with the columns `schema`: of the type that they add up to."""
     rows = empty(spark, schema)
     added = [total_of(one.total, F.expr(to_spark_query(one.value))) for one in totals.running]
     found = rows.agg(*added).schema.fields

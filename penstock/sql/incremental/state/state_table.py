@@ -89,11 +89,11 @@ class StateFolders:
         self._names: set[str] = set()
 
     def batch(self, batch_id: int) -> str:
-        """Give the path of a batch's folder."""
+        """Return the path of a batch's folder."""
         return f"{self._path}/{_BATCH}{batch_id}"
 
     def base(self, batch_id: int) -> str:
-        """Give the path of the base that holds every batch up to `batch_id`, inclusive."""
+        """Return the path of the base that holds every batch up to `batch_id`, inclusive."""
         return f"{self._path}/{_BASE}{batch_id}"
 
     def begin(self, path: str) -> None:
@@ -112,7 +112,7 @@ class StateFolders:
         self._names.add(name)
 
     def before(self, batch_id: int) -> FolderListing:
-        """Give the state before a batch. Raises StateMismatchError, naming a folder that is missing or damaged."""
+        """Return the state before a batch. Raises StateMismatchError, naming a folder that is missing or damaged."""
         if batch_id > 0 and f"{_BATCH}{batch_id - 1}" not in self._whole:
             self._look()
         base = max((n for n in _ids(self._whole, _BASE) if n < batch_id), default=None)
@@ -157,7 +157,7 @@ class StateFolders:
                 self._whole[name] = self._check(f"{self._path}/{name}", _data(files))
 
     def _check(self, path: str, found: dict[str, int]) -> int:
-        """Give the bytes of a folder."""
+        """Return the bytes of a folder."""
         text = read_text(self._spark, f"{path}/{FILES}")
         try:
             files = json.loads(text or "")
@@ -243,7 +243,7 @@ class StateLayout:
         return F.coalesce(F.sum(value), F.lit(0)).cast(field.dataType)
 
     def last_change(self) -> Column:
-        """Give the time that decides on expiry, for rows whose TIME is that of their own last change."""
+        """Return the time that decides on expiry, for rows whose TIME is that of their own last change."""
         if self.by_row or set(self.key) == set(self.names):
             return F.col(TIME)
         return F.max(TIME).over(Window.partitionBy(*columns_of(self.key)))
@@ -261,7 +261,7 @@ class StateTable:
         self._folders = StateFolders(spark, path)
 
     def read(self, batch_id: int) -> DataFrame | None:
-        """Give what was written before a batch, not added up; None where that is nothing.
+        """Return what was written before a batch, not added up; None where that is nothing.
 
         Raises StateMismatchError where a folder is missing or damaged.
         """
@@ -278,7 +278,7 @@ class StateTable:
         self._folders.finish(path)
 
     def write_nothing(self, batch_id: int) -> None:
-        """Say that a batch changed nothing, without running Spark."""
+        """Record that a batch changed nothing, without running Spark."""
         path = self._folders.batch(batch_id)
         self._folders.begin(path)
         self._folders.finish(path, empty=True)
@@ -335,5 +335,5 @@ class StateTable:
 
 
 def columns_of(names: Sequence[str]) -> list[Column]:
-    """Give columns by their names as they are, dots included."""
+    """Return columns by their names as they are, dots included."""
     return [F.col(quoted(name)) for name in names]

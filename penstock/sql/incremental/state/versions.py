@@ -19,7 +19,7 @@ BATCH, ORDER = "__batch", "__order"
 
 
 def version_layout(schema: s.StructType, key: tuple[str, ...]) -> StateLayout:
-    """Give what is kept of a versioned relation with the columns `schema`."""
+    """Return what is kept of a versioned relation with the columns `schema`."""
     arrival = (s.StructField(name, s.LongType()) for name in (BATCH, ORDER))
     kind = s.StructField(ROW_KIND, s.ByteType())
     count = s.StructField(COUNT, s.LongType())
@@ -27,7 +27,7 @@ def version_layout(schema: s.StructType, key: tuple[str, ...]) -> StateLayout:
 
 
 def arriving(changes: DataFrame, stage: TemporalJoin, batch_id: int, now_ms: int) -> DataFrame:
-    """Give a batch's changes as its arrangement keeps them.
+    """Return a batch's changes as its arrangement keeps them.
 
     The row before an update is none: the row behind it is the version that ends the one before. A row that comes and
     says no time is none either.
@@ -53,7 +53,7 @@ def with_validity(
     now_ms: int,
     time_to_live_ms: int,
 ) -> DataFrame:
-    """Give versions, deletes too, with VALID_FROM (inclusive) and VALID_TO (exclusive; NULL: for ever).
+    """Return versions, deletes too, with VALID_FROM (inclusive) and VALID_TO (exclusive; NULL: for ever).
 
     A delete without a time of its own (a tombstone has only its key) is one of the newest version that came before
     it, as Flink's ChangelogNormalize gives deletes. Keys that did not change within the time to live are left out.
@@ -82,7 +82,7 @@ def valid(versions: DataFrame) -> DataFrame:
 def needed_from(
     versions: DataFrame, stage: TemporalJoin, layout: StateLayout, after: Column
 ) -> DataFrame:
-    """Give the versions that a row later than `after` can need, as they are kept: those that end later."""
+    """Return the versions that a row later than `after` can need, as they are kept: those that end later."""
     there = versions.where(F.col(VALID_TO).isNull() | (F.col(VALID_TO) > after))
     timed = there.withColumn(stage.version_time, F.col(VALID_FROM))
     return timed.select(*columns_of(layout.schema.names))

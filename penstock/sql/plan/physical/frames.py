@@ -54,7 +54,7 @@ __all__ = ["FrameBuilder", "group_members"]
 def group_members(
     leaves: Sequence[TableScan], views: Sequence[str], directory: Path
 ) -> tuple[GroupMember | None, ...]:
-    """Give each table its place in its group; None for one that is alone in it, or has none.
+    """Return each table's place in its group; None for one that is alone in it, or has none.
 
     `views` name the tables' scans; `directory`, one for each start of a query, is where they meet.
     """
@@ -98,7 +98,7 @@ class FrameBuilder:
     def build(
         self, analysed: AnalysedQuery, *, streaming: bool, engine_streaming: bool | None = None
     ) -> DataFrame:
-        """Give the frame of a query. Each call makes new views, so that a query can be started again.
+        """Return the frame of a query. Each call makes new views, so that a query can be started again.
 
         `engine_streaming` (default: as `streaming`) is for tables that the engine reads: a check looks at them
         as bounded ones, as a table that an earlier statement fills may not be there yet.
@@ -216,24 +216,24 @@ class FrameBuilder:
             node.set("catalog", None)
 
     def _staging(self, index: int, leaf: TableScan) -> str | None:
-        """Give the folder in the checkpoint for what tasks know of a table's bad records."""
+        """Return the folder in the checkpoint for what tasks know of a table's bad records."""
         if self.checkpoint is None or not leaf.by_splits:
             return None
         return staging_of(self.checkpoint, index, leaf.table)
 
     def _outage_file(self, index: int) -> str | None:
-        """Give the file in which a source of the query says what it waits for."""
+        """Return the file in which a source of the query says what it waits for."""
         if self.checkpoint is None:
             return None
         return str(outage_file(self.workdir, self.checkpoint, index))
 
     def _event_times(self, index: int, tag: str) -> str:
-        """Give the folder for what tasks know of event times: in the checkpoint, else one of this process."""
+        """Return the folder for what tasks know of event times: in the checkpoint, else one of this process."""
         base = self.checkpoint or str(self.workdir / f"penstock_{tag}")
         return f"{base}/{EVENT_TIMES}/{index}"
 
     def _seen_files(self) -> str | None:
-        """Give the folder in the checkpoint for what planning has seen of watched folders, of all tables alike."""
+        """Return the folder in the checkpoint for what planning has seen of watched folders, of all tables alike."""
         return None if self.checkpoint is None else f"{self.checkpoint}/{SEEN_FILES}"
 
     def _leaf_frame(

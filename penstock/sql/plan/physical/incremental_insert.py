@@ -44,7 +44,7 @@ class IncrementalInsert:
     late: SinkCounts = field(compare=False, repr=False)
 
     def columns_of(self, frame: DataFrame) -> DataFrame:
-        """Give an empty frame with the columns that the sink gets. `frame` is that of the feeds."""
+        """Return an empty frame with the columns that the sink gets. `frame` is that of the feeds."""
         return self._sent(self._run().check(frame))
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
@@ -63,7 +63,7 @@ class IncrementalInsert:
         return micro_batch_query(frame, settings, write)
 
     def _watermarks(self, batch: MicroBatch) -> Watermarks | None:
-        """Give the watermarks of a batch, where a stage goes by them."""
+        """Return the watermarks of a batch, where a stage goes by them."""
         if not any(isinstance(stage, EventTimeStage) for stage in self.maintained.stages):
             return None
         sources = len(self.analysed.followed)
@@ -73,7 +73,7 @@ class IncrementalInsert:
         return IncrementalRun(self.maintained, f"{self.checkpoint}/{FOLDER}", self.state_ttl_ms)
 
     def _sent(self, changes: DataFrame) -> DataFrame:
-        """Give changes as the sink takes them."""
+        """Return changes as the sink takes them."""
         if not self.analysed.flow.kinds:
             return self.shaped(changes.drop(ROW_KIND))
         rows = self.shaped(changes)

@@ -148,7 +148,7 @@ class PlannedInsert:
         )
 
     def check(self) -> None:
-        """Let Spark analyse the query. Raises InputError."""
+        """Analyse the query by Spark. Raises InputError."""
         frame = self._frame(checking=True)
         self._result_of(frame)
         if all(leaf.by_splits for leaf in self.analysed.leaves):
@@ -209,7 +209,7 @@ class PlannedInsert:
             return self.target.start(frame, settings)
 
     def outage(self) -> Outage | None:
-        """Tell what its sources wait for."""
+        """Return what its sources wait for."""
         return current_outage(self.builder.workdir, self.checkpoint)
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
@@ -260,14 +260,16 @@ class PlannedInsert:
             raise as_input_error(error) from error
 
     def _streaming_conf(self, frame: DataFrame) -> dict[str, str]:
-        """Give the Spark settings that a stream of the query needs. Raises InputError where Spark cannot stream it."""
+        """Return the Spark settings that a stream of the query needs. Raises InputError where Spark
+        cannot stream it.
+        """
         try:
             return streaming_conf(frame, self.analysed.output)
         except AnalysisException as error:
             raise as_input_error(error) from error
 
     def _result_of(self, frame: DataFrame) -> DataFrame:
-        """Give a frame with the rows for the sink, named and typed as the target's. Raises InputError."""
+        """Return a frame with the rows for the sink, named and typed as the target's. Raises InputError."""
         try:
             return self.shaped(frame) if self.kept is None else self.kept.columns_of(frame)
         except AnalysisException as error:
@@ -275,7 +277,7 @@ class PlannedInsert:
 
 
 def _under_lease(target: T, lost_lease: LostLease | None) -> T:
-    """Give a sink or an editor the lease to ask for, where it does so."""
+    """Return a sink or an editor the lease to ask for, where it does so."""
     if lost_lease is None or not isinstance(target, RequiresLease):
         return target
     return target.under_lease(lost_lease)

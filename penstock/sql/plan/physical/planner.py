@@ -106,7 +106,7 @@ class Planner(Analyzer):
         return placed
 
     def select(self, statement: Select, spark: SparkSession) -> DataFrame:
-        """Give the frame of a query: streaming where one of its tables has no end, else a bounded one."""
+        """Return the frame of a query: streaming where one of its tables has no end, else a bounded one."""
         analysed = self.ready(analyse(statement.query, self.namespace, self.project, appends=False))
         try:
             streaming = not analysed.bounded
@@ -205,7 +205,7 @@ def _text_of(query: AnalysedQuery) -> str:
 
 
 def _target_columns(statement: InsertInto, target: Table) -> tuple[tuple[str, str], ...]:
-    """Give the columns that the INSERT fills, in its order, with the Spark type that each is cast to."""
+    """Return the columns that the INSERT fills, in its order, with the Spark type that each is cast to."""
     return tuple(
         (name, spark_type(column.type).simpleString())
         for name, column in filled_columns(statement, target).items()

@@ -19,14 +19,16 @@ __all__ = ["SinkCounts", "by_key", "sink_changelog_mode", "to_display_rows", "to
 
 
 def sink_changelog_mode(query: AnalysedQuery, accepts: ChangelogMode) -> ChangelogMode:
-    """Say what the rows that a sink gets are: changes with the row before become upserts where it takes these only."""
+    """Return the changelog mode of a sink's rows: changes with the row before become upserts where
+    it takes only those.
+    """
     if query.changes is ChangelogMode.ALL and accepts is ChangelogMode.UPSERT:
         return ChangelogMode.UPSERT
     return query.changes
 
 
 def to_sink_rows(frame: DataFrame, query: AnalysedQuery, accepts: ChangelogMode) -> DataFrame:
-    """Give the rows as `sink_changelog_mode` says. A row as it was before an update becomes the delete of its key.
+    """Return the rows as `sink_changelog_mode` says. A row as it was before an update becomes the delete of its key.
 
     Where the key of the rows is known it is the sink's, in which an update never moves a row: the row after the
     update replaces it, and the one before is left out.
@@ -52,7 +54,7 @@ def by_key(frame: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def to_display_rows(frame: DataFrame, query: AnalysedQuery, *, streaming: bool) -> DataFrame:
-    """Give the rows of a SELECT as a person reads them: changes with their kind in front, in the column `op`.
+    """Return the rows of a SELECT as a person reads them: changes with their kind in front, in the column `op`.
 
     An updating operator that ran to its end has one row a key: those that are gone are left out.
     """
@@ -78,7 +80,7 @@ class SinkCounts:
         self._before: dict[str, int] = {}
 
     def add(self, batch_id: int, rows: Mapping[str, int]) -> None:
-        """Take the counts of a batch, in the place of those of an earlier run of it."""
+        """Add the counts of a batch, replacing those of an earlier run of it."""
         with self._lock:
             self._batches[batch_id] = dict(rows)
             while len(self._batches) > KEPT_BATCHES:
@@ -86,12 +88,12 @@ class SinkCounts:
                 self._before = _sum(self._before, oldest)
 
     def of(self, batch_id: int) -> Mapping[str, int]:
-        """Give the counts of a batch; empty for one that was not counted."""
+        """Return the counts of a batch; empty for one that was not counted."""
         with self._lock:
             return self._batches.get(batch_id, {})
 
     def total(self) -> Mapping[str, int]:
-        """Give the sums over all batches."""
+        """Return the sums over all batches."""
         with self._lock:
             total = self._before
             for rows in self._batches.values():

@@ -54,7 +54,7 @@ FRACTIONS = (exp.DType.FLOAT, exp.DType.DOUBLE)
 
 
 def own_aggregates(select: exp.Select) -> list[exp.AggFunc]:
-    """Give the aggregates of a SELECT, without those of queries inside it and of OVER."""
+    """Return the aggregates of a SELECT, without those of queries inside it and of OVER."""
     return [
         node
         for node in find_nodes(select, exp.AggFunc)
@@ -113,7 +113,7 @@ def _keys(select: exp.Select, group: exp.Expr | None) -> tuple[str, ...]:
 
 
 def is_same(value: exp.Expr, key: exp.Expr) -> bool:
-    """Tell whether an expression is that of a grouping column; one of two names may leave the table out."""
+    """Return whether an expression is that of a grouping column; one of two names may leave the table out."""
     if isinstance(value, exp.Column) and isinstance(key, exp.Column):
         qualified = {value.table, key.table} - {""}
         return value.name == key.name and len(qualified) < 2
@@ -149,7 +149,7 @@ def _with_kind(select: exp.Select, source: Flow, *, retracting: bool) -> bool:
 
 
 def is_windowed(keys: Sequence[exp.Expr]) -> bool:
-    """Tell whether the bounds of a window are among grouping columns, or selected columns."""
+    """Return whether the bounds of a window are among grouping columns, or selected columns."""
     return {key.alias_or_name for key in keys} >= {"window_start", "window_end"}
 
 
@@ -193,7 +193,7 @@ def _of_set(node: exp.AggFunc, distinct: exp.Distinct, condition: exp.Expr | Non
 
 
 def _one_value(values: list[exp.Expr]) -> exp.Expr:
-    """Give the value, or values, as one; NULL if any is NULL, as COUNT(DISTINCT a, b) passes over such rows."""
+    """Return the value, or values, as one; NULL if any is NULL, as COUNT(DISTINCT a, b) passes over such rows."""
     if len(values) == 1:
         return values[0].copy()
     there = exp.and_(*(_is_there(value) for value in values))
@@ -280,7 +280,7 @@ def _count(condition: exp.Expr | None, source: Flow) -> exp.Expr:
 
 
 def _with_filter(node: exp.AggFunc) -> tuple[exp.Expr, exp.Expr | None]:
-    """Give the aggregate with its FILTER around it, and the condition of that."""
+    """Return the aggregate with its FILTER around it, and the condition of that."""
     parent = node.parent
     if isinstance(parent, exp.Filter) and parent.this is node:
         return parent, parent.expression.this

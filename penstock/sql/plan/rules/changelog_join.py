@@ -47,7 +47,7 @@ def join_changelogs(
     relations: Sequence[QualifiedRelation],
     static_leaf: StaticScan,
 ) -> JoinedFlow:
-    """Give what the relations of a FROM clause are together. Raises UnsupportedError at a join that cannot be."""
+    """Return what the relations of a FROM clause are together. Raises UnsupportedError at a join that cannot be."""
     changing = [i for i, relation in enumerate(relations) if relation.flow.is_changing]
     if not changing:
         stateful = next((r.flow.stateful for r in relations if r.flow.stateful is not None), None)
@@ -144,7 +144,7 @@ def _broadcast(select: exp.Select, alias: str) -> None:
 
 
 def _is_unique(join: exp.Join, alias: str, table: ScanFlow) -> bool:
-    """Tell whether at most one row of the table matches: its PRIMARY KEY is within the columns compared."""
+    """Return whether at most one row of the table matches: its PRIMARY KEY is within the columns compared."""
     if table.key is None:
         return False
     compared = {column.name for column in join.args.get("using") or []}

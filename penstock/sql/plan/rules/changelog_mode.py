@@ -137,7 +137,7 @@ class _Walk:
         return renamed(flow, names)
 
     def _from(self, select: exp.Select) -> tuple[list[QualifiedRelation], JoinedFlow]:
-        """Give the relations of a FROM clause, and what they are together."""
+        """Return the relations of a FROM clause, and what they are together."""
         from_ = select.args.get("from_")
         if from_ is None:
             return [], JoinedFlow(flow=Flow(columns=None))
@@ -156,7 +156,7 @@ class _Walk:
         return relations, joined
 
     def _static_leaf(self, node: exp.Expr) -> tuple[int, ScanFlow] | None:
-        """Give the leaf that a join may look into once a batch; None for any other relation."""
+        """Return the leaf that a join may look into once a batch; None for any other relation."""
         if not isinstance(node, exp.Table) or LEAF not in node.meta:
             return None
         index = node.meta[LEAF]

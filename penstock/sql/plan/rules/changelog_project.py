@@ -39,7 +39,7 @@ class QualifiedRelation:
 
 
 def add_kind(query: exp.Expr, kind: exp.Expr) -> None:
-    """Give every row of `query` a kind, in the hidden column behind the others."""
+    """Add a kind to every row of `query`, in the hidden column behind the others."""
     match query:
         case exp.Subquery():
             add_kind(query.this, kind)
@@ -79,7 +79,7 @@ def expand_stars(select: exp.Select, relations: Sequence[QualifiedRelation]) -> 
 def output_names(
     select: exp.Select, relations: Sequence[QualifiedRelation]
 ) -> tuple[str, ...] | None:
-    """Give the names of the columns that a SELECT gives, without the hidden one; None where they cannot be told."""
+    """Return the names of the columns that a SELECT gives, without the hidden one; None where they cannot be told."""
     names: list[str] = []
     for item in select.expressions:
         star = _star_of(item)
@@ -98,7 +98,7 @@ def output_names(
 def project_rows(
     select: exp.Select, relations: Sequence[QualifiedRelation], stateful: exp.Expr | None
 ) -> Flow:
-    """Give the flow of a SELECT over rows that stay. `stateful` is its operator with state, or one below it."""
+    """Return the flow of a SELECT over rows that stay. `stateful` is its operator with state, or one below it."""
     return Flow(
         columns=output_names(select, relations),
         constants=constant_columns(select),
@@ -146,7 +146,7 @@ def _is_constant(value: exp.Expr) -> bool:
 
 
 def _star_of(item: exp.Expr) -> str | None:
-    """Give the qualifier of a star, empty for a bare one; None for anything else."""
+    """Return the qualifier of a star, empty for a bare one; None for anything else."""
     if isinstance(item, exp.Star):
         return ""
     return item.table if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) else None
@@ -180,7 +180,7 @@ def _check(select: exp.Select) -> None:
 
 
 def _projected_key(select: exp.Select, source: Flow, own: str) -> tuple[str, ...] | None:
-    """Give the key under the names that the SELECT gives it. Raises UnsupportedError where upserts lose theirs."""
+    """Return the key under the names that the SELECT gives it. Raises UnsupportedError where upserts lose theirs."""
     if source.key is None:
         return None
     found: list[str] = []
@@ -220,7 +220,7 @@ def _is_column(value: exp.Expr, name: str, own: str) -> bool:
 
 
 def _decides(select: exp.Select, source: Flow, own: str, conditions: Sequence[exp.Expr]) -> bool:
-    """Tell whether a row of a key may pass that an earlier or later one of the key does not."""
+    """Return whether a row of a key may pass that an earlier or later one of the key does not."""
     if conditions:
         return True
     where = select.args.get("where")
@@ -233,7 +233,7 @@ def _decides(select: exp.Select, source: Flow, own: str, conditions: Sequence[ex
 
 
 def compute_only_where(select: exp.Select, passes: exp.Expr, but: Sequence[exp.Expr] = ()) -> None:
-    """Give NULL in the columns, `but` some, of rows that do not pass.
+    """Return NULL in the columns, `but` some, of rows that do not pass.
 
     What a filter keeps away must not fail the query: WHERE x <> 0 beside 1 / x.
     """
@@ -247,7 +247,7 @@ def compute_only_where(select: exp.Select, passes: exp.Expr, but: Sequence[exp.E
 
 
 def _deletes_instead(select: exp.Select, source: Flow, conditions: Sequence[exp.Expr]) -> exp.Expr:
-    """Take the WHERE away, give what does not pass the kind DELETE. Other columns of such rows are not computed."""
+    """Remove the WHERE, and mark the rows that do not pass as DELETE. Other columns of such rows are not computed."""
     where = select.args.get("where")
     select.set("where", None)
     tests = [*conditions, *([where.this] if where is not None else [])]

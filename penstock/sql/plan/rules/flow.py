@@ -93,7 +93,7 @@ class UpdatingOperator:
 
 
 def describe_operator(mechanism: UpdatingOperator) -> tuple[str, ...]:
-    """Give the lines that EXPLAIN and `penstock plan` show for an operator in Spark's update mode."""
+    """Return the lines that EXPLAIN and `penstock plan` show for an operator in Spark's update mode."""
     key = ", ".join(mechanism.key) or "none: one row for the whole table"
     return (
         f"updating: {_WORDS[mechanism.way]} (Spark's update mode; a key's newest row replaces the one before)",
@@ -112,7 +112,7 @@ _WORDS = {
 
 
 def describe_changes(changes: ChangelogMode, key: Sequence[str] | None) -> str:
-    """Say in a line what the rows are that reach the sink."""
+    """Describe in one line the rows that reach the sink."""
     match changes:
         case ChangelogMode.INSERT_ONLY:
             return "rows to the sink: inserts"
@@ -183,7 +183,7 @@ class Flow:
 
 
 def renamed(flow: Flow, names: list[str]) -> Flow:
-    """Give the flow under other names of its columns, by position; the hidden column has none."""
+    """Return the flow under other names of its columns, by position; the hidden column has none."""
     if flow.columns is None or len(names) != len(flow.columns):
         return replace(flow, columns=tuple(names))
     new = dict(zip(flow.columns, names, strict=True))
@@ -196,12 +196,12 @@ def renamed(flow: Flow, names: list[str]) -> Flow:
 
 
 def kind_literal(kind: RowKind) -> exp.Expr:
-    """Give a row kind as SQL, in the type of the column."""
+    """Return a row kind as SQL, in the type of the column."""
     return exp.cast(exp.Literal.number(int(kind)), exp.DType.TINYINT)
 
 
 def kind_of(flow: Flow) -> exp.Expr:
-    """Give the kind of a row of `flow` as SQL: its hidden column, or what all its rows are."""
+    """Return the kind of a row of `flow` as SQL: its hidden column, or what all its rows are."""
     if flow.kinds:
         return exp.column(ROW_KIND, quoted=True)
     return kind_literal(RowKind.UPDATE_AFTER if flow.is_changing else RowKind.INSERT)
@@ -213,5 +213,5 @@ def is_one_of(kind: exp.Expr, *kinds: RowKind) -> exp.Expr:
 
 
 def delete() -> exp.Expr:
-    """Give the kind of a row that is gone."""
+    """Return the kind of a row that is gone."""
     return kind_literal(RowKind.DELETE)

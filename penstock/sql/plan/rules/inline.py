@@ -19,7 +19,7 @@ __all__ = ["Relations", "TableReference", "find_relations", "inline_ctes"]
 
 
 def inline_ctes(query: exp.Expr) -> exp.Expr:
-    """Give `query` without WITH; a query that is named twice stands there twice. The tree is changed."""
+    """Return `query` without WITH; a query that is named twice stands there twice. The tree is changed."""
     with_ = query.args.get("with_")
     if with_ is not None:
         query.set("with_", None)

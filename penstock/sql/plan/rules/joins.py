@@ -24,7 +24,8 @@ _TIMES = (exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMP)
 
 
 def is_regular(select: exp.Select) -> bool:
-    """Tell whether a SELECT joins relations without a bound in time (an interval or windows), or has a query in WHERE.
+    """Return whether a SELECT joins relations without a bound in time (an interval or windows), or has a query in
+    WHERE.
 
     Over streams each of their rows may match one that comes at any time.
     """
@@ -32,7 +33,7 @@ def is_regular(select: exp.Select) -> bool:
 
 
 def updates(select: exp.Select) -> exp.Expr | None:
-    """Give the first regular join of a SELECT whose rows do not stay: an outer one, or a query in WHERE."""
+    """Return the first regular join of a SELECT whose rows do not stay: an outer one, or a query in WHERE."""
     if not _is_bounded(select):
         for join in _tables(select):
             if join.side:
@@ -94,7 +95,7 @@ _HINT = "FROM stream AS s JOIN t FOR SYSTEM_TIME AS OF s.ts AS t ON s.id = t.id"
 
 
 def has_temporal(query: exp.Expr) -> bool:
-    """Tell whether a query has a temporal join in event time.
+    """Return whether a query has a temporal join in event time.
 
     Raises UnsupportedError for FOR SYSTEM_TIME AS OF at another place than in a join, or of no column.
     """
@@ -118,7 +119,7 @@ def has_temporal(query: exp.Expr) -> bool:
 
 
 def is_temporal(node: exp.Expr) -> bool:
-    """Tell whether a relation in FROM is joined as of an event time."""
+    """Return whether a relation in FROM is joined as of an event time."""
     return node.args.get("version") is not None
 
 

@@ -44,7 +44,7 @@ def take_lookups(
     *,
     bounded: bool,
 ) -> frozenset[int]:
-    """Take FOR SYSTEM_TIME AS OF away from `query`, in place; gives the leaves that are looked up.
+    """Remove FOR SYSTEM_TIME AS OF from `query`, in place; returns the leaves that are looked up.
 
     A `bounded` query reads all its tables once, so that each of them can be looked up. `leaf_of` is the index in
     `tables` of a node. Raises UnsupportedError for what is no lookup join.
@@ -83,13 +83,13 @@ def take_lookups(
 
 
 def retry_of(join: exp.Join) -> LookupRetry | None:
-    """Give how a lookup join asks again for keys without rows, by its hint."""
+    """Return how a lookup join asks again for keys without rows, by its hint."""
     found: LookupRetry | None = join.this.meta_get(RETRY)
     return found
 
 
 def _take_hints(query: exp.Expr) -> None:
-    """Put on each table what the hint LOOKUP says of it. Raises UnsupportedError for one that is not looked up."""
+    """Set on each table the options of its hint LOOKUP. Raises UnsupportedError for one that is not looked up."""
     for select in find_nodes(query, exp.Select):
         for hint in lookup_hints(select):
             if not hint.relation.meta_get(LOOKED_UP):
@@ -103,7 +103,7 @@ def _take_hints(query: exp.Expr) -> None:
 
 
 def is_lookup(join: exp.Expr) -> bool:
-    """Tell whether a join keeps nothing, as its table is looked up in each batch."""
+    """Return whether a join keeps nothing, as its table is looked up in each batch."""
     return isinstance(join.this, exp.Table) and bool(join.this.meta_get(LOOKED_UP))
 
 

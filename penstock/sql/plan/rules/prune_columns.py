@@ -49,7 +49,7 @@ _NAMING = {"this", "db", "catalog", "alias", "hints", "version"}
 
 
 def is_unnamed(node: exp.Expr) -> bool:
-    """Tell whether a node of a query may read columns that are not named: a star, NATURAL JOIN, a list of aliases."""
+    """Return whether a node of a query may read columns that are not named: a star, NATURAL JOIN, a list of aliases."""
     match node:
         case exp.Star():
             return not isinstance(node.parent, exp.Count)
@@ -63,7 +63,7 @@ def is_unnamed(node: exp.Expr) -> bool:
 
 
 def find_whole_scans(query: exp.Expr, nodes: Sequence[exp.Expr]) -> frozenset[int]:
-    """Give the leaves that a query with an unnamed node reads whole; `nodes` are all of its nodes.
+    """Return the leaves that a query with an unnamed node reads whole; `nodes` are all of its nodes.
 
     `query` has no views, and its table nodes are labelled with the index of their leaf.
     """
@@ -156,7 +156,7 @@ class _Walk:
 
 
 def _is_followed(star: exp.Star) -> bool:
-    """Tell a star of which it is known who reads it: `*` or `t.*` in a SELECT, without more; and COUNT(*)."""
+    """Return whether the readers of a star are known: `*` or `t.*` in a SELECT, without more; and COUNT(*)."""
     if isinstance(star.parent, exp.Count):
         return True
     item = star.parent if isinstance(star.parent, exp.Column) else star
@@ -165,7 +165,7 @@ def _is_followed(star: exp.Star) -> bool:
 
 
 def _stars_of(select: exp.Select, names: set[str]) -> set[str]:
-    """Give the relations that stars of a SELECT stand for; an empty name where one stands for all, or for a row."""
+    """Return the relations that stars of a SELECT stand for; an empty name where one stands for all, or for a row."""
     found: set[str] = set()
     for item in select.expressions:
         if isinstance(item, exp.Star):
@@ -176,7 +176,7 @@ def _stars_of(select: exp.Select, names: set[str]) -> set[str]:
 
 
 def _is_open(select: exp.Select) -> bool:
-    """Tell whether nothing in a SELECT itself asks for what its stars stand for: DISTINCT does, ORDER BY 1 may."""
+    """Return whether nothing in a SELECT itself asks for what its stars stand for: DISTINCT does, ORDER BY 1 may."""
     order = select.args.get("order")
     by_place = order is not None and any(isinstance(o.this, exp.Literal) for o in order.expressions)
     return not by_place and not _has_more(select, _OPEN)
@@ -189,7 +189,7 @@ def _has_more(node: exp.Expr, parts: set[str]) -> bool:
 def wanted_columns(
     query: exp.Expr, tables: Sequence[ScanFlow], unnamed: frozenset[str] = frozenset()
 ) -> tuple[frozenset[str] | None, ...]:
-    """Give, for each of the tables of `query`, every name that may be a column of it that is read; None for all.
+    """Return, for each of the tables of `query`, every name that may be a column of it that is read; None for all.
 
     `query` has no views, and its table nodes are labelled with their index in `tables`. `unnamed` are columns that are
     read though the query names them nowhere. Names are taken from the whole query, so the answer may be too large,
@@ -207,7 +207,7 @@ def wanted_columns(
 
 
 def _behind_stars(table: ScanFlow, names: frozenset[str]) -> frozenset[str]:
-    """Give the columns of a table that stars may stand for.
+    """Return the columns of a table that stars may stand for.
 
     With the key of its changes, which a star passes on; one at least, as a star cannot stand for nothing; and in any
     case of letters, as Spark resolves what it was not found out statically to be.
@@ -227,7 +227,7 @@ def with_key(table: ScanFlow, wanted: frozenset[str] | None) -> frozenset[str] |
 
 
 def narrowed_input(table: ScanFlow, wanted: frozenset[str] | None) -> ScanFlow:
-    """Give a table with the columns that are read of it, which are those that stars over it stand for."""
+    """Return a table with the columns that are read of it, which are those that stars over it stand for."""
     if wanted is None:
         return table
     return replace(table, columns=tuple(name for name in table.columns if name in wanted))
@@ -266,7 +266,7 @@ WHOLE: Paths = frozenset({()})
 
 
 def field_paths(trees: Iterable[exp.Expr]) -> dict[str, Paths]:
-    """Give, for every name that stands in the trees, the names that follow it, dot by dot."""
+    """Return, for every name that stands in the trees, the names that follow it, dot by dot."""
     found: dict[str, set[tuple[str, ...]]] = {}
     for tree in trees:
         nodes, chained = all_nodes(tree), set[int]()
@@ -287,7 +287,7 @@ def field_paths(trees: Iterable[exp.Expr]) -> dict[str, Paths]:
 def row_paths(
     schema: Schema, columns: Iterable[str], paths: Mapping[str, Paths]
 ) -> dict[str, Paths]:
-    """Give the fields that are read of those of `columns` that are narrowed; nothing for whole ones."""
+    """Return the fields that are read of those of `columns` that are narrowed; nothing for whole ones."""
     narrow: dict[str, Paths] = {}
     known = {column.name: column.type for column in schema.columns}
     for name in columns:
@@ -298,13 +298,13 @@ def row_paths(
 
 
 def merged(all_paths: Iterable[Paths]) -> Paths:
-    """Give the fields that one of several readers of a column asks for."""
+    """Return the fields that one of several readers of a column asks for."""
     together = frozenset[tuple[str, ...]]().union(*all_paths)
     return WHOLE if () in together else together
 
 
 def narrowed(schema: Schema, paths: Mapping[str, Paths]) -> Schema:
-    """Give the schema with the types of these columns narrowed to these fields."""
+    """Return the schema with the types of these columns narrowed to these fields."""
     if not paths:
         return schema
     columns = tuple(
@@ -360,7 +360,7 @@ def _below(paths: Paths, name: str) -> Paths:
 
 
 def _chain(column: exp.Column) -> list[exp.Expr]:
-    """Give the names of a column and of what is taken of it, as far as dots go."""
+    """Return the names of a column and of what is taken of it, as far as dots go."""
     parts: list[exp.Expr] = list(column.parts)
     node: exp.Expr = column
     while node.parent is not None:

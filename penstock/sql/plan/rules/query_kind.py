@@ -20,12 +20,14 @@ __all__ = ["called_functions", "is_plain_projection", "is_stateful", "waits_for_
 
 
 def is_stateful(query: exp.Expr) -> bool:
-    """Tell whether a query has an operator that waits for the watermark: aggregation, DISTINCT or a join."""
+    """Return whether a query has an operator that waits for the watermark: aggregation, DISTINCT or a join."""
     return query.find(exp.Group, exp.AggFunc, exp.Distinct, exp.Join) is not None
 
 
 def waits_for_time(query: exp.Expr) -> bool:
-    """Tell whether an operator of a query goes by event time: as is_stateful, but for joins that only unfold a row."""
+    """Return whether an operator of a query goes by event time: as is_stateful, but for joins that
+    only unfold a row.
+    """
     if query.find(exp.Group, exp.AggFunc, exp.Distinct) is not None:
         return True
     return any(isinstance(j.this, exp.Table | exp.Subquery) for j in query.find_all(exp.Join))
@@ -42,7 +44,7 @@ _GENERATORS = (exp.UDTF, exp.Explode, exp.Inline, exp.AggFunc, exp.Window, exp.Q
 
 
 def is_plain_projection(query: exp.Expr) -> bool:
-    """Tell whether a query without views gives exactly one row for each row of the one table that it reads."""
+    """Return whether a query without views gives exactly one row for each row of the one table that it reads."""
     if not isinstance(query, exp.Select):
         return False
     parts = {name for name, value in query.args.items() if value}

@@ -49,14 +49,16 @@ class RowNumberQuery:
         return isinstance(self.window.this, exp.Rank | exp.DenseRank)
 
     def is_by_arrival(self, proctimes: frozenset[str]) -> bool:
-        """Whether rows are in the order in which they came: by the column of these that is PROCTIME(), or the call."""
+        """Return whether rows are in the order in which they came: by the column of these that is
+        PROCTIME(), or the call.
+        """
         order = self.window.args.get("order")
         first = order.expressions[0].this if order is not None and order.expressions else None
         return is_processing_time(first, proctimes)
 
 
 def is_processing_time(order: exp.Expr | None, proctimes: frozenset[str]) -> bool:
-    """Tell whether a value of ORDER BY is PROCTIME(): the call, or a column of these that are."""
+    """Return whether a value of ORDER BY is PROCTIME(): the call, or a column of these that are."""
     if isinstance(order, exp.Anonymous):
         return order.name.upper() == "PROCTIME"
     return isinstance(order, exp.Column) and order.name in proctimes
@@ -105,7 +107,7 @@ def check_row_number(numbered: RowNumberQuery) -> None:
 
 
 def _shown_name(source: exp.Subquery, select: exp.Select, item: exp.Alias) -> str:
-    """Give the row number's name outside the subquery, which may name its columns anew."""
+    """Return the row number's name outside the subquery, which may name its columns anew."""
     alias = source.args.get("alias")
     columns = [c.name for c in alias.columns] if alias is not None else []
     place = select.expressions.index(item)

@@ -159,7 +159,7 @@ def check_conflict(conflict: Conflict, flow: Flow, sink: SinkTable, *, followed:
 
 
 def keeps_first(conflict: Conflict | None, flow: Flow, sink: SinkTable) -> bool:
-    """Tell whether the query has to be deduplicated: its rows stay, and several may have one key."""
+    """Return whether the query has to be deduplicated: its rows stay, and several may have one key."""
     return (
         conflict is not None
         and conflict.action is ConflictAction.NOTHING
@@ -192,7 +192,7 @@ def first_of_each_key(query: exp.Expr, sink: SinkTable) -> exp.Query:
 
 
 def _is_unique(flow: Flow, sink: SinkTable) -> bool:
-    """Whether no two rows that are there at a time have one key."""
+    """Return whether no two rows that are there at a time have one key."""
     if flow.key is None or flow.columns is None or len(flow.columns) != len(sink.columns):
         return False
     filled = dict(zip(sink.columns, flow.columns, strict=True))

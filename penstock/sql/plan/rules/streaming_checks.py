@@ -80,7 +80,7 @@ def _leaves(node: exp.Expr) -> set[int]:
 
 
 def _proctimes(nodes: Sequence[exp.Expr], tables: Sequence[ScanFlow]) -> frozenset[str]:
-    """Give the columns of relations that say when a row came, by the names that their tables have for them."""
+    """Return the columns of relations that say when a row came, by the names that their tables have for them."""
     found = (tables[leaf].proctimes for node in nodes for leaf in _leaves(node))
     return frozenset[str]().union(*found)
 
@@ -99,7 +99,7 @@ def _conditions(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _is_compared(alias: str, tests: Sequence[exp.Expr]) -> bool:
-    """Tell whether a condition says that a value of one relation is equal to a value of others."""
+    """Return whether a condition says that a value of one relation is equal to a value of others."""
     for test in tests:
         inner = test.unnest()
         if not isinstance(inner, exp.EQ | exp.NullSafeEQ):
@@ -117,7 +117,7 @@ def _is_compared(alias: str, tests: Sequence[exp.Expr]) -> bool:
 
 
 def _is_timed(join: exp.Join, select: exp.Select, tables: Sequence[ScanFlow]) -> bool:
-    """Tell whether ON compares processing times of both sides."""
+    """Return whether ON compares processing times of both sides."""
     named = {node.alias_or_name: _proctimes([node], tables) for node in _relations(select)}
     every = frozenset[str]().union(*named.values())
     for test in find_nodes(join.args["on"], *_RANGES) if join.args.get("on") else ():

@@ -32,7 +32,7 @@ class TieBreak(StrEnum):
 
 
 def tie_break(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak | None:
-    """Give the rule for a query that numbers rows, whose FROM then has the column ARRIVED; None where it cannot."""
+    """Return the rule for a query that numbers rows, whose FROM then has the column ARRIVED; None where it cannot."""
     if numbered.ties:
         return None
     rule = winner(numbered, tables)
@@ -40,7 +40,7 @@ def tie_break(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak 
 
 
 def winner(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak:
-    """Tell which of rows with equal order is taken."""
+    """Return which of rows with equal order is taken."""
     order = numbered.window.args.get("order")
     parts = order.expressions if order is not None else []
     if numbered.limit > 1 or len(parts) != 1 or not parts[0].args.get("desc"):
@@ -53,7 +53,7 @@ def winner(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak:
 
 
 def carry_arrival(select: exp.Select, tables: Sequence[ScanFlow]) -> bool:
-    """Let the FROM of `select` give the column ARRIVED; False, and nothing is changed, where rows have no such order.
+    """Add the column ARRIVED to the FROM of `select`; False, and nothing is changed, where rows have no such order.
 
     They have one as long as each is a row of a table: through projections, filters, windows and UNION ALL.
     """
@@ -71,7 +71,7 @@ def carry_arrival(select: exp.Select, tables: Sequence[ScanFlow]) -> bool:
 
 
 def _carriers(node: exp.Expr, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
-    """Give the tables and the SELECTs that have to give the column; None where it cannot be."""
+    """Return the tables and the SELECTs that have to give the column; None where it cannot be."""
     if _names_columns(node):
         return None
     match node:
@@ -130,7 +130,7 @@ def _names_columns(node: exp.Expr) -> bool:
 def _is_rowtime(
     node: exp.Expr, name: str, tables: Sequence[ScanFlow], *, inside: bool = False
 ) -> bool:
-    """Tell whether a column of a relation is a time attribute of event time; `inside`: of the FROM of a SELECT.
+    """Return whether a column of a relation is a time attribute of event time; `inside`: of the FROM of a SELECT.
 
     The windows of TABLE(TUMBLE(...)) leave the rowtime what it is to a deduplication (WindowDeduplicate).
     """
@@ -155,7 +155,7 @@ def _is_rowtime(
 
 
 def _given(select: exp.Select, name: str) -> str | None:
-    """Give the column that a SELECT gives as `name`."""
+    """Return the column that a SELECT gives as `name`."""
     for item in select.expressions:
         value = item.unalias()
         if item.alias_or_name == name and not isinstance(value, exp.Star):

@@ -106,7 +106,7 @@ def _key_name(part: exp.Expr, columns: list[exp.Expr]) -> str:
 
 
 def _order(numbered: RowNumberQuery, tie: TieBreak | None) -> tuple[bool, exp.Expr]:
-    """Give the order as one value, and whether the greatest is the first. NULL is the smallest, as in Flink."""
+    """Return the order as one value, and whether the greatest is the first. NULL is the smallest, as in Flink."""
     order = numbered.window.args.get("order")
     if order is None or not order.expressions:
         raise UnsupportedError(
