@@ -15,7 +15,7 @@ def load_ipython_extension(ipython: Any) -> None:
 
 
 def unload_ipython_extension(ipython: Any) -> None:
-    """Take `%%penstock` away; IPython calls this."""
+    """Remove `%%penstock`; IPython calls this."""
     from penstock.sql.notebook.extension import unregister
 
     unregister(ipython)
