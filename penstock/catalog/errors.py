@@ -264,7 +264,7 @@ _MARK = re.compile(r"[0-9a-f]{32}")
 def failure_mark() -> str:
     """Return the word that marks errors of this process and of those that it starts: nobody else can guess it.
 
-    Made where the environment has none. Without it a record that Spark quotes could speak for Penstock.
+    Made where the environment has none. Without it a record that Spark quotes could be taken for an error of Penstock.
     """
     mark = os.environ.get(MARK_VARIABLE, "")
     if not _MARK.fullmatch(mark):

@@ -30,13 +30,13 @@ SHORTEST = 3
 """Shorter values are not masked: masking every `a` makes a log unreadable (dbt-core#5312)."""
 
 DEEPEST_CAUSE = 20
-"""A chain of causes longer than this goes round in circles."""
+"""Bound of a chain of causes; a longer one is a cycle."""
 
 _values: set[str] = set()
 
 
 def keep_secret(value: str) -> None:
-    """Mask a value in all that is said from now on, as a whole and line by line; in logs too, whoever writes them."""
+    """Mask a value in all later output, as a whole and line by line; in logs too, of any library."""
     for part in (value, *value.splitlines()):
         if len(part.strip()) >= SHORTEST:
             _values.update(_spellings(part))
@@ -75,7 +75,7 @@ def masked(document: Any) -> Any:
 
 
 def mask_error(error: BaseException) -> None:
-    """Mask the texts of an error and of those that led to it, for the report that somebody else will make of them."""
+    """Mask the texts of an error and of its causes, for a report that other code makes of them."""
     layer: BaseException | None = error
     for _ in range(DEEPEST_CAUSE):
         if layer is None or not _values:

@@ -196,7 +196,7 @@ class SplitReader(Protocol):
         """Add splits; each is read from its `start`."""
 
     def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
-        """Stop or go on delivering the named splits (FLIP-217); unknown ids are ignored."""
+        """Pause or resume the named splits (FLIP-217); unknown ids are ignored."""
 
     def wake_up(self) -> None:
         """End a `fetch` that waits. The only method that may be called from another thread."""
@@ -210,9 +210,10 @@ Accept = Callable[[Mapping[str, "pa.RecordBatch"]], Collection[str]]
 
 
 class SplitMetadataClient(Protocol):
-    """The driver's eye on the outside world: lists splits, finds positions. Every method may block on I/O.
+    """Metadata client of an external system, on the driver: lists splits, finds positions. Every method may block on
+    I/O.
 
-    Raises BrokerUnavailableError when the outside does not answer in time.
+    Raises BrokerUnavailableError when the system does not answer in time.
     """
 
     def list_splits(self) -> Discovery:
@@ -331,7 +332,7 @@ class EngineSource(Protocol):
 
 @runtime_checkable
 class SupportsProjection(Protocol):
-    """An engine source that asks for the columns it is told to, and not for all."""
+    """An engine source that reads a projection of its columns, and not all."""
 
     def reading(self, columns: Sequence[str]) -> EngineSource:
         """Describe the same source with these columns alone."""
@@ -388,10 +389,11 @@ class Resumable(Protocol):
     def check_resumes(
         self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool = True
     ) -> None:
-        """Check it before a query goes on. `sink` tells the sinks of a query that has several apart, as in MicroBatch.
+        """Check it before a query resumes. `sink` distinguishes the sinks of a query that has several, as in
+        MicroBatch.
 
-        `Sink.start` does so itself. `notes`: what the next check needs to know may be kept in the checkpoint; without
-        it nothing is written anywhere. Raises StateMismatchError.
+        `Sink.start` does so itself. `notes`: state for the next check may be kept in the checkpoint; without it
+        nothing is written. Raises StateMismatchError.
         """
 
     def check_resumes_here(self, checkpoint: Path, query: str | None, sink: str) -> None:

@@ -1,8 +1,8 @@
-"""Named places at which a fault test makes a process die, freeze, fail or wait. Nothing happens unless asked for.
+"""Named places at which a fault test makes a process die, freeze, fail or wait. Inactive by default.
 
 `PENSTOCK_FAILPOINTS` names them, as `name=action` or `name=action@count` with semicolons between; `count` is the
-visit, counted from 1 in each process, at which the action is taken (default 1). Spark's Python processes inherit
-the variable. Actions: `kill` ends the process as kill -9 does, `stop` freezes it (SIGSTOP), `fail` raises
+visit, counted from 1 in each process, at which the action is taken (default 1). Spark's Python processes inherit the
+variable. Actions: `kill` ends the process as kill -9 does, `stop` freezes it (SIGSTOP), `fail` raises
 QueryFailedError, `wait:FILE` goes on when FILE is gone. `PENSTOCK_FAILPOINTS_TAKEN` names a folder: each action that
 is taken leaves a file there, with the process's id in it, and is taken by no other process again.
 """
@@ -59,7 +59,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """Freeze the process (SIGSTOP); whoever wants it to go on sends SIGCONT."""
+    """Freeze the process (SIGSTOP); SIGCONT resumes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ __all__ = ["InformationConnector"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformationConnector:
-    """Tables of `information_schema` (`Connector`). `project` is of no use to it."""
+    """Tables of `information_schema` (`Connector`). `project` is not used."""
 
     project: Path
 

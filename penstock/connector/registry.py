@@ -108,8 +108,8 @@ _INTERNAL = (
     ("information-schema", "penstock.connector.information_schema:InformationConnector"),
     ("spark", "penstock.connector.spark_catalog.connector:SparkTableConnector"),
 )
-"""Found by their names, and named to nobody: `penstock test` puts the first in the place of others, tables that are
-found in catalogs have the other two.
+"""Found by their names, and absent from lists of connectors: `penstock test` puts the first in the place of others,
+tables that are found in catalogs have the other two.
 """
 
 

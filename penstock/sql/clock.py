@@ -19,7 +19,7 @@ class Clock(Protocol):
         """Return the wall-clock time in epoch ms."""
 
     def monotonic_ms(self) -> int:
-        """Return the time since some moment, in ms: nobody sets it, and it goes on while the machine sleeps."""
+        """Return the time since some moment, in ms: it is never set, and advances while the machine sleeps."""
 
     def wait(self, event: Event, timeout_ms: int) -> bool:
         """Wait until `event` is set, at most `timeout_ms`. Returns whether it is set."""
@@ -33,9 +33,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Return the time since some moment, in ms: nobody sets it, and on Linux it goes on while
-        the machine sleeps.
-        """
+        """Return the time since some moment, in ms: it is never set, and on Linux advances while the machine sleeps."""
         if _BOOT_CLOCK is None:
             return time.monotonic_ns() // 1_000_000
         return time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000

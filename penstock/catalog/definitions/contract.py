@@ -163,7 +163,7 @@ class Catalog(Protocol):
         """
 
     def is_asked_to_stop(self, lease: Lease) -> bool:
-        """Return whether somebody asked for the end of the run that holds `lease`."""
+        """Return whether a stop was requested of the run that holds `lease`."""
 
     def report_job(self, lease: Lease, report: JobReport) -> None:
         """Keep what the holder of a lease says of its job; what one that lost it says is left out."""

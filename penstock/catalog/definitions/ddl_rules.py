@@ -91,9 +91,9 @@ def may_rename(after: Table | View, found: ObjectKind | None) -> None:
 
 
 def unknown_object(identifier: Identifier, known: Iterable[Identifier]) -> UnknownObjectError:
-    """Make the error for a name that stands for nothing, with the nearest of `known`.
+    """Make the error for an unknown name, with the nearest of `known`.
 
-    `known` are those of its database, and may have some of others: one of the same name is told.
+    `known` are those of its database, and may include others: one of the same name is mentioned.
     """
     known = list(known)
     place = (identifier.catalog, identifier.database)

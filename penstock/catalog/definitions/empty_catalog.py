@@ -168,7 +168,7 @@ class _NoFunctions:
 
 
 class _NoSecrets:
-    """No secrets (`secret_store.SecretStore`); values are sealed with a key that nobody keeps."""
+    """No secrets (`secret_store.SecretStore`); values are sealed with a key that is not stored."""
 
     def __init__(self) -> None:
         self._keys = KeyRing(keys=(new_key(),))

@@ -1,4 +1,4 @@
-"""Who changed what in a catalog, and when: the values, and the words in which a conflict is told."""
+"""Who changed what in a catalog, and when: the values, and the message of a conflict."""
 
 from __future__ import annotations
 

@@ -151,9 +151,9 @@ def lost_to(lease: Lease, claim: Claim | None) -> PipelineLockedError:
 
 
 def unconfirmed(lease: Lease, cause: PenstockError | None) -> QueryFailedError:
-    """Make the error for a holder that could not renew in time; `cause` is what its last attempt failed of.
+    """Make the error for a holder that could not renew in time; `cause` is the error of its last attempt.
 
-    It passes: while nobody else has taken the claim, a later renewal confirms it.
+    It is transient: while no other process has taken the claim, a later renewal confirms it.
     """
     why = "the catalog has not answered" if cause is None else cause.message
     return QueryFailedError(

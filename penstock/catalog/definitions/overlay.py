@@ -292,7 +292,7 @@ class Overlay:
         return self._base.request_stop(pipeline)
 
     def is_asked_to_stop(self, lease: Lease) -> bool:
-        """Return whether somebody asked for the end of the run that holds `lease`."""
+        """Return whether a stop was requested of the run that holds `lease`."""
         return self._base.is_asked_to_stop(lease)
 
     def report_job(self, lease: Lease, report: JobReport) -> None:

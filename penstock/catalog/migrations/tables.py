@@ -66,7 +66,7 @@ VERSIONS_SINCE = 4
 SECRETS_SINCE = 4
 """The version of a store from which on it holds secrets."""
 STEPS_SINCE = 5
-"""The version of a store from which on its version and its lowest reader are told apart."""
+"""The first version of a store whose version and lowest reader are recorded separately."""
 JOB_STATES_SINCE = 5
 """The version of a store from which on it holds what runners say of their jobs."""
 

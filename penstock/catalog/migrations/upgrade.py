@@ -15,10 +15,10 @@ __all__ = ["migrate"]
 
 
 def migrate(connection: Connection) -> bool:
-    """Bring the store up to date within the transaction of `connection`, which nobody else migrates in meanwhile.
+    """Bring the store up to date within the transaction of `connection`, which no other process migrates meanwhile.
 
-    Tells whether there was anything to do. A store of the time before Alembic, or before its steps were told apart from
-    its readers, goes on from where it is.
+    Returns whether there was anything to do. A store from before Alembic, or from before its steps were recorded apart
+    from its readers, is upgraded from its present version.
     """
     names = set(inspect(connection).get_table_names())
     known = STEP.name in names

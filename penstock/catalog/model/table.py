@@ -64,7 +64,7 @@ Flink: materialized-table.refresh-mode.freshness-threshold.
 
 
 class RefreshMode(StrEnum):
-    """How a materialized table is kept: by a streaming query, or written anew as a whole from time to time."""
+    """How a materialized table is refreshed: by a streaming query, or rewritten as a whole from time to time."""
 
     CONTINUOUS = "CONTINUOUS"
     FULL = "FULL"

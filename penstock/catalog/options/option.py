@@ -274,7 +274,7 @@ def _check_required(
 def _check_references(
     key: str, text: str, known: Sequence[Option[Any] | PrefixOption], owner: str
 ) -> None:
-    """Refuse references that nobody would reveal, and malformed ones. Raises OptionError."""
+    """Refuse references that would not be resolved, and malformed ones. Raises OptionError."""
     if "${" not in text:
         return
     taking: list[str] = []
@@ -323,7 +323,7 @@ def _unknown(
 
 
 def _in_short(keys: Sequence[str]) -> list[str]:
-    """List keys, those of a family as `scan.*`: a connector has fifty, and nobody reads a list of fifty."""
+    """List keys, those of a family as `scan.*`: a connector has fifty, too many for a list to read."""
     families = Counter(key.partition(".")[0] for key in keys if "." in key)
     shown = {
         f"{family}.*" if families[family] > FAMILY else key

@@ -54,7 +54,7 @@ _PASSWORD_END = re.compile(r"[\s'\"]|\Z")
 
 @lru_cache(maxsize=4096)
 def is_secret(key: str) -> bool:
-    """Return whether an option's value must not be shown: its key names a secret, or nearly (a slip of the pen)."""
+    """Return whether an option's value must not be shown: its key names a secret, or nearly (a typo)."""
     if _SECRET.search(key) is not None:
         return True
     words = re.split(r"[._-]", key.lower())

@@ -40,7 +40,7 @@ class SecretInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """What a rotation did: secrets that were encrypted anew, and the key that they have now."""
+    """What a rotation did: secrets that were encrypted again, and their new key."""
 
     secrets: int
     key_id: str

@@ -71,7 +71,7 @@ def acquire(connection: Connection, pipeline: str, owner: Owner) -> Lease:
 
 
 def renew(connection: Connection, lease: Lease) -> None:
-    """Note a heartbeat. Raises PipelineLockedError when the lease is another's, or nobody's."""
+    """Record a heartbeat. Raises PipelineLockedError when the lease is another's, or released."""
     now = now_ms(connection)
     done = connection.execute(update(LEASES).where(*_is(lease)).values(heartbeat_ms=now))
     if done.rowcount == 1:
@@ -106,7 +106,7 @@ def running_elsewhere(connection: Connection) -> list[str]:
 
 
 def request_stop(connection: Connection, pipeline: str) -> Claim | None:
-    """Request that the holder of a pipeline ends its run; None where nobody holds it."""
+    """Request that the holder of a pipeline ends its run; None where no lease is held."""
     claim = next((each for each in claims(connection) if each.lease.pipeline == pipeline), None)
     if claim is not None:
         connection.execute(delete(STOP_REQUESTS).where(STOP_REQUESTS.c.pipeline == pipeline))

@@ -31,7 +31,7 @@ class BoundedConnection(Connection[Any]):
         return super().wait(self._in_time(gen), *args, **kwargs)
 
     def _in_time(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Pass the driver's readiness on to the step; it is told ten times a second that nothing is ready."""
+        """Pass the driver's readiness to the step, and ten times a second that nothing is ready."""
         began_s = time.monotonic()
         deadline_s = min(began_s + ANSWER_TIMEOUT_S, DEADLINE_S.get())
         try:

@@ -272,7 +272,7 @@ class SqlCatalog:
         )
 
     def is_asked_to_stop(self, lease: Lease) -> bool:
-        """Return whether somebody asked for the end of the run that holds `lease`."""
+        """Return whether a stop was requested of the run that holds `lease`."""
         with (
             answers_within(ASIDE_TIMEOUT_S),
             self._leases.reading(since=STOP_REQUESTS_SINCE) as connection,
@@ -295,7 +295,7 @@ class SqlCatalog:
         return self._database.version()
 
     def upgrade(self) -> None:
-        """Make the store, or bring it up to date. What runs goes on where MIN_READER allows it."""
+        """Make the store, or upgrade it. Running pipelines continue where MIN_READER allows it."""
         self._database.upgrade()
 
     def close(self) -> None:

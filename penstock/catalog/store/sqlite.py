@@ -59,7 +59,7 @@ def file_of(url: URL) -> Path | None:
 
 
 def open_engine(url: URL) -> Engine:
-    """Make the engine: no connection outlives its use (forks!), every transaction begins as it goes on."""
+    """Make the engine: no connection outlives its use (forks!), every transaction begins in its final mode."""
     if file_of(url) is None:
         engine = create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False})
     else:
@@ -113,7 +113,7 @@ def write_ahead(connection: Connection, file: Path) -> None:
 
 
 def wipe(connection: Connection) -> None:
-    """Write the file anew without its free pages, and empty the journal: removed rows are in both till then."""
+    """Rewrite the file without its free pages, and empty the journal: both hold removed rows until then."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, Driver), "SQLite has the standard driver"
     driver.execute("VACUUM")

@@ -121,7 +121,9 @@ def parse_name(name: str) -> RangeFile | None:
 
 
 def _microseconds(timestamp_ms: int | None) -> int | None:
-    """Return a record's timestamp within the years that whoever reads letters has; to a broker any number is one."""
+    """Return a record's timestamp within the years that readers of dead letters can represent; a
+    broker accepts any number.
+    """
     return None if timestamp_ms is None else min(max(timestamp_ms, EARLIEST_MS), LATEST_MS) * 1000
 
 

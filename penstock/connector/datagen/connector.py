@@ -107,7 +107,7 @@ class DatagenSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatagenConnector:
-    """Tables whose rows are made up (`Connector`). `project` is of no use to it."""
+    """Tables of generated rows (`Connector`). `project` is not used."""
 
     project: Path
 

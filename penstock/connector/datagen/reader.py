@@ -115,7 +115,7 @@ class DatagenMetadataClient:
         )
 
     def commit(self, positions: Mapping[str, int]) -> None:
-        """Nothing: nobody waits for it."""
+        """Do nothing: no caller waits for it."""
 
     def close(self) -> None:
         """Nothing is held."""
@@ -183,7 +183,7 @@ class DatagenReader:
         return RecordsWithSplitIds()
 
     def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
-        """Stop or go on delivering splits (FLIP-217); unknown ids are ignored."""
+        """Pause or resume splits (FLIP-217); unknown ids are ignored."""
         self._paused -= set(resume)
         self._paused |= set(pause) & self._splits.keys()
 

@@ -24,7 +24,7 @@ class DeadLetterBackend(Protocol):
 
     @property
     def name(self) -> str:
-        """The place, as people are told."""
+        """The place, as messages name it."""
 
     @property
     def notes(self) -> str:

@@ -54,10 +54,10 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterStore:
-    """The dead letters at `place`. `pipelines` leave those of others out.
+    """The dead letters at `place`. `pipelines` restricts them to these pipelines.
 
-    `others` are more places, whose records may be the same ones: a record has a letter for each query that left it
-    out, and is given back once. `clusters` names the brokers of tables, by which topics of one name are told apart.
+    `others` are more places, which may hold the same records: a record has a dead letter for each query that left it
+    out, and is replayed once. `clusters` names the brokers of tables, which distinguish topics of one name.
     """
 
     spark: SparkSession
@@ -69,7 +69,7 @@ class DeadLetterStore:
 
     @property
     def path(self) -> str:
-        """The place, as people are told."""
+        """The place, as messages name it."""
         return self.place.name
 
     def exists(self) -> bool:
@@ -162,7 +162,7 @@ class DeadLetterStore:
         return once.join(first, [*RECORD_POSITION, CLUSTER, "table"], "left_semi").drop(CLUSTER)
 
     def unfinished(self) -> Sequence[Replay]:
-        """Return the replays that were planned and of which nobody knows whether they are done."""
+        """Return the replays that were planned and whose outcome is unknown."""
         replays = self._replays(self.place)
         done = replays.filter(F.col("state") == ReplayState.DONE.value).select("replay_id")
         open_ones = replays.join(done, "replay_id", "left_anti")

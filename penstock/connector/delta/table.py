@@ -188,7 +188,7 @@ def _relaxed_type(kind: s.DataType, *, inside: bool) -> s.DataType:
 
 
 def _check_elements(found: s.StructType, query: s.StructType, target: DeltaTarget) -> None:
-    """Refuse a table that somebody made with NOT NULL elements, unless the query's have no NULL either."""
+    """Refuse a table that was created elsewhere with NOT NULL elements, unless the query's have no NULL either."""
     there = _by_name(found)
     for column in query.fields:
         known = there.get(column.name.lower())

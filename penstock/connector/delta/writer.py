@@ -64,8 +64,8 @@ def check_resumes(
 ) -> None:
     """Check that a table goes with a checkpoint. Raises StateMismatchError.
 
-    `sink` tells the sinks of a query that has several apart. `commits_empty`: a batch without rows is a commit, too.
-    `notes`: the checkpoint is told which table it is.
+    `sink` distinguishes the sinks of a query that has several. `commits_empty`: a batch without rows is a commit, too.
+    `notes`: the checkpoint records which table it is.
     """
     query = saved_query_id(spark, checkpoint)
     application = f"{query}/{sink}" if sink else query

@@ -86,8 +86,8 @@ class FutureTimestampFilter:
     """Stands between a task's reader and the engine. The task's thread; `close` drops unfinished files.
 
     `left_out` counts the rows that were not delivered. `not_after_ms` None lets everything pass. `bad` takes the
-    records of the future where the table has no directory of its own for them; `reporter` is told of the event times
-    of what is delivered, and of the rows behind the watermark in the splits that `late` names.
+    records of the future where the table has no directory of its own for them; `reporter` receives the event times of
+    what is delivered, and of the rows behind the watermark in the splits that `late` names.
     """
 
     def __init__(

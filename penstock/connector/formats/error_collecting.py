@@ -21,7 +21,7 @@ __all__ = ["BisectingDecoder", "CollectsErrors", "collecting_errors"]
 
 @runtime_checkable
 class CollectsErrors(Protocol):
-    """A decoder that can go on past bad records by itself."""
+    """A decoder that can skip bad records by itself."""
 
     def gathering(self) -> Decoder:
         """Return a decoder of the same records that lists bad ones in `Decoded.bad` and raises for none."""

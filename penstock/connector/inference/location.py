@@ -1,4 +1,4 @@
-"""What a location names: a topic, a subject of a schema registry, a Delta table, files. Text only; asks nobody."""
+"""What a location names: a topic, a subject of a schema registry, a Delta table, files. Text only; makes no request."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def read_subject(place: Subject) -> RegisteredSchema:
     """Read a version of a subject; blocks up to TIMEOUT_S a request.
 
     Raises UnknownObjectError for a subject or version that is not there, OptionError for a log-in that is refused,
-    BrokerUnavailableError where nobody answers.
+    BrokerUnavailableError where no server answers.
     """
     answer = _version(place, place.subject, place.version)
     return RegisteredSchema(
@@ -118,7 +118,7 @@ def _ask(place: Subject, path: str) -> Any:
 
 
 class _SameOrigin(urllib.request.HTTPRedirectHandler):
-    """Follows redirects that give the log-in to nobody else, and nothing to who listens in on plain HTTP."""
+    """Follows redirects that disclose the log-in to no other server, and nothing over plain HTTP."""
 
     def redirect_request(
         self,

@@ -1,7 +1,7 @@
 """Which database a URL names: JDBC's spelling or SQLAlchemy's, of drivers and parameters that are known to be safe.
 
-A URL may come from a file that somebody else wrote. JDBC parameters can load classes and read files, so only those
-listed here pass, and user and password are options of their own, which are never shown.
+A URL may come from a file of another author. JDBC parameters can load classes and read files, so only those listed
+here pass, and user and password are options of their own, which are never shown.
 """
 
 from __future__ import annotations

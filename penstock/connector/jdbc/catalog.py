@@ -42,9 +42,10 @@ _MICROS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JdbcCatalog:
-    """The server of `descriptor`; SQLite's relative folder is of `project`. `seal` makes secrets travel.
+    """The server of `descriptor`; SQLite's relative folder is of `project`. `seal` encrypts secrets for other
+    processes.
 
-    `offline`: nobody is asked, and every method raises NotReachedError.
+    `offline`: no server is asked, and every method raises NotReachedError.
     """
 
     descriptor: CatalogDescriptor

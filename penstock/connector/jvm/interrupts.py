@@ -1,6 +1,6 @@
-"""Keeps Ctrl-C from coming between the birth of a process and the moment its owner knows of it.
+"""Defers Ctrl-C from the start of a process until its owner knows of it.
 
-An exception raised inside `subprocess.Popen` leaves a child that nobody will stop. Owns no handler for long: the
+An exception raised inside `subprocess.Popen` leaves a child that is never stopped. Owns no handler for long: the
 program's own ones are back, and have been called, when the block ends.
 """
 

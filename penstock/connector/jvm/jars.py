@@ -139,7 +139,7 @@ def is_complete(jar_set: JarSet, folder: Path) -> bool:
 
 
 def install(jar_set: JarSet, folder: Path) -> None:
-    """Fetch into a folder beside the final one, check, and rename: nobody ever sees half a set."""
+    """Fetch into a folder beside the final one, check, and rename: no process ever sees a partial set."""
     LOG.info(
         "fetching %s (%d jars, %d MB) from Maven Central, this once",
         jar_set.title,
@@ -263,7 +263,7 @@ def ivy_jar() -> Path:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the lock file `path` alone; the system lets go of it when this process dies."""
+    """Hold the lock file `path` exclusively; the system releases it when this process dies."""
     with path.open("a+b") as file:
         if sys.platform == "win32":
             import msvcrt

@@ -49,7 +49,8 @@ BATCH = 10_000
 
 
 def sample_topic(properties: Mapping[str, str], topic: str, wanted: int) -> Sample:
-    """Read about `wanted` records from the ends of a topic's partitions; may block up to 30 s where a broker is away.
+    """Read about `wanted` records from the ends of a topic's partitions; may block up to 30 s where a broker is
+    unavailable.
 
     Raises OptionError for a wrong name or property, UnknownObjectError for a topic that is not there, DefinitionError
     for an empty one, BrokerUnavailableError.

@@ -18,7 +18,7 @@ class _Pending:
 
 
 class CheckpointTracker:
-    """Gathers the parts of one checkpoint at a time; ids go on from the one that the job was restored from."""
+    """Collects the parts of one checkpoint at a time; ids continue from the one that the job was restored from."""
 
     def __init__(self, readers: int, restored: LocalCheckpoint | None) -> None:
         self._readers = readers

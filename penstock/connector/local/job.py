@@ -29,9 +29,9 @@ STOP_S = 0.9
 class LocalJob:
     """Reads a source; the consumer takes rows, one thread of its own. Publishes no progress (no group offsets).
 
-    `restored` is a checkpoint to go on from; `on_checkpoint` is told of each complete one, on another thread.
-    `board` is shared by the jobs of a process whose tables name the same alignment group. `abandoned` tells after
-    the stop that a call of the planner had not come back; its thread ends with that call.
+    `restored` is a checkpoint to resume from; `on_checkpoint` is called for each complete one, on another thread.
+    `board` is shared by the jobs of a process whose tables name the same alignment group. `abandoned` tells after the
+    stop that a call of the planner had not come back; its thread ends with that call.
     """
 
     def __init__(

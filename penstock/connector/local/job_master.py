@@ -98,7 +98,9 @@ class GroupWatermarks:
                 entries[source] = watermark_ms
 
     def lowest_ms(self, group: str) -> int | None:
-        """Return the group's lowest watermark; None while nobody has published one. Who never did is absent."""
+        """Return the group's lowest watermark; None while no source has published one. A source
+        that never did is absent.
+        """
         with self._lock:
             return min(self._groups.get(group, {}).values(), default=None)
 
@@ -107,8 +109,8 @@ class GroupWatermarks:
 class SubtaskGateway:
     """Sends to one attempt of a reader. Coordinator's thread only.
 
-    `make_splits` starts to turn plain splits into the connector's own, `made` is told when it is done. What comes
-    behind them waits: NoMoreSplits must not overtake the splits, nor may a checkpoint's barrier.
+    `make_splits` starts to turn plain splits into the connector's own, `made` is called when it is done. Later events
+    wait: NoMoreSplits must not overtake the splits, nor may a checkpoint's barrier.
     """
 
     deliver: Callable[[ReaderCommand], None]

@@ -44,7 +44,7 @@ class Output:
             return self._closed or len(self._waiting) < self._capacity
 
     def put(self, emission: Emission) -> bool:
-        """Wait for room and add rows; False once it is closed, when nobody will take them."""
+        """Wait for room and add rows; False once it is closed, when no consumer will take them."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._waiting) < self._capacity)
             if self._closed:

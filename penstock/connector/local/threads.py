@@ -99,7 +99,7 @@ class _Call:
 
 
 class Worker:
-    """Runs calls when they are due, in order of time. `done` is told on this thread what came of each."""
+    """Runs calls when they are due, in order of time. `done` receives the outcome of each, on this thread."""
 
     def __init__(self, clock: Clock, name: str) -> None:
         self._clock = clock

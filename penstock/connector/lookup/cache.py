@@ -21,7 +21,7 @@ MOST_CHUNKS = 64
 """Taking rows of a table costs more with each of its chunks."""
 
 SLACK = 10_000
-"""Rows that nobody needs are kept until they are more than this, and more than the others."""
+"""Unreferenced rows are kept until they are more than this, and more than the others."""
 
 Fetch = Callable[[Numbers], tuple[pa.Table, RowRanges]]
 """Gets the rows of those keys, by their numbers, that are not remembered; may block on I/O."""

@@ -22,7 +22,7 @@ OPTIONS = (Option(key="connector", type=STRING, default="", doc="'memory'", requ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryConnector:
-    """Tables in memory (`Connector`). `project` is of no use to it."""
+    """Tables in memory (`Connector`). `project` is not used."""
 
     project: Path
 

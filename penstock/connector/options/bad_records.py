@@ -174,7 +174,7 @@ class BadRecordSettings:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether bad records are left out, and the query goes on."""
+        """Whether bad records are left out, and the query continues."""
         return self.policy is not BadRecordPolicy.FAIL
 
     @property
@@ -272,7 +272,7 @@ def check_against_format(resolved: Resolved, *, owner: str, format_skips: bool) 
 
 
 def _check_needs(resolved: Resolved, policy: BadRecordPolicy, owner: str) -> None:
-    """Refuse options that would do nothing: somebody counts on them."""
+    """Refuse options without effect: the user relies on them."""
     needed = {
         MAX_RATIO: "skip' or 'dead-letter",
         MAX_ROWS: "skip' or 'dead-letter",

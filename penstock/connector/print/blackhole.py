@@ -27,7 +27,7 @@ OPTIONS = (Option(key="connector", type=STRING, default="", doc="'blackhole'", r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlackholeConnector:
-    """Tables that keep nothing (`Connector`). `project` is of no use to it."""
+    """Tables that keep nothing (`Connector`). `project` is not used."""
 
     project: Path
 

@@ -41,7 +41,7 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintConnector:
-    """Tables that are printed (`Connector`). `project` is of no use to it."""
+    """Tables that are printed (`Connector`). `project` is not used."""
 
     project: Path
 

@@ -33,7 +33,7 @@ _NAME = re.compile(
 class SegmentName:
     """What the name of a file says.
 
-    A chain is the history of one list, from one checkpoint to the next; whoever goes on from an older checkpoint makes
+    A chain is the history of one list, from one checkpoint to the next; a restart from an older checkpoint makes
     another file under the same serial. Nothing of a chain is named again by later checkpoints once one of them names
     files of a higher serial and not it: that is when it may be removed.
     """

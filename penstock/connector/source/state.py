@@ -113,7 +113,7 @@ class SourceState:
 
     @property
     def positions(self) -> dict[str, int]:
-        """Where each split goes on, by split id."""
+        """The next position of each split, by split id."""
         return {split.split_id: split.end for split in self.splits}
 
 

@@ -29,7 +29,7 @@ _starting = Lock()
 
 
 def start_callback_server(spark: SparkSession) -> None:
-    """Open the port, with a token that Java's side knows. One that somebody opened before is left as it is."""
+    """Open the port, with a token that Java's side knows. One that was opened before is left as it is."""
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  PySpark has no public way to it
     with _starting:
         # as in PySpark: the gateway answers every name that it does not have
@@ -46,7 +46,7 @@ def start_callback_server(spark: SparkSession) -> None:
 
 
 def _give(token: str, gateway: Any, server: Any) -> None:
-    """Pass the token to Java's side: py4j's client forgets its own when it is told the port (`copyWith`)."""
+    """Pass the token to Java's side: py4j's client forgets its own when the port is set (`copyWith`)."""
     java, jvm = server.getGateway(), gateway.jvm
     without = java.getCallbackClient()
     client = jvm.py4j.PythonClient(

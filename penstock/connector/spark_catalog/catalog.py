@@ -34,7 +34,7 @@ _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "NO_SUCH_NAMESPACE", 
 class SparkCatalog:
     """What the catalog of `descriptor` holds. `spark` gives the session, starting it if need be; None: not here.
 
-    `offline`: nobody is asked, and every method raises NotReachedError.
+    `offline`: no server is asked, and every method raises NotReachedError.
     """
 
     descriptor: CatalogDescriptor

@@ -41,7 +41,7 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkTableConnector:
-    """Tables of Spark's catalog (`Connector`). `project` is of no use to it."""
+    """Tables of Spark's catalog (`Connector`). `project` is not used."""
 
     project: Path
 

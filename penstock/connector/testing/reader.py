@@ -87,7 +87,7 @@ class FixtureMetadataClient:
         return StateMismatchError(f"{owner} was {known} and is {found}")
 
     def commit(self, positions: Mapping[str, int]) -> None:
-        """Nothing: nobody looks."""
+        """Do nothing: no test looks."""
 
     def close(self) -> None:
         """Nothing is held."""
@@ -137,7 +137,7 @@ class FixtureReader:
         )
 
     def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
-        """Stop or go on delivering splits (FLIP-217); unknown ids are ignored."""
+        """Pause or resume splits (FLIP-217); unknown ids are ignored."""
         self._paused -= set(resume)
         self._paused |= set(pause) & self._splits.keys()
 

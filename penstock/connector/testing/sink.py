@@ -25,8 +25,8 @@ __all__ = ["CaptureSink"]
 class CaptureSink:
     """Keeps what is written to `table` under `place`. `own` is the sink of its connector.
 
-    With `writes` the rows go on to that one, which is then there to be read by other statements; else it only says
-    which changes it takes.
+    With `writes` the rows are forwarded to that one, for other statements to read; else it only defines which changes
+    are accepted.
     """
 
     table: Table

@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 _TYPED = (exp.Column, exp.Literal, exp.Cast, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
-"""Values whose types are told exactly: of calls, not all are."""
+"""Values whose types are exact: not those of all calls."""
 
 _OPEN = (exp.DType.BOOLEAN, exp.DType.NULL, exp.DType.UNKNOWN, exp.DType.USERDEFINED)
 

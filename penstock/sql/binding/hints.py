@@ -135,7 +135,7 @@ OF_TABLES = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "MULTI_J
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTtl:
-    """How long the state that is kept of a relation lives without a change; 0 ms is for ever."""
+    """The time to live of a relation's state without a change; 0 ms: unlimited."""
 
     relation: exp.Expr
     milliseconds: int

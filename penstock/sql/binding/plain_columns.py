@@ -27,7 +27,7 @@ OTHER_NODES = (exp.Query, exp.Dot, exp.Lambda, exp.UDTF, exp.Pseudocolumn)
 """What has columns of its own, or may take a column apart."""
 
 NO_TABLES = MappingSchema(dialect=FLINK, normalize=False)
-"""What an annotator knows that is told the types of columns (`set_type`)."""
+"""Types that an annotator knows, set by column (`set_type`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

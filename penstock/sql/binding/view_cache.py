@@ -52,9 +52,9 @@ _KNOWN: WeakKeyDictionary[Namespace, dict[View, KnownView]] = WeakKeyDictionary(
 def known_view(
     view: View, namespace: Namespace, check: Callable[[], tuple[exp.Query, Output] | None]
 ) -> KnownView | None:
-    """What is known of a view. `check` finds it out anew, where it is not known or no longer true.
+    """The checked query of a view. `check` computes it again, where it is unknown or out of date.
 
-    None where `check` gives None: something is wrong with the view, or its columns cannot be told. That is not kept.
+    None where `check` returns None: the view is faulty, or its columns are unknown. That is not cached.
     """
     known = _KNOWN.setdefault(namespace, {})
     found = known.get(view)

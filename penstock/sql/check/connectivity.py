@@ -46,7 +46,7 @@ __all__ = [
 _IN_FOLDERS = ("delta", "filesystem")
 
 _OF_THE_SYSTEM = ("/proc", "/sys")
-"""Folders in which nobody can make one, whatever their rights say."""
+"""Folders in which none can be made, whatever their permissions."""
 
 
 def check_target_folders(scripts: Sequence[CheckedScript], project: Path) -> None:

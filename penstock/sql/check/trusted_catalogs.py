@@ -1,4 +1,4 @@
-"""Which servers a check connects to: those that whoever types the command names, and those that they trust.
+"""Which servers a check connects to: those that the user of the command names, and those that they trust.
 
 A project's files are an author's, and a check is there to look at what they wrote: by the URL of a catalog they would
 have the machine log in wherever they like, with its PGPASSWORD or `~/.pgpass`. As git does it for folders.

@@ -1,7 +1,7 @@
-"""Which checkpoint each INSERT of a pipeline goes on from: by its statement, not by its place in the file. Pure.
+"""Which checkpoint each INSERT of a pipeline resumes from: by its statement, not by its place in the file. Pure.
 
-A statement that stands in a checkpoint as it is goes on from that one, wherever it stands now. One that is in none is
-the changed form of another only where that leaves no choice; else the run is refused, naming both.
+A statement that a checkpoint holds unchanged resumes from that one, wherever it stands now. One that is in none is the
+changed form of another only where that leaves no choice; else the run is refused, naming both.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class WantedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointChoice:
-    """What a query is called in its pipeline, and the checkpoint that it goes on from; None where it begins anew."""
+    """The name of a query in its pipeline, and the checkpoint that it resumes from; None where it
+    starts from scratch.
+    """
 
     name: str
     known: KnownCheckpoint | None = None
@@ -118,8 +120,8 @@ def choose_checkpoints(
     """Choose for the queries of a pipeline, in the order of their file. Raises StateMismatchError.
 
     `taken` are names of queries that are not asked for. `running` are such too, except for the same statement: that is
-    refused by the lease, and does not begin anew beside itself. `in_order`: what is not clear is decided by the order,
-    as the checkpoints are not gone on from.
+    refused by the lease, and does not start a second time beside itself. `in_order`: ambiguities are decided by the
+    order, as the checkpoints are not gone on from.
     """
     texts = {one.text for one in wanted}
     others, taken = taken, {*taken, *running}
@@ -184,7 +186,7 @@ def _fixed(
 def _of(
     mine: Mapping[int, WantedQuery], places: Sequence[str], known: Sequence[KnownCheckpoint]
 ) -> list[KnownCheckpoint]:
-    """Return the checkpoints of the table that queries write into; one that cannot be read is told by its folder."""
+    """Return the checkpoints of the table that queries write into; an unreadable one is known by its folder."""
     tables = {one.table for one in mine.values()}
     folders = {f for i in mine for f in (folder_name(places[i]), old_folder_name(places[i]))}
     return [k for k in known if k.table in tables or (k.table is None and k.folder in folders)]

@@ -75,6 +75,6 @@ def _is_simple(name: str) -> bool:
 
 
 def refresh_name(table: Identifier) -> str:
-    """Name the query by its table; tables of other databases are told apart."""
+    """Name the query by its table; tables of other databases are distinguished."""
     here = table.database == DEFAULT_DATABASE
     return table.name if here else f"{table.database}.{table.name}"

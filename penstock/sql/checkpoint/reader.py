@@ -166,7 +166,7 @@ def _check_never_ran(files: CheckpointFiles, there: set[str]) -> None:
 
 
 def read_shape(files: CheckpointFiles) -> QueryFingerprint | None:
-    """Read what a checkpoint was made for; None where that cannot be, which is told when it is gone on from."""
+    """Read what a checkpoint was made for; None where it is unreadable, which is reported on resumption."""
     try:
         return None if files.text(SHAPE_FILE) is None else _shape(files)
     except StateMismatchError:

@@ -168,7 +168,7 @@ def _pipeline_names(project: Path) -> Iterator[str]:
 
 
 def _shape(files: CheckpointFiles) -> QueryFingerprint | None:
-    """Read the shape as far as it can be; what is wrong with it is told when the checkpoint is gone on from."""
+    """Read the fingerprint as far as possible; faults in it are reported when a query resumes from the checkpoint."""
     try:
         value: Any = json.loads(files.text(SHAPE_FILE) or "")
         return QueryFingerprint.from_value(value)

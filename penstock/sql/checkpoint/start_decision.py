@@ -1,6 +1,6 @@
-"""What a start would do with a checkpoint, decided before anything runs: begin anew, go on, or refuse.
+"""What a start would do with a checkpoint, decided before anything runs: start from scratch, resume, or refuse.
 
-Pure: the checkpoint was read by `reader.py`, what sources hold now is told by `SourceStatus` values.
+Pure: the checkpoint was read by `reader.py`, `SourceStatus` values say what sources hold now.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class New:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
-    """The query goes on with batch `batch_id`; `replays`: it was planned before, and reads the same again.
+    """The query resumes with batch `batch_id`; `replays`: it was planned before, and reads the same again.
 
-    `unasked` says why it is not known whether its target is the one that it wrote before.
+    `unasked` says why it is unknown whether its target is the one that it wrote before.
     """
 
     batch_id: int

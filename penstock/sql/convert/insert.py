@@ -109,7 +109,7 @@ KINDS: Mapping[exp.DType, str] = {
     D.MAP: "map",
     D.STRUCT: "row",
 }
-"""Of the types that are told apart; nothing is said of others."""
+"""Of the distinguished types; nothing is said of others."""
 
 
 def type_errors(

@@ -1,7 +1,7 @@
 """CREATE, ALTER and DROP MATERIALIZED TABLE: from the syntax tree to the statement.
 
-A materialized table is a table whose columns are its query's, and an INSERT that fills it: a streaming one that goes
-on by its freshness (CONTINUOUS), or one that writes the table anew as often (FULL).
+A materialized table is a table whose columns are its query's, and an INSERT that fills it: a streaming one that runs
+at its freshness (CONTINUOUS), or one that rewrites the table as often (FULL).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a definition in a file differs from the catalog's of the same name, compared by meaning and not by text.
 
 Expressions are compared in one spelling, options by their parsed values: an alias is its option, and a default that is
-written out is the default. Comments change no result, so they are told apart from the rest.
+written out is the default. Comments change no result, so they are compared separately.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CREATE of what is there already: the same definition is the same table; another one is told with its differences.
+"""CREATE of an existing object: the same definition is the same table; another one is reported with its differences.
 
 A file is run many times, against a catalog that remembers. Flink's default catalog is the session's, so that a file
 with a plain CREATE TABLE always starts there; here it starts as long as it says what the catalog says.
@@ -78,7 +78,7 @@ def create_catalog_or_keep(statement: CreateCatalog, catalog: Catalog) -> None:
 def refilled_error(statement: Statement, namespace: Namespace) -> ObjectExistsError | None:
     """Make the error for a CREATE TABLE ... AS of a table that is there, which would get its rows twice.
 
-    None for other statements, and for a table that is new. A query that never ends goes on from its checkpoint.
+    None for other statements, and for a new table. A query that never ends resumes from its checkpoint.
     """
     if not isinstance(statement, CreateTableAs) or statement.create.if_not_exists:
         return None

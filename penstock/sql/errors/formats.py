@@ -1,4 +1,4 @@
-"""How errors are told to programs: a line each, one JSON document, or GitHub's annotations."""
+"""How errors are reported to programs: a line each, one JSON document, or GitHub's annotations."""
 
 from __future__ import annotations
 

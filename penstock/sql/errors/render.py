@@ -37,7 +37,7 @@ ERROR = "bold red"
 
 
 class Severity(StrEnum):
-    """Whether what is told stops a run. GitHub's words for it are the same."""
+    """Whether what is reported stops a run. GitHub's words for it are the same."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -128,7 +128,7 @@ def _append_place(text: Text, span: Span, gutter: str) -> None:
 def plain_text(text: str) -> str:
     """Return a text for a report: secrets masked, and nothing in it that a terminal or a build server would obey.
 
-    Names and values in it are somebody else's: escapes are spelled out, and no line begins as a command of GitHub's
+    Names and values in it are untrusted: escapes are spelled out, and no line begins as a command of GitHub's
     (`::add-path::`) or Azure's (`##vso[...]`) runners does.
     """
     safe = "".join(

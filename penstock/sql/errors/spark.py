@@ -78,7 +78,7 @@ _WRAPPING_CONDITIONS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED", "FAILED_
 _NO_REASON = "the query failed and Spark gave no reason"
 
 DEEPEST_CAUSE = 20
-"""A chain of causes longer than this goes round in circles."""
+"""Bound of a chain of causes; a longer one is a cycle."""
 
 
 class PermanentFailureError(QueryFailedError):

@@ -93,8 +93,8 @@ def describe_job(name: str, scene: SessionContext) -> Listing:
 def stop_job(name: str, scene: SessionContext, *, savepoint: bool) -> Listing | None:
     """Request that a job ends after the batch in flight; one of this session has ended when this returns.
 
-    With `savepoint` gives what the job goes on from. A job of another runner is told through the catalog, at its next
-    heartbeat. Raises UnknownObjectError.
+    With `savepoint` returns what the job resumes from. A job of another runner is notified through the catalog, at its
+    next heartbeat. Raises UnknownObjectError.
     """
     own = next((job for job in scene.jobs if job.name == name and not job.status.final), None)
     if own is not None:

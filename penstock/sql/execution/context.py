@@ -30,8 +30,8 @@ __all__ = ["ExternalKinds", "SessionContext", "open_names"]
 class ExternalKinds:
     """Makes the catalog of a descriptor (`OpenExternal`). Paths are relative to `project`.
 
-    `spark` gives the session, starting it if need be; None: Spark is not to be asked. `offline`: nobody is, but
-    folders of this machine are looked into.
+    `spark` gives the session, starting it if need be; None: Spark must not be asked. `offline`: no server is asked,
+    but folders of this machine are read.
     """
 
     project: Path

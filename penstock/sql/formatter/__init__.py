@@ -1,4 +1,4 @@
-"""Lays SQL text out anew without changing what it means: the formatter behind `penstock format`.
+"""Reformats SQL text without changing what it means: the formatter behind `penstock format`.
 
 It works on the tokens of the file as it is edited, comments and Jinja included, so nothing is lost: `tokens.py` cuts
 the text, `tree.py` finds parentheses and lists, `writer.py` decides lines and blanks, `formatter.py` puts a file

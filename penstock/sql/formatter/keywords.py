@@ -1,7 +1,7 @@
 """Keywords in capital letters, where that leaves the statement's meaning as it is.
 
-Names are told apart by their case in Flink, and many keywords may be names: the statement is parsed both ways, and
-where the trees differ, or it does not parse (a template, say), its words stay as they are.
+Names are case-sensitive in Flink, and many keywords may be names: the statement is parsed both ways, and where the
+trees differ, or it does not parse (a template, say), its words stay as they are.
 """
 
 from __future__ import annotations

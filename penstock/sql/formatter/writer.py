@@ -191,7 +191,7 @@ class Writer:
 
 
 _CONTINUED = {"WITH", "PARTITIONED", "COMMENT", "DISTRIBUTED", "LIKE"}
-"""Words that go on with a CREATE TABLE on a line of their own."""
+"""Words that continue a CREATE TABLE on a line of their own."""
 
 _JOINED = ("JOIN", "LEFT", "RIGHT", "INNER", "FULL", "CROSS", "NATURAL")
 

@@ -1,6 +1,6 @@
-"""All tables and views that a session sees, catalog by catalog; what cannot be looked at is passed over.
+"""All tables and views that a session sees, catalog by catalog; what cannot be read is skipped.
 
-A database server that is away is no reason to know nothing of the rest.
+An unavailable database server does not hide the rest.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ class PipelineLease:
     def lost(self) -> PenstockError | None:
         """Return why this process must not work on the pipeline; None while it may. Never waits for the catalog.
 
-        The time is compared here, since the thread that renews may hang. PipelineLockedError is for good; after
-        QueryFailedError a renewal may still find that nobody has taken the lease.
+        The time is compared here, since the renewing thread may hang. PipelineLockedError is permanent; after
+        QueryFailedError a renewal may still find that no other process has taken the lease.
         """
         with self._lock:
             if self._lost is not None:
@@ -122,7 +122,7 @@ class PipelineLease:
             log.warning("the lease of %s runs out by itself: %s", self._lease.pipeline, error)
 
     def _note_renewed(self, began_ms: int) -> None:
-        """Count from the start of the renewal: when the database did it in between, nobody here knows."""
+        """Count from the start of the renewal: the time of the database's commit is unknown here."""
         with self._lock:
             self._renewed_ms, self._failure = began_ms, None
 

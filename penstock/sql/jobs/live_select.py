@@ -126,7 +126,7 @@ class LiveSelect:
         self._folder.cleanup()
 
     def _take(self, rows: list[Row]) -> None:
-        """Wait for a place in the queue, on the batch's own thread, as long as somebody looks."""
+        """Wait for a place in the queue, on the batch's own thread, as long as the SELECT is followed."""
         while rows and not self._stopped:
             try:
                 self._batches.put(rows, timeout=POLL_MS / 1000)

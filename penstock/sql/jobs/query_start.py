@@ -1,7 +1,8 @@
 """Starts the streaming queries of this process one after the other: each has Python processes, a second of CPU each.
 
 Spark gives each source's process ten seconds to connect back, and no option changes that. Started at once, those of
-many queries share the cores until all of them are late; the late ones go on loading and make the next attempt worse.
+many queries share the cores until all of them are late; the late ones continue loading and make the next attempt
+worse.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class StartQueue:
             return self._starting
 
     def _await_sources(self, query: StreamingQuery, stop: Event) -> None:
-        """Wait for them; one that is to stop is left to whoever watches it."""
+        """Wait for them; one that is to stop is left to its watcher."""
         deadline_ms = self._clock.monotonic_ms() + _LONGEST_MS
         while query.isActive and str(query.status["message"]).startswith(_INITIALIZING):
             if self._clock.monotonic_ms() > deadline_ms or self._clock.wait(stop, _POLL_MS):

@@ -1,4 +1,4 @@
-"""Writes a table anew at each multiple of its freshness: the watching thread of a FULL materialized table's job.
+"""Rewrites a table at each multiple of its freshness: the watching thread of a FULL materialized table's job.
 
 Flink has a scheduler for this (`FRESHNESS` becomes a cron expression, IntervalFreshnessUtils). Here it is one thread a
 table, so that no refresh begins before the one before it is over; a time that passed meanwhile is passed over. Owns no
@@ -44,7 +44,7 @@ class Refresh(Protocol):
         """
 
     def write(self, lost_lease: LostLease | None = None) -> None:
-        """Write the table anew, all or nothing; not once `lost_lease` says why. May raise whatever Spark does."""
+        """Rewrite the table atomically; not once `lost_lease` returns an error. May raise any error of Spark."""
 
     def cancel(self) -> None:
         """End a `write` that runs on another thread: it raises."""
@@ -59,11 +59,12 @@ def next_time(now_ms: int, interval_ms: int) -> int:
 
 
 class Refresher:
-    """Refreshes one table until it is stopped, or the table is no longer to be refreshed. `progress` is for any thread.
+    """Refreshes one table until it is stopped, or the table is no longer to be refreshed. `progress` is for any
+    thread.
 
-    A refresh that fails is told and tried again at the next time. `lost_lease` is asked before each; an error it gives
-    keeps the refresh from being done, and one that is for good ends the job. `at_end` is called once, on the thread,
-    before `done` is set.
+    A failed refresh is logged and tried again at the next time. `lost_lease` is asked before each; an error that it
+    returns prevents the refresh, and a permanent one ends the job. `at_end` is called once, on the thread, before
+    `done` is set.
     """
 
     def __init__(

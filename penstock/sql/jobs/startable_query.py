@@ -21,7 +21,7 @@ __all__ = ["CheckpointedQuery", "StartableQuery", "StartableStatementSet"]
 
 
 class CheckpointedQuery(Protocol):
-    """A query as far as it is told what a start of it would do."""
+    """A query as far as the start decision needs it."""
 
     @property
     def sink(self) -> str:

@@ -128,10 +128,10 @@ def updating_operator_lines(query: AnalysedQuery, *, state_ttl_ms: int = 0) -> t
 class AnalysedInsert:
     """An INSERT that passed every check that needs no JVM.
 
-    `earlier` is the query as earlier versions ran it, where their checkpoints do not fit `query`: they go on with that.
-    `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints, `run_for` is the
-    project's target (`TARGET`), `state_ttl_ms` is how
-    long state is kept without use (0: for ever); `place` is its query's name and checkpoint once they are chosen.
+    `earlier` is the query as earlier versions ran it, where their checkpoints do not fit `query`: they resume with
+    that. `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints, `run_for` is the
+    project's target (`TARGET`), `state_ttl_ms` is how long state is kept without use (0: for ever); `place` is its
+    query's name and checkpoint once they are chosen.
     """
 
     statement: InsertInto

@@ -286,7 +286,7 @@ class _Read:
 
 
 def _relabelled(query: exp.Expr) -> list[int]:
-    """Number the leaves of a query anew, in the order in which Spark finds them; gives the numbers that they had."""
+    """Renumber the scans of a query, in the order in which Spark finds them; returns their old numbers."""
     order: list[int] = []
     for node in query.find_all(exp.Table, bfs=False):
         index = node.meta.get(LEAF)

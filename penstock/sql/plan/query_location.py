@@ -92,7 +92,7 @@ def locate_statements(
     running: Collection[str] = (),
     in_order: bool = False,
 ) -> list[LocatedStatement]:
-    """Choose names and checkpoints of queries. Raises StateMismatchError where it is not clear which goes on.
+    """Choose names and checkpoints of queries. Raises StateMismatchError where it is ambiguous which resumes.
 
     `taken` are jobs that others have, `running` those that run; `in_order` as `choose_checkpoints` has it.
     """

@@ -1,4 +1,4 @@
-"""Spark's session catalog, written to entry by entry: the only place that knows the inside of it.
+"""Spark's session catalog, written entry by entry: the only module that knows its internals.
 
 SQL has no way to make an entry without looking at the table behind it, which takes a Spark job for each Delta table,
 and none for a permanent view over a temporary one. Both exist as plain values in Spark (CatalogTable), and a session
@@ -60,7 +60,7 @@ class SparkEntries:
         self._uris = self._object(f"{_CATALYST}.CatalogUtils")
 
     def names(self, database: str) -> frozenset[str]:
-        """List what is in a database, whoever put it there, in lower case; nothing where there is no such database."""
+        """List the entries of a database, of any owner, in lower case; empty where there is no such database."""
         if not self._catalog.databaseExists(database):
             return frozenset()
         listed = self._catalog.externalCatalog().listTables(database).mkString("\n")
@@ -82,7 +82,7 @@ class SparkEntries:
         return True
 
     def drop_database(self, name: str) -> None:
-        """Remove a database, unless somebody else has put something into it."""
+        """Remove a database, unless it has entries of others."""
         if not self.names(name):
             self._spark.sql(f"DROP DATABASE IF EXISTS {quoted(name)}")
 
@@ -121,9 +121,9 @@ class SparkEntries:
         functions: Sequence[str] = (),
         owner: str | None = None,
     ) -> None:
-        """Make a view of Spark SQL, which is not looked at before somebody reads it.
+        """Make a view of Spark SQL, which is not analysed before it is read.
 
-        Types in `schema` may be estimates: Spark puts right what the query gives (WITH SCHEMA TYPE EVOLUTION).
+        Types in `schema` may be estimates: Spark corrects them by the query (WITH SCHEMA TYPE EVOLUTION).
         `temporary_views` are the global temporary views, `functions` the session's, that the text names. `owner` is as
         in `put_delta`.
         """

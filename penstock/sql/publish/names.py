@@ -1,4 +1,4 @@
-"""Which name of Spark's a definition is published under: never one that somebody else's table has."""
+"""The name in Spark under which a definition is published: never that of a foreign table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PublishedNames"]
 
 
 class PublishedNames:
-    """The names in Spark's databases, as far as they were asked for; Spark does not tell upper case from lower.
+    """The names in Spark's databases, as far as they were requested; Spark ignores case.
 
     Definitions of `default_database` go into `home`, others into a database of their own's name, which is made if need
     be. Entries whose owner begins with `family` are of a session over the same catalog, and are taken over; those of
@@ -76,7 +76,7 @@ class PublishedNames:
         self._known.clear()
 
     def close(self) -> None:
-        """Remove the databases that were made here, unless somebody else has put something into them."""
+        """Remove the databases that were made here, unless they have entries of others."""
         for database in self._made:
             self._entries.drop_database(database)
 

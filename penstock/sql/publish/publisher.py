@@ -136,9 +136,9 @@ class CatalogPublisher:
         return None
 
     def refresh(self) -> None:
-        """Bring what Spark sees to what the catalog holds now: new, changed and dropped definitions.
+        """Update what Spark sees to what the catalog holds now: new, changed and dropped definitions.
 
-        Also looks again at tables that nobody had written to. Raises CatalogError when the catalog cannot be read.
+        Also checks again tables that had no rows yet. Raises CatalogError when the catalog cannot be read.
         """
         with self._lock:
             self._names.forget()  # others make tables too

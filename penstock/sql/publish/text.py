@@ -77,7 +77,7 @@ def scanned_text(
 
 
 def empty_text(columns: Sequence[tuple[str, str]]) -> str:
-    """Select nothing, of the columns (name, Spark type): a table that nobody has written to yet."""
+    """Select nothing, of the columns (name, Spark type): a table without any write yet."""
     items = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in columns)
     return f"SELECT {items} WHERE false"
 

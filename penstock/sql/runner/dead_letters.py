@@ -302,7 +302,7 @@ def known_pipelines(open_files: OpenFiles, project: Project, catalog: Catalog) -
 
 
 def _clusters(catalog: Catalog) -> dict[str, str]:
-    """Return the brokers of each Kafka table: by these two topics of one name are told apart."""
+    """Return the brokers of each Kafka table: they distinguish two topics of one name."""
     found = {}
     for identifier in catalog.tables():
         table = catalog.get(identifier)

@@ -1,4 +1,4 @@
-"""What a run of files happens in: where statements take effect, how it is stopped, who is told."""
+"""The environment of a run of files: where statements take effect, how it is stopped, who listens."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullRefresh:
-    """Writes `table` anew (`refresher.Refresh`). `settings` are those of the statement that had it refreshed.
+    """Rewrites `table` (`refresher.Refresh`). `settings` are those of the statement that scheduled it.
 
     `group` names its Spark jobs, so that they can be cancelled.
     """
@@ -81,7 +81,7 @@ class FullRefresh:
         return kept.interval_ms
 
     def write(self, lost_lease: LostLease | None = None) -> None:
-        """Write the table anew, in one commit. Raises InputError, the error of `lost_lease`, what Spark raises."""
+        """Rewrite the table, in one commit. Raises InputError, the error of `lost_lease`, what Spark raises."""
         if not self._copies:
             self._copies.append(copy_session(self.spark))
         (spark,) = self._copies

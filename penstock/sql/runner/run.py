@@ -165,8 +165,8 @@ class ScriptRun:
 
         SELECTs that never end are waited for in any case: their rows are shown by this thread.
 
-        Raises PipelineLockedError, before anything is started, when another runner holds one of the
-        pipelines. What fails later is told by the results and `error`, not raised.
+        Raises PipelineLockedError, before anything is started, when another runner holds one of the pipelines. What
+        fails later is reported by the results and `error`, not raised.
         """
         try:
             self._take_leases(scripts)
@@ -294,7 +294,7 @@ class ScriptRun:
         return end
 
     def _select(self, statement: Select, script: CheckedScript) -> ResultRows | None:
-        """Run a query anew: the statements before it have made tables since it was checked."""
+        """Analyse a query again: the statements before it have made tables since it was checked."""
         environment, planner = self._environment, self._planner(script)
         try:
             # instants come back in the session's time zone
@@ -399,7 +399,7 @@ class ScriptRun:
     def _job_end(
         self, blank: StatementResult, queries: Sequence[StartableQuery], jobs: Sequence[Job]
     ) -> StatementResult:
-        """Wait for the jobs of a statement, with an eye on the others and on requests to stop."""
+        """Wait for the jobs of a statement, watching the others and requests to stop."""
         for job in jobs:
             while not job.wait(WAIT_S):
                 self._look()

@@ -47,8 +47,9 @@ only limits. None decides how deeply a command looks, which file it reads or wha
 _WHERE_TO = re.compile(
     r"PG(?!(?:USER|PASSWORD|DATABASE|APPNAME)$)[A-Z]\w*|HOSTALIASES|LOCALDOMAIN|RES_OPTIONS|SSLKEYLOGFILE|KRB5\w*"
 )
-"""Variables that lead a connection elsewhere, or make it less safe: the catalog that somebody names by its URL would be
-another one (PGHOSTADDR), or would be sent a password in plain text (PGSSLMODE)."""
+"""Variables that redirect a connection, or make it less safe: the catalog that a user names by its URL would be
+another one (PGHOSTADDR), or would be sent a password in plain text (PGSSLMODE).
+"""
 
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\", r"\$": "$"}
 

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 SAFE_FOLDERS_VARIABLE = "PENSTOCK_SAFE_FOLDERS"
-"""Folders, separated as in PATH, whose files are taken whoever owns them; `*` for all."""
+"""Folders, separated as in PATH, whose files are accepted from any owner; `*` for all."""
 
 
 def check_own(file: Path, *, folder: bool = True) -> None:

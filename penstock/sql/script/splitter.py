@@ -42,7 +42,7 @@ _TEXT = re.compile(r"'((?:[^']|'')*+)(?:'|\Z)")
 
 
 def states_secret(text: str) -> bool:
-    """Return whether a statement says the value of a secret, or was meant to (a slip of the pen)."""
+    """Return whether a statement says the value of a secret, or was meant to (a typo)."""
     return any(True for _ in _stated(text))
 
 

@@ -90,7 +90,7 @@ class LoginLimits:
                 tries.next_s = max(tries.next_s, now_s + rule.pause_s(tries.failures))
 
     def succeeded(self, name: str, address: str) -> None:
-        """Forget the failures of a user at an address, which is theirs from now on, whoever guesses there."""
+        """Forget the failures of a user at an address, which is theirs from now on, whatever others guess there."""
         own = (_folded(name), address)
         with self._lock:
             self._tries.pop(("both", *own), None)
@@ -165,7 +165,7 @@ class Guest:
 
     @property
     def ended(self) -> bool:
-        """Whether somebody has ended it."""
+        """Whether it was ended."""
         return self._over.is_set()
 
     def pause(self, wait_s: float) -> None:

@@ -1,9 +1,9 @@
-"""Keeps clients to reading what is published: a rule that Spark runs on every statement of their sessions.
+"""Restricts clients to reading what is published: a rule that Spark runs on every statement of their sessions.
 
-Spark's Thrift server has no rights of its own: whoever connects could drop tables, read any file of the server's user
-by `SELECT * FROM text.`/path``, run programs by TRANSFORM and static Java methods by reflect(). Sessions of the
-process itself carry a mark with a random value in their settings; streaming queries get a copy of it, a client's
-session starts without. No JVM code: Spark takes any scala.Function1, and py4j makes one of a Python object.
+Spark's Thrift server has no rights of its own: any client could drop tables, read any file of the server's user by
+`SELECT * FROM text.`/path``, run programs by TRANSFORM and static Java methods by reflect(). Sessions of the process
+itself carry a mark with a random value in their settings; streaming queries get a copy of it, a client's session
+starts without. No JVM code: Spark takes any scala.Function1, and py4j makes one of a Python object.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _FUNCTIONS = (
 """Functions that call Java, or read a file, or an address, by its path."""
 
 _TABLE_FUNCTIONS = ("table_changes", "table_changes_by_path")
-"""Delta's functions that read what nobody has published: any folder, and rows that are gone."""
+"""Delta's functions that read what is not published: any folder, and deleted rows."""
 
 
 def check_guard_conf(conf: Mapping[str, str]) -> None:

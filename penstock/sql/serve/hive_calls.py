@@ -26,7 +26,7 @@ _JAVA = re.compile(r"^\s*(at [\w.$/<>]+\(.*\)|\.\.\. \d+ (more|common frames omi
 
 
 def client_text(text: str) -> str:
-    """Shorten an error's text. One of Penstock's own is told by its message and hint."""
+    """Shorten an error's text. One of Penstock's own is its message and hint."""
     own = decode_failure(text)
     if own is not None:
         return f"{own.message}; {own.hint}" if own.hint else own.message

@@ -231,7 +231,7 @@ class Directory:
         self._ldap = ldap
 
     def lets_in(self, name: str, password: str) -> bool:
-        """Return whether the directory takes the password; one that does not answer lets nobody in."""
+        """Return whether the directory takes the password; one that does not answer refuses everybody."""
         # a bind without a password succeeds as nobody
         if not password or "\0" in password:
             return False

@@ -1,7 +1,7 @@
 """The password file: a line a user, `name:$scrypt$ln=15,r=8,p=1$salt$hash`. Hashes only, never a password.
 
-scrypt (RFC 7914) with 32 MiB a check makes guessing slow for whoever gets the file. The file is read again at every
-log-in, so that users come and go without a restart.
+scrypt (RFC 7914) with 32 MiB a check makes guessing slow for a thief of the file. The file is read again at every
+log-in, so that users are added and removed without a restart.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def is_right(users: Mapping[str, PasswordHash], name: str, password: str) -> boo
 
 
 def check_users(path: Path) -> None:
-    """Check that a password file lets somebody in. Raises ConfigError."""
+    """Check that a password file has a user. Raises ConfigError."""
     if not read_users(path):
         raise ConfigError(
             f"the password file {path} names no user",

@@ -139,7 +139,7 @@ def _log_in(login: Login, jvm: object) -> Callable[[str, str], bool]:
 
 
 def _by_file(path: Path, name: str, password: str) -> bool:
-    """Read the file anew: users come and go without a restart. One that is spoilt lets nobody in."""
+    """Read the file again: users are added and removed without a restart. A damaged one refuses everybody."""
     try:
         return is_right(read_users(path), name, password)
     except ConfigError as error:

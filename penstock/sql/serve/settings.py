@@ -146,7 +146,7 @@ def make_tls(
 
 
 def check_exposure(settings: ServeSettings) -> None:
-    """Refuse to give everybody's tables to the network, and passwords to whoever listens there. Raises ConfigError."""
+    """Refuse to serve tables to the network without log-in, and passwords without TLS. Raises ConfigError."""
     login = settings.login
     if isinstance(login, Ldap):
         directory = urlsplit(login.url)

@@ -1,6 +1,7 @@
-"""Thrift's binary protocol: messages as trees of values, read with bounds and written back. Pure: bytes in, values out.
+"""Thrift's binary protocol: messages as trees of values, read with bounds and written back. Pure: bytes in, values
+out.
 
-A request is read as a whole, so that nothing in it is handed on that nobody has looked at.
+A request is read as a whole, so that nothing in it is forwarded unchecked.
 """
 
 from __future__ import annotations

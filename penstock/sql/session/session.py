@@ -184,9 +184,9 @@ class Session:
     ) -> Sequence[Job]:
         """Run a file: check all of it, then run its statements in order. Returns the jobs of its INSERTs.
 
-        `available_now` reads what is there and returns when it is written; otherwise the jobs of unbounded
-        queries go on running. `from_scratch` sets the checkpoints of the INSERTs aside first, by renaming
-        them. Raises InputErrors with everything that is wrong in the file, before anything is started.
+        `available_now` reads what is there and returns when it is written; otherwise the jobs of unbounded queries
+        continue running. `from_scratch` sets the checkpoints of the INSERTs aside first, by renaming them. Raises
+        InputErrors with everything that is wrong in the file, before anything is started.
         """
         jobs = run_file(
             Path(path),
@@ -250,7 +250,7 @@ class Session:
             self.published.refresh()
 
     def plan_trigger(self, *, bounded: bool) -> Trigger:
-        """Choose the trigger of a query: to the end where every table has one, else for ever."""
+        """Choose the trigger of a query: to the end where every table has one, else without end."""
         return (
             AvailableNow()
             if bounded

@@ -170,10 +170,10 @@ def restart_strategy(settings: Mapping[str, str]) -> RestartStrategy:
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
-    """Check the values of known keys, and refuse keys that nobody knows. Raises OptionError.
+    """Check the values of known keys, and refuse unknown keys. Raises OptionError.
 
-    A key of one of Flink's families that Penstock does not read is kept and changes nothing, unless it
-    looks like a slip of the pen for one that it reads.
+    A key of one of Flink's families that Penstock does not read is kept and changes nothing, unless it looks like a
+    typo of one that it reads.
     """
     resolve(
         {key: value for key, value in settings.items() if key in _KNOWN},

@@ -83,7 +83,7 @@ class Entry:
 
 
 def _end_of_first(text: str) -> int | None:
-    """Return where the first statement of a text ends, behind its semicolon; None where it goes on."""
+    """Return where the first statement of a text ends, behind its semicolon; None where it is incomplete."""
     for at, char in enumerate(text):
         if char != ";":
             continue

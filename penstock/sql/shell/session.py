@@ -82,7 +82,7 @@ class _Interrupts:
         return self
 
     def take(self) -> None:
-        """Handle the signal from here on, whoever has put a handler in place since."""
+        """Handle the signal from here on, replacing handlers that were installed since."""
         signal.signal(signal.SIGINT, self._handle)
 
     def __exit__(

@@ -27,7 +27,7 @@ HIDDEN = (KEY_VARIABLE, "PENSTOCK_TLS_KEYSTORE_PASSWORD")
 def java_environment() -> Iterator[None]:
     """Launch a process in here: it is the child of an environment without keys, which is then as it was.
 
-    PySpark hands on `os.environ` and lets nobody choose (`launch_gateway`).
+    PySpark passes on `os.environ` without a choice (`launch_gateway`).
     """
     hidden = {name: os.environ[name] for name in HIDDEN if name in os.environ}
     named = os.environ.get(KEY_FILE_VARIABLE)

@@ -123,7 +123,7 @@ def end_jvm() -> None:
 def _in_a_file(conf: Mapping[str, str]) -> Iterator[None]:
     """Launch Spark in here with settings from a file of this user alone: a command line is everybody's to read.
 
-    PySpark lets nobody choose its arguments but by PYSPARK_SUBMIT_ARGS, which keeps what it has.
+    PySpark takes its arguments only from PYSPARK_SUBMIT_ARGS, which keeps what it has.
     """
     before = os.environ.get(SUBMIT_ARGS)
     with TemporaryDirectory(prefix="penstock-conf-") as folder:  # mode 0700

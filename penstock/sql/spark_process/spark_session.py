@@ -113,7 +113,7 @@ def _delta_version(spark: SparkSession) -> str | None:
 DEFAULT_MASTER = "local[*,4]"
 
 FOR_PEOPLE: Mapping[str, str] = {"spark.log.level": "ERROR"}
-"""Settings of a Spark that talks into somebody's notebook: its warnings are of its own inside."""
+"""Spark settings in a notebook: Spark's own warnings, which are about its internals, are not shown there."""
 
 UMASK = "spark.hadoop.fs.permissions.umask-mode"
 """Hadoop's name for the rights that new files do not get; the Java process has the same (`jvm.py`)."""

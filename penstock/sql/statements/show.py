@@ -113,7 +113,7 @@ class DescribeJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopJob:
-    """STOP JOB 'name' [WITH SAVEPOINT]: the batch in flight is finished; what it goes on from is its checkpoint."""
+    """STOP JOB 'name' [WITH SAVEPOINT]: the batch in flight is finished; the job resumes from its checkpoint."""
 
     job: str
     savepoint: bool = False

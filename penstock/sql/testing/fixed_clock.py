@@ -1,7 +1,7 @@
-"""The clock of a case: functions that ask for the time give `now:` in their place.
+"""The clock of a case: functions of the current time return `now:` instead.
 
 Where such a call says how rows are ordered (ROW_NUMBER ... ORDER BY PROCTIME()) it is left: that means the order in
-which they came. Columns that are PROCTIME() are told apart by the planner as such and get their value afterwards.
+which they came. The planner recognises columns that are PROCTIME(), and they get their value afterwards.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ def name_tables(
 ) -> NamedTables:
     """Look up what a case names, in the definitions of its files.
 
-    `lenient`: a case that expects nothing is asked for every table that is written. Raises ConfigError for a name
-    that is not there, and for a table without a broker between who writes and who reads it.
+    `lenient`: a case that expects nothing yields every table that is written. Raises ConfigError for an unknown name,
+    and for a table without a broker between its writer and its reader.
     """
     checked = [one for script in scripts for one in script.statements]
     final = namespace.overlay()

@@ -1,8 +1,8 @@
 """Runs the streaming queries of a case step by step, each step to the point where nothing more would happen.
 
-A query over fixtures alone stays up and is told what is new. One that reads tables which other queries write (Delta)
-is started for each step and reads what is there then, so that what it reads does not depend on which of them is
-faster.
+A query over fixtures alone keeps running and receives what is new. One that reads tables which other queries write
+(Delta) is started for each step and reads what is there then, so that what it reads does not depend on which of them
+is faster.
 """
 
 from __future__ import annotations

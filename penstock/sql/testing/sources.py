@@ -64,7 +64,7 @@ class Sources:
                         self._step(self._rows, number).append((table, _arrow(table, step)))
 
     def prepare(self, query: StartableQuery, spark: SparkSession) -> None:
-        """Make what a query writes into, and the tables that it follows and nobody has made yet."""
+        """Make what a query writes into, and the tables that it follows and that do not exist yet."""
         query.prepare()
         for leaf in query.leaves:
             if not leaf.by_splits:

@@ -1,4 +1,4 @@
-"""Reads YAML as nodes that know their places, so that whatever is wrong is told with its line and column.
+"""Reads YAML as nodes that know their places, so that errors have their line and column.
 
 Scalars are read as YAML 1.2's core does: `on` and `no` are texts, and so are dates and times.
 """

@@ -14,7 +14,9 @@ LOWEST_READER = "penstock_alembic_version"
 
 
 def upgrade() -> None:
-    """Make the tables. The Penstock of version 4 goes on with the store: its number stays where it looks for it."""
+    """Make the tables. A Penstock of version 4 still works with the store: its number stays where
+    that version reads it.
+    """
     op.create_table(
         "penstock_job_states",
         sa.Column("pipeline", sa.String(512), primary_key=True),

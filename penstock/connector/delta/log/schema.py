@@ -1,7 +1,7 @@
 """What the log of a Delta table says, without an engine: the newest `metaData` action, its types as ours, and `txn`.
 
 Delta's protocol has the log (PROTOCOL.md, "Delta Log Entries", "Checkpoints") and the JSON of schemas. Rows and files
-are nobody's business here.
+are not read here.
 """
 
 from __future__ import annotations

@@ -194,7 +194,8 @@ class FilesystemSink:
     def _take_back_late(self, spark: SparkSession, manifest: Manifest, writer: str) -> None:
         """Withdraw a manifest that was written after another statement's: rows added meanwhile would stay.
 
-        What is staged stays too: who has read the manifest already goes on, and then the rows are as this one wanted.
+        What is staged stays too: a process that has read the manifest already completes it, and then the rows are as
+        this one intended.
         """
         try:
             self._check_lease()
@@ -237,7 +238,7 @@ class FilesystemSink:
                 hadoop_files.delete(spark, self._ledger(writer))
 
     def _stage(self, frame: DataFrame, batch: LastBatch, writer: str) -> Manifest:
-        """Write the rows where nobody looks, and name their files."""
+        """Write the rows to the staging folder, and list their files."""
         spark, staging = frame.sparkSession, staging_name(batch.batch_id, uuid4().hex[:8])
         folder = self._ledger(writer, staging)
         rows = self._shaped(target_rows(frame, self.target.schema))

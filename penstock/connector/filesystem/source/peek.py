@@ -43,7 +43,7 @@ MOST_STREAM_BYTES = 256 << 20
 MOST_BAD_LINES = 64
 NEAR_LINES = 8
 STRIDE_GROWTH = 2
-"""Lines that are decoded but not accepted may be many: past so many the search goes on in growing strides."""
+"""Lines that are decoded but not accepted may be many: past so many the search continues in growing strides."""
 
 MOST_OPEN_FILES = 64
 """Peeked at together; a process may have a thousand files open."""

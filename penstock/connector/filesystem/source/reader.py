@@ -178,7 +178,7 @@ class FileSplitReader:
         return RecordsWithSplitIds()
 
     def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
-        """Stop or go on delivering splits (FLIP-217). Unknown ids are ignored: they may just have finished."""
+        """Pause or resume splits (FLIP-217). Unknown ids are ignored: they may just have finished."""
         self._paused -= set(resume)
         self._paused |= set(pause) & self._splits.keys()
 

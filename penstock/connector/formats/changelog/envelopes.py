@@ -1,7 +1,7 @@
 """Records that describe changes (envelopes) as columns: images of rows, the operation, and facts beside them.
 
-Read by the decoder of `json`, nested columns included; this module knows what surrounds the rows, and how what is
-wrong with an envelope is told. What the operations mean is the formats' part.
+Read by the decoder of `json`, nested columns included; this module knows what surrounds the rows, and how a faulty
+envelope is reported. The formats define what the operations mean.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ def missing_image(
 
 
 def row_of(fields: Fields) -> t.RowType:
-    """Make the type of a row of columns; a row of none gets a field that nobody asks for, as Arrow's need one."""
+    """Make the type of a row of columns; a row of none gets an unused field, as Arrow's structs need one."""
     members = tuple(t.RowField(name=name, type=logical) for name, logical in fields)
     return t.RowType(fields=members or (_NOBODY,))
 

@@ -46,7 +46,7 @@ def kinds_at(lines: Lines, paths: Sequence[tuple[str, ...]]) -> tuple[Mask, list
 def map_entries(lines: Lines, path: tuple[str, ...]) -> tuple[pa.ListArray, pa.ListArray]:
     """Return the keys, and the values as JSON texts, of the object at `path` of each line.
 
-    DuckDB writes numbers anew: equal as doubles, not in their digits.
+    DuckDB rewrites numbers: equal as doubles, not in their digits.
     """
     pointer, wildcard = _literal(_pointer(path)), _literal(_wildcard(path))
     sql = (

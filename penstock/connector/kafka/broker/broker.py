@@ -294,14 +294,14 @@ def cluster_id() -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A port on which no process listens now."""
     with socket.socket() as candidate:
         candidate.bind((HOST, 0))
         return int(candidate.getsockname()[1])
 
 
 def require_free(port: int) -> None:
-    """Raise InputError when somebody listens on the port."""
+    """Raise InputError when a process listens on the port."""
     with socket.socket() as candidate:
         candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

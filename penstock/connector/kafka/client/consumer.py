@@ -91,7 +91,7 @@ class KafkaConsumer(KafkaClient):
     def _meet(self, starts: Sequence[Start]) -> None:
         """Request the leaders of topics that are new to this client: by itself it takes a second.
 
-        A topic that does not exist is told by the next `consume`; left to itself the client waits for it.
+        The next `consume` reports a topic that does not exist; by itself the client waits for it.
         """
         self._unknown.clear()
         for topic in {start.partition.topic for start in starts} - self._met:

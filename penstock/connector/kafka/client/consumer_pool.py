@@ -1,7 +1,7 @@
 """Consumers kept between reads: connecting and finding leaders costs more than a small batch.
 
-Each process has its own (a forked child begins empty) and lends each consumer to one reader at a time. What
-nobody asked for during IDLE_S is closed at the next lend or return.
+Each process has its own (a forked child begins empty) and lends each consumer to one reader at a time. A consumer that
+is idle for IDLE_S is closed at the next lend or return.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ _OVERHEARD = {
     "SCRAM-SHA-256": "all records go unencrypted, and the password can be guessed from the log-in",
     "SCRAM-SHA-512": "all records go unencrypted, and the password can be guessed from the log-in",
 }
-"""What somebody on the way gets of a connection without TLS, by mechanism."""
+"""What an eavesdropper gets of a connection without TLS, by mechanism."""
 
 
 def _warn(settings: Mapping[str, str], owner: str) -> None:

@@ -84,8 +84,9 @@ DRAINED_RECORDS = 200_000
 POLL_S = 0.1
 
 SERVED_S = 0.01
-"""For one look at what befell the records. The client's own flush is of no use: where a fatal error has to be raised,
-it calls back with the exception set (confluent-kafka 2.16)."""
+"""Bound of one poll for delivery reports. The client's own flush is not usable: where a fatal error has to be raised,
+it calls back with the exception set (confluent-kafka 2.16).
+"""
 
 _FENCED = {
     KafkaError._FENCED,  # noqa: SLF001  the client's own codes begin with an underscore
@@ -233,7 +234,7 @@ class RecordProducer(KafkaClient):
     def drop(self) -> None:
         """Drop the producer and all that was not committed; the next `fence` of the id ends what is open.
 
-        The client's own close is of no use here: it fails for a producer that is fenced.
+        The client's own close is not usable here: it fails for a producer that is fenced.
         """
         self._producer.purge()
         del self._producer

@@ -43,7 +43,7 @@ _REPAIR = (
 class Marker:
     """A slot's marker: every batch before `next_batch` is written; `digest` and `rows` are those of the last one.
 
-    `digest` is None for a marker that was set by hand: it says where to go on, and nothing about the last batch.
+    `digest` is None for a marker that was set by hand: it names the next batch, and nothing about the last one.
     """
 
     next_batch: int

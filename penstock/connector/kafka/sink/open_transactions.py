@@ -31,7 +31,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedPartition:
-    """A partition in which readers of committed records stand at `stable`, while its records go on to `end`."""
+    """A partition whose last stable offset is `stable`, while its records continue to `end`."""
 
     partition: TopicPartition
     stable: int

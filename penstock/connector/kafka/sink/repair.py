@@ -1,8 +1,8 @@
 """Markers that brokers have forgotten, set again from what the checkpoint says. Needs no Spark.
 
-A marker that is there is never touched, and one is set in a transaction of the slot's own id, after the fence: so it is
-of no use to run this beside the pipeline, and does no harm. The checkpoint tells the batch that is next where its last
-batch is done; where one was begun and not ended, only the topic tells, and a person who has looked into it.
+A marker that is there is never touched, and one is set in a transaction of the slot's own id, after the fence: so
+running this beside the pipeline has no effect, and is harmless. The checkpoint tells the batch that is next where its
+last batch is done; where one was begun and not ended, only the topic tells, and a person who has looked into it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def read_slots(checkpoint: str, prefix: str, topics: Collection[str]) -> tuple[K
 def next_batch(known: KnownSlots, *, not_written: bool) -> int | None:
     """Return the batch that a slot without a marker writes next; None where it needs none yet.
 
-    `not_written`: somebody has looked and the batch that was begun is not in the topic. Raises StateMismatchError.
+    `not_written`: a person has checked that the batch that was begun is not in the topic. Raises StateMismatchError.
     """
     committed = -1 if known.committed is None else known.committed
     following = committed + 1

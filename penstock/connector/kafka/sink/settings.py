@@ -17,7 +17,7 @@ __all__ = ["Delivery", "KafkaSinkSettings", "Partitioner", "Staging", "read_sink
 logger = logging.getLogger(__name__)
 
 LONGEST_PREFIX = 64_000
-"""Bytes of UTF-8 (Flink's KafkaSinkBuilder); Kafka's strings end at 65,535 and ours go on behind it."""
+"""Bytes of UTF-8 (Flink's KafkaSinkBuilder); Kafka's strings end at 65,535, and ours append to it."""
 
 
 class Delivery(StrEnum):

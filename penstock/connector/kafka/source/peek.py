@@ -49,7 +49,9 @@ MOST_ROUNDS = 40
 MOST_BAD_RECORDS = 64
 FIRST_STRIDE = 8
 STRIDE_GROWTH = 2
-"""Records that are decoded but not accepted may be many: past the candidates the search goes on in growing strides."""
+"""Records that are decoded but not accepted may be many: past the candidates the search continues
+in growing strides.
+"""
 
 POLL_S = 0.005
 GIVE_UP_AFTER_S = 20.0

@@ -53,7 +53,7 @@ class RangeProgress:
 
     @property
     def start(self) -> Start:
-        """Where a consumer has to go on."""
+        """Where a consumer resumes."""
         return Start(partition=self.partition, offset=self.position, leader_epoch=self.leader_epoch)
 
     def left(self, most: int) -> int:

@@ -108,7 +108,7 @@ class KafkaSplitReader:
                     return RecordsWithSplitIds()
 
     def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
-        """Stop or go on delivering splits (FLIP-217); an id in both is stopped, as in Flink.
+        """Pause or resume splits (FLIP-217); an id in both is paused, as in Flink.
 
         Unknown ids are ignored: they may just have finished (FLINK-39728).
         """

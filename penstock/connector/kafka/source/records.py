@@ -20,7 +20,7 @@ from penstock.connector.source.records import BadRecord, RawRecord, Stage
 __all__ = ["LARGEST_MS", "Records", "as_bytes", "bad_records", "by_split", "metadata_array"]
 
 LARGEST_MS = (2**63 - 1) // 1000 - 3 * 86_400_000
-"""The largest timestamp that is told from others, and with a minus the smallest: it is a time in every time zone."""
+"""The largest timestamp that is distinguished, and with a minus the smallest: it is a time in every time zone."""
 
 # org.apache.kafka.common.record.TimestampType by librdkafka's codes
 _TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")

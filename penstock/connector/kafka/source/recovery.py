@@ -27,7 +27,7 @@ class LogCheck:
     _admin: KafkaAdmin | None = None
 
     def go_on(self, reading: RangeProgress) -> None:
-        """Move a range whose next offset is unavailable to where it can go on. Raises DataLossError."""
+        """Move a range whose next offset is unavailable to where it can resume. Raises DataLossError."""
         extent = self._extent(reading)
         partition, position = reading.partition, reading.position
         if position < extent.first:

@@ -73,7 +73,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
-    """A call that is under way or will be: who is told of its outcome, and whether it comes again."""
+    """A running or scheduled call: the handler of its outcome, and whether it repeats."""
 
     handler: Callable[[Any, Exception | None], None]
     periodic: bool

@@ -45,10 +45,10 @@ class ChunksFinished:
 
 
 class PhasedMetadataClient(Protocol):
-    """The driver's eye on a source of two phases. Every method may block on I/O.
+    """Metadata client of a source of two phases, on the driver. Every method may block on I/O.
 
-    Splits go through checkpoints by id, start, stop and owner alone: what else a reader needs of a chunk or of the
-    log has to be found from those.
+    Splits go through checkpoints by id, start, stop and owner alone: what else a reader needs of a chunk or of the log
+    has to be found from those.
     """
 
     def chunks(self) -> Sequence[Split]:
@@ -87,7 +87,7 @@ class PhasedEnumerator:
             self._restore(state)
 
     def start(self) -> None:
-        """Cut the chunks, or go on in the phase of the checkpoint."""
+        """Cut the chunks, or resume in the phase of the checkpoint."""
         if not self._listed:
             self._context.call_async(self._planner.chunks, self._chunks_listed)
         elif self._durable and self._log is None and not self._log_assigned:
@@ -123,7 +123,7 @@ class PhasedEnumerator:
         self._waiting.forget(reader)
 
     def snapshot_state(self, checkpoint_id: int) -> EnumeratorState:
-        """Return the chunks by phase, and the log while nobody has it."""
+        """Return the chunks by phase, and the log while it is unassigned."""
         if self._snapshot_read and self._held_by_checkpoint is None:
             self._held_by_checkpoint = checkpoint_id
         return {

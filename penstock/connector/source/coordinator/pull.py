@@ -246,7 +246,7 @@ class PullingEnumerator:
         self._waiting.forget(reader)
 
     def snapshot_state(self, checkpoint_id: int) -> EnumeratorState:  # noqa: ARG002  of the contract
-        """Return what was seen, and the splits that nobody has, in reading order."""
+        """Return what was seen, and the unassigned splits, in reading order."""
         seen = {"segments": list(self._in_files)} if self._in_files else self._seen.snapshot()
         return {
             "kind": KIND,

@@ -119,8 +119,8 @@ class BatchPlan:
     def potential_ms(self) -> int | None:
         """Return the lowest potential, None where no split holds its group.
 
-        Left out are splits that are finished, idle, or quiet without ever having had a record (Flink: a source
-        that never reported holds nobody), and in a run with an end those that have nothing left for it.
+        Left out are splits that are finished, idle, or quiet without ever having had a record (Flink: a source that
+        never reported holds back no other), and in a run with an end those that have nothing left for it.
         """
         return min(
             (leg.reach_ms for leg in self._active() if leg.reach_ms is not None), default=None
@@ -161,7 +161,7 @@ class BatchPlan:
             leg.hold(limit_ms, limit_ms - max_drift_ms // ENOUGH)
 
     def ranges_to_peek(self) -> dict[str, tuple[int, int]]:
-        """Return the next round of all searches that go on."""
+        """Return the next round of all unfinished searches."""
         return {split_id: search.next_range() for split_id, search in self._searches()}
 
     def learn_ranges(self, watermarks_ms: Mapping[str, int]) -> None:
@@ -203,8 +203,8 @@ def split_quotas(
 ) -> dict[str, int]:
     """Return how many positions of its `backlog` each split asks for, those that hold the watermark first.
 
-    A split that its group held in the batch `last` asks for little more than it got, so that the others get the
-    rest; where all were held nobody would have it. `remembered` are peeks into splits that wait.
+    A split that its group held in the batch `last` asks for little more than it got, so that the others get the rest;
+    where all were held it would be lost. `remembered` are peeks into splits that wait.
     """
     wanted = dict(backlog)
     held = {split.split_id: split.end - split.start for split in last if split.paused}

@@ -109,9 +109,9 @@ class FetchAlignmentGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishToAlignmentGroup:
-    """Publish where the table gets with this batch, and where it could get with the next one.
+    """Publish the watermark that the table reaches with this batch, and could reach with the next one.
 
-    Both are the lowest watermark of its active splits, epoch ms; None: it holds nobody.
+    Both are the lowest watermark of its active splits, epoch ms; None: it holds back no other.
     """
 
     reached_ms: int | None

@@ -1,8 +1,8 @@
 """Search the offset up to which a split may be read under an alignment limit, by peeks.
 
-Pure: names the next range to peek at, and is told the result. Records of a split are only roughly in order of
-event time. Guarantee: the record before the offset, and every peeked record below it, is within the limit;
-records in between may exceed it by the disorder of the split.
+Pure: names the next range to peek at, and receives the result. Records of a split are only roughly in order of event
+time. Guarantee: the record before the offset, and every peeked record below it, is within the limit; records in
+between may exceed it by the disorder of the split.
 """
 
 from __future__ import annotations

@@ -254,9 +254,9 @@ class BatchPlanner:
         return max(0, end - split.end)
 
     def _at_position(self, known: SplitState, extent: SplitOffsets) -> SplitState:
-        """Return the split where it goes on, past what was lost, with its idleness.
+        """Return the split at its next position, past what was lost, with its idleness.
 
-        One that has records to read is not idle, whatever keeps it from them.
+        One that has records to read is not idle, whatever holds it.
         """
         assert self._request is not None
         now_ms, at = self._request.now_ms, known.end
@@ -357,7 +357,7 @@ class BatchPlanner:
     ) -> Effect:
         """Return the answer, after reporting to the group how far the table gets and could get next.
 
-        The next potential is told ahead, as tables that are asked before this one in the next round would else
+        The next potential is published ahead, as tables that are planned before this one in the next round would else
         be held by what this one has long read.
         """
         if self._settings.alignment is None or not self._settings.shares_group:

@@ -29,7 +29,7 @@ class PlanningClock:
 
     It does not go back by small steps, so that a record which was accepted is accepted again. A step of more than
     `LARGEST_STEP_MS`, forward or back, is refused until the clock has kept to it for `CONFIRMED_AFTER_MS`; meanwhile
-    time goes on by the steady clock. A wrong reading is forgotten with the next right one.
+    time advances by the steady clock. A wrong reading is forgotten with the next right one.
     """
 
     def __init__(self) -> None:

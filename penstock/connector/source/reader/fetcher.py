@@ -82,7 +82,7 @@ class SplitFetcher:
         self.enqueue(lambda reader: self._take_on(reader, added))
 
     def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
-        """Stop or go on fetching splits before the next fetch; ids that are not here (any more) are ignored."""
+        """Pause or resume splits before the next fetch; ids that are not here (any more) are ignored."""
         paused, resumed = frozenset(pause), frozenset(resume)
         self.enqueue(lambda reader: self._pause_or_resume(reader, paused, resumed))
 

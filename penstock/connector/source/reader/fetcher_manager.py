@@ -98,7 +98,7 @@ class SplitFetcherManager:
             self._start_fetcher(splits)
 
     def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
-        """Stop or go on fetching splits; each fetcher picks those that it reads."""
+        """Pause or resume splits; each fetcher picks those that it reads."""
         for fetcher in self._fetchers:
             fetcher.pause_or_resume(pause, resume)
 

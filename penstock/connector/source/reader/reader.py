@@ -63,7 +63,7 @@ class ReaderProgress:
             self._finished[split_id] = self._positions.pop(split_id)
 
     def snapshot(self, checkpoint_id: int) -> tuple[Split, ...]:
-        """Return each unfinished split from where it goes on, in the order they were added."""
+        """Return each unfinished split at its next position, in the order they were added."""
         self._checkpoints[checkpoint_id] = self._finished | self._positions
         return tuple(
             dataclasses.replace(split, start=self._positions[split_id])
@@ -235,7 +235,7 @@ class SourceReader:
         self._elements.notify_available()
 
     def pause_or_resume_splits(self, pause: Collection[str], resume: Collection[str]) -> None:
-        """Deliver nothing more of some splits, go on with others (FLIP-217); ids that are not read are ignored.
+        """Pause some splits, resume others (FLIP-217); ids that are not read are ignored.
 
         It holds from the next poll on. An id in both is paused, as in Flink.
         """

@@ -17,7 +17,7 @@ __all__ = ["PauseOrResume", "SourceOperator", "SplitOutput"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseOrResume:
-    """What the reader is to do (FLIP-217): split ids whose delivery stops, and those that go on."""
+    """What the reader is to do (FLIP-217): split ids to pause, and those to resume."""
 
     pause: frozenset[str] = frozenset()
     resume: frozenset[str] = frozenset()
@@ -211,10 +211,10 @@ class SourceOperator:
         )
 
     def report(self) -> int | None:
-        """Return what the coordinator is to know (ReportedWatermark).
+        """Return the watermark to report (ReportedWatermark).
 
-        The maximum when idle or finished as a whole, which holds nobody (FLINK-35157, FLINK-32496); nothing before
-        the first watermark (FLINK-32414); else the watermark, which a slower split that arrives does not lower.
+        The maximum when idle or finished as a whole, which holds back no reader (FLINK-35157, FLINK-32496); nothing
+        before the first watermark (FLINK-32414); else the watermark, which a slower split that arrives does not lower.
         """
         if self.idle or self.finished:
             return MAX_WATERMARK_MS

@@ -46,7 +46,7 @@ _INTERRUPTIONS = (
 """What Spark throws in a batch whose query is stopped (StreamExecution.isInterruptionException)."""
 
 DEEPEST_CAUSE = 20
-"""A chain of causes longer than this goes round in circles."""
+"""Bound of a chain of causes; a longer one is a cycle."""
 
 
 class BatchInterruptedError(RuntimeError):

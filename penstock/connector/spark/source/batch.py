@@ -68,7 +68,7 @@ class SnapshotReader:
     schema: StructType
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """Return the scan as a frame; nothing is asked before it runs, and everything anew each time."""
+        """Return the scan as a frame; it reads nothing before it runs, and everything again each time."""
         planned = spark.range(0, 1, 1, 1).mapInArrow(self._plan, _TASKS)
         tasks = spark.sparkContext.defaultParallelism
         return planned.repartition(tasks).mapInArrow(self._read, self.schema)

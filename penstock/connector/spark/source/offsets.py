@@ -70,9 +70,9 @@ def plan_partitions(
 ) -> Sequence[TaskPartition]:
     """Plan a batch's tasks from its end offset alone, so that a replay reads the same.
 
-    How far in the future a record may be is counted from the clock that the offset has, by the option as it is
-    now: a batch that failed for such a record goes on when the option is changed. A batch that moves the watermark
-    sends one heartbeat row, as its ranges may hold nothing but gaps. `reports` is where its tasks tell of event times.
+    How far in the future a record may be is counted from the clock that the offset has, by the option as it is now: a
+    batch that failed for such a record continues once the option is changed. A batch that moves the watermark sends
+    one heartbeat row, as its ranges may hold nothing but gaps. `reports` is where its tasks tell of event times.
     """
     ranges = [
         SplitRange(split_id=s.split_id, start=s.start, stop=s.end)

@@ -41,7 +41,7 @@ __all__ = ["PlanningExecutor"]
 class PlanningExecutor:
     """Drives coordinator and batch planner against one split planner. Driver side of a query, one thread; may block.
 
-    What it holds belongs to the batch planned last; a start from another offset begins anew with that offset alone.
+    What it holds belongs to the batch planned last; a start from another offset begins again with that offset alone.
     """
 
     def __init__(self, scan: Scan, source: SplitSource) -> None:
@@ -179,7 +179,7 @@ class PlanningExecutor:
                     assert_never(effect)
 
     def _clock_after(self, after: SourceState, wall_ms: int) -> int | None:
-        """Return the clock that records of the future are told by; a batch that is replayed has it in its offset."""
+        """Return the clock for future timestamps; a replayed batch has it in its offset."""
         if self._scan.rowtime is None or self._source.watermark.max_future_ms is None:
             return None
         return self._clock.read(wall_ms=wall_ms, steady_ms=_boot_ms(), logged_ms=after.clock_ms)
@@ -239,7 +239,7 @@ class PlanningExecutor:
 
 
 def _boot_ms() -> int:
-    """Return the time since the machine's start, where it is told with that of its sleep: a wake-up is no step."""
+    """Return the time since the machine's boot, where the system includes its sleep: a wake-up is no step."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     ns = time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
     return ns // 1_000_000

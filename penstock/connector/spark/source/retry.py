@@ -75,7 +75,7 @@ def outage_file(workdir: Path, checkpoint: str, index: int) -> Path:
 
 
 def current_outage(workdir: Path, checkpoint: str) -> Outage | None:
-    """Return what the sources of a query wait for, the longest wait of several; None where all of them go on."""
+    """Return what the sources of a query wait for, the longest wait of several; None where none waits."""
     found = (_read(path) for path in workdir.glob(f"{_prefix(checkpoint)}*.json"))
     outages = [outage for outage in found if outage is not None]
     return min(outages, key=lambda outage: outage.since_ms, default=None)

@@ -82,7 +82,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Plan the next batch after `start`, the end of the last completed one.
 
         The same text comes back where there is no reason for a batch. Progress is published here as well as in
-        `commit`, which Spark calls one batch late and never after the last one. Waits for a broker that is away.
+        `commit`, which Spark calls one batch late and never after the last one. Waits for an unavailable broker.
         """
         after = decode_state(start)
         self._publish(after)
@@ -142,9 +142,9 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._executor.close()
 
     def _plan(self, after: SourceState, limit: int | None) -> SourceState | None:
-        """Plan; once that has worked, a broker that is away for a while is waited for.
+        """Plan; once that has succeeded, wait for a broker that becomes unavailable.
 
-        Not before, as it may be the address that is wrong.
+        Not before, as the address may be wrong.
         """
         planning = self._planning
         planned = retry_while_unavailable(

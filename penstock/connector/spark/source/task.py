@@ -104,7 +104,9 @@ def _late(partition: TaskPartition) -> Mapping[str, int]:
 
 
 def _reporter(partition: TaskPartition) -> RangeReporter | None:
-    """Make what tells planning of event times; None where nobody asked, so that they are not even looked at."""
+    """Make the reporter of event times to planning; None where they were not requested, so that
+    they are not even computed.
+    """
     if partition.reports is None:
         return None
     return RangeReporter(partition.reports, partition.splits, dict(partition.known_ms))

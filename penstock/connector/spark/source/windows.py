@@ -43,7 +43,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cumulate:
-    """Windows that grow by `step_ms` up to `size_ms`, a multiple of it, and then start anew."""
+    """Windows that grow by `step_ms` up to `size_ms`, a multiple of it, and then start again."""
 
     size_ms: int
     step_ms: int

@@ -48,7 +48,7 @@ def apply(  # noqa: PLR0917  typer passes options by name
 ) -> None:
     """Make the catalog's tables and views those of SQL files: new ones are added, others changed, none dropped.
 
-    Nothing is run, and no data is touched; whether checkpoints fit the new definitions is told by `penstock plan`.
+    Nothing is run, and no data is touched; `penstock plan` shows whether checkpoints fit the new definitions.
 
     Example: `penstock catalog apply sql/orders.sql --dry-run`
     """

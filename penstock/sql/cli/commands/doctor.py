@@ -213,7 +213,7 @@ def _catalog(url: str | None) -> Iterator[Finding]:
 
 
 def _server(store: SqlCatalog, names: int) -> Finding:
-    """A server's store is used as it is until somebody upgrades it: what is new is missing meanwhile."""
+    """A server's store is used as it is until it is upgraded: new features are missing meanwhile."""
     from penstock.catalog.migrations import HEAD
 
     version = store.version()

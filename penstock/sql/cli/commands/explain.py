@@ -46,9 +46,10 @@ def explain(  # noqa: PLR0917  typer passes options by name
     errors: ErrorFormatOption = ErrorFormat.FULL,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show how each INSERT, query and statement set of SQL files would run. Starts no Spark, asks the catalog alone.
+    """Show how each INSERT, query and statement set of SQL files would run. Starts no Spark and reads only the
+    catalog.
 
-    What a checkpoint holds, and where a run would go on, is told by `penstock plan`.
+    `penstock plan` shows what a checkpoint holds, and where a run would resume.
 
     Example: `penstock explain examples/quickstart.sql`
     """

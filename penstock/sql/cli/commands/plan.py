@@ -57,13 +57,12 @@ def plan(  # noqa: PLR0917  typer passes options by name
     strict: StrictOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show what a run of SQL files would do: for each INSERT whether it begins anew, goes on, or cannot.
+    """Show what a run of SQL files would do: for each INSERT whether it starts from scratch, resumes, or is refused.
 
     Offsets come from the checkpoints, ends of partitions from the brokers; nothing is started or changed. Queries are
-    checked as by `penstock validate`; `penstock run --dry-run` shows the same, and lets Spark plan them, too. Spark
-    is started only for checkpoints in an object store, names in Spark's own catalog, and statement sets that call
-    functions of Python. The exit status is 2
-    when a checkpoint does not fit its query or is damaged.
+    checked as by `penstock validate`; `penstock run --dry-run` shows the same, and lets Spark plan them, too. Spark is
+    started only for checkpoints in an object store, names in Spark's own catalog, and statement sets that call
+    functions of Python. The exit status is 2 when a checkpoint does not fit its query or is damaged.
 
     Example: `penstock plan examples/quickstart.sql --var bootstrap=127.0.0.1:9092`
     """

@@ -78,8 +78,8 @@ def run(  # noqa: PLR0917  typer passes options by name
 ) -> None:
     """Run SQL files: all of them are checked first, then their statements run in order.
 
-    Every INSERT is a streaming query with a checkpoint of its own, and goes on from there when the file runs again;
-    `penstock plan` tells from where. Ctrl-C once lets the batch in flight finish and stops; twice stops at once.
+    Every INSERT is a streaming query with a checkpoint of its own, from which it resumes when the file runs again;
+    `penstock plan` shows from where. Ctrl-C once stops after the batch in flight; twice stops at once.
 
     Example: `penstock run examples/quickstart.sql --var bootstrap=127.0.0.1:9092`
     """

@@ -58,7 +58,7 @@ class ScriptInput:
     def open_namespace(
         self, *, spark: Callable[[], SparkSession] | None = None, offline: bool = False
     ) -> Namespace:
-        """Open the catalog. `spark` starts Spark for those who ask for its catalog; `offline` asks nobody."""
+        """Open the catalog. `spark` starts Spark for statements that need its catalog; `offline` makes no request."""
         from penstock.catalog.definitions.empty_catalog import EmptyCatalog
         from penstock.sql.execution.context import open_names
 

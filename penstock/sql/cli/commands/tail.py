@@ -42,7 +42,7 @@ LOG_INTERVAL_MS = 5_000
 REFRESH_PER_SECOND = 4
 LOOK_INTERVAL_MS = 1_000
 CHECKPOINT_INTERVAL_MS = 1_000
-"""A reader that fails goes on from there, so that rows of about a second may come twice."""
+"""A failed reader resumes from there, so that rows of about a second may come twice."""
 
 
 def tail(  # noqa: PLR0917  typer passes options by name

@@ -117,7 +117,7 @@ def _run(
     lenient: bool,
     verbose: bool,
 ) -> list[tuple[TestFile, CaseResult]]:
-    """Start Spark and run the cases; each is told when it ends."""
+    """Start Spark and run the cases; each is reported when it ends."""
     from penstock.sql.cli.spark import open_spark, spark_logs
     from penstock.sql.spark_process.jvm import end_jvm
     from penstock.sql.testing.case_run import SPARK_CONF, check_suite, run_suite

@@ -67,8 +67,8 @@ def reporting(
 ) -> Iterator[bool]:
     """Run a command's body; its errors end as text on stderr and an exit status. Yields whether to be verbose.
 
-    `errors` is how they are told there; None is the form for people. `timed`: log messages begin with the time, for
-    commands that run for long.
+    `errors` is their format; None is the form for people. `timed`: log messages begin with the time, for commands that
+    run for long.
     """
     outer = context.find_object(Context) or Context()
     verbose = verbose or outer.verbose

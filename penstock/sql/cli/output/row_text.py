@@ -72,7 +72,7 @@ class RowWriter:
 
 
 class RowLines:
-    """Writes the rows of queries that go on, with a header where it is another query's turn."""
+    """Writes the rows of running queries, with a header where the query changes."""
 
     def __init__(self) -> None:
         self._columns: tuple[str, ...] = ()

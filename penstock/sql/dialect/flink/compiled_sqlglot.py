@@ -21,9 +21,9 @@ REMEDY = (
 
 
 class CompiledSqlglotError(ConfigError, ImportError):
-    """The compiled sqlglot is installed; `pip uninstall sqlglotc` mends it.
+    """The compiled sqlglot is installed; `pip uninstall sqlglotc` fixes it.
 
-    A ConfigError for the commands, an ImportError for whoever imports the dialect.
+    A ConfigError for the commands, an ImportError for programs that import the dialect.
     """
 
 

@@ -1,6 +1,6 @@
 """The names of Spark's own functions: a call of one is let through as it is.
 
-`tests/sql/test_function_names_on_spark.py` holds the list to the Spark that is installed, and writes it anew.
+`tests/sql/test_function_names_on_spark.py` holds the list to the Spark that is installed, and regenerates it.
 """
 
 from __future__ import annotations

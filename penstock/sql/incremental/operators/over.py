@@ -85,7 +85,7 @@ def stage_watermark_tests(stage: OverAggregate, moment: BatchContext) -> Waterma
 def over_rows(
     stage: OverAggregate, coming: BatchChanges, kept: StateTable, moment: BatchContext
 ) -> BatchChanges:
-    """Return the rows that are due with their aggregates, computed, and write those that came.
+    """Return the rows that are due with their aggregates, computed, and write the new rows.
 
     Raises StateMismatchError.
     """
@@ -325,7 +325,7 @@ def over(
     arrangements: Mapping[str, StateTable],
     moment: BatchContext,
 ) -> BatchChanges:
-    """Return the rows that a batch lets go with their aggregates, computed, and write what is kept.
+    """Return the rows that a batch releases with their aggregates, computed, and write the state.
 
     Raises StateMismatchError.
     """

@@ -35,7 +35,7 @@ def join_versions(
     arrangements: Mapping[str, StateTable],
     moment: BatchContext,
 ) -> BatchChanges:
-    """Return the joined rows that the batch's watermark lets go, computed, and write what is kept.
+    """Return the joined rows that the batch's watermark releases, computed, and write the state.
 
     `changes` and `arrangements` by the names of the stage's inputs. Raises StateMismatchError.
     """

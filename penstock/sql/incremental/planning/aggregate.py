@@ -269,7 +269,7 @@ def _mechanism(keys: Sequence[exp.Expr], state: str, place: exp.Expr) -> Updatin
 def plan_distinct(
     rows: ChangelogRelation, stages: StageList, place: exp.Expr, time_to_live_ms: int | None = None
 ) -> ChangelogRelation:
-    """Add the stage of a DISTINCT; none where rows are told apart by a key anyway.
+    """Add the stage of a DISTINCT; none where rows have a key anyway.
 
     `time_to_live_ms` is of the hint STATE_TTL.
     """

@@ -95,7 +95,7 @@ class _Computed:
 
     @property
     def kept(self) -> OverFrameState:
-        """What it needs of the rows before: for totals none are told yet."""
+        """What it needs of the rows before: for totals no bound is known yet."""
         if self.call.back is not None:
             return RowsState(count=self.call.back)
         if self.frame.micros is not None and not self.call.numbers:

@@ -27,7 +27,7 @@ _AGGREGATES = (
 )  # fmt: skip
 
 _NO_DISTINCT = (exp.Max, exp.Min)
-"""To which it is nothing that a value comes twice."""
+"""Aggregates that ignore duplicates of a value."""
 
 _DISTINCT = (exp.Count, exp.Sum, *_NO_DISTINCT)
 

@@ -93,7 +93,7 @@ ONE = "__one"
 
 
 def _is_plain(query: exp.Select) -> bool:
-    """Return whether columns that nobody reads can be left out of a SELECT."""
+    """Return whether unread columns can be left out of a SELECT."""
     stars = any(item.find(exp.Star) for item in query.expressions)
     return not stars and query.args.get("distinct") is None
 

@@ -33,9 +33,9 @@ _START = WINDOW_COLUMNS[0]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ties:
-    """How rows of equal order are told apart: by their arrival, of which the `winner` comes first.
+    """How ties in the order are broken: by arrival, of which the `winner` comes first.
 
-    `by_record`: rows have the column ARRIVED; else what is known is the batch that they came in.
+    `by_record`: rows have the column ARRIVED; else only the batch in which they came is known.
     """
 
     winner: TieBreak
@@ -61,9 +61,9 @@ def plan_top_n(
 ) -> ChangelogRelation:
     """Add the stage; the SELECT that numbers has no star any more. Returns its columns in their order, then others.
 
-    `by_arrival`: it numbers rows in the order in which they came. Raises UnsupportedError for that over changes.
-    Rows of equal order are told apart by `ties`, and where that does not, or for changes, by their other columns, so
-    that the same ones are taken each time.
+    `by_arrival`: it numbers rows in the order in which they came. Raises UnsupportedError for that over changes. Ties
+    in the order are broken by `ties`, and where that does not, or for changes, by the other columns, so that the same
+    ones are taken each time.
     """
     check_row_number(numbered)
     columns = [i for i in numbered.select.expressions if i is not numbered.item]

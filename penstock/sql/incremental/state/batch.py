@@ -31,7 +31,7 @@ __all__ = [
 
 
 class MaterializedFrames:
-    """Computes frames and lets go of all of them in the end. For the driver's thread."""
+    """Computes frames and releases all of them in the end. For the driver's thread."""
 
     def __init__(self) -> None:
         self._held: list[DataFrame] = []

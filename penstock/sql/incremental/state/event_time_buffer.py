@@ -1,4 +1,6 @@
-"""Which rows the watermark of a batch lets go, and which are late: what stages share whose rows wait for it."""
+"""Buffering by event time, for stages whose rows wait for the watermark: which rows a batch
+releases, and which are late.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ class WatermarkTests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyRows:
-    """The rows that the batch's watermark lets go, computed, and how many came too late to wait for it."""
+    """The rows that the batch's watermark releases, computed, and the number of late rows."""
 
     rows: BatchChanges
     late: int

@@ -53,10 +53,10 @@ def with_validity(
     now_ms: int,
     time_to_live_ms: int,
 ) -> DataFrame:
-    """Return versions, deletes too, with VALID_FROM (inclusive) and VALID_TO (exclusive; NULL: for ever).
+    """Return versions, deletes too, with VALID_FROM (inclusive) and VALID_TO (exclusive; NULL: still valid).
 
-    A delete without a time of its own (a tombstone has only its key) is one of the newest version that came before
-    it, as Flink's ChangelogNormalize gives deletes. Keys that did not change within the time to live are left out.
+    A delete without a time of its own (a tombstone has only its key) is one of the newest version that came before it,
+    as Flink's ChangelogNormalize gives deletes. Keys that did not change within the time to live are left out.
     """
     key = columns_of(layout.key)
     rows = stored

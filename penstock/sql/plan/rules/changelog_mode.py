@@ -39,7 +39,7 @@ __all__ = ["LEAF", "ChangelogPlan", "plan_changelog", "refuse_over"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogPlan:
-    """A query rewritten for its changes, and their flow; `looked_up` are leaves to read anew in each batch."""
+    """A query rewritten for its changes, and their flow; `looked_up` are leaves to read again in each batch."""
 
     query: exp.Expr
     flow: Flow
@@ -281,7 +281,7 @@ def _refuse_sorting(select: exp.Select) -> None:
 
 
 def _refuse_keeping_all(select: exp.Select) -> None:
-    """Refuse what would keep every row in Spark for ever, or what Spark's append mode cannot do."""
+    """Refuse what would keep every row in Spark permanently, or what Spark's append mode cannot do."""
     join = updates(select)
     if join is not None:
         raise UnsupportedError(

@@ -131,7 +131,7 @@ class Arrival(StrEnum):
     """What is known of the order in which the rows of a table came."""
 
     OPEN = "open"
-    """Not asked for, as in versions of Penstock whose checkpoints go on."""
+    """Not requested, as in versions of Penstock whose checkpoints still resume."""
     BATCH = "batch"
     """The micro-batch that a row came in."""
     RECORD = "record"

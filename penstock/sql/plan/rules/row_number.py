@@ -107,7 +107,7 @@ def check_row_number(numbered: RowNumberQuery) -> None:
 
 
 def _shown_name(source: exp.Subquery, select: exp.Select, item: exp.Alias) -> str:
-    """Return the row number's name outside the subquery, which may name its columns anew."""
+    """Return the row number's name outside the subquery, which may rename its columns."""
     alias = source.args.get("alias")
     columns = [c.name for c in alias.columns] if alias is not None else []
     place = select.expressions.index(item)
