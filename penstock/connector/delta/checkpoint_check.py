@@ -58,10 +58,10 @@ class StoredTable:
 def check_resumes_here(
     target: DeltaTarget, checkpoint: Path, query: str | None, sink: str, *, commits_empty: bool
 ) -> None:
-    """Check a table and a checkpoint that are in folders of this machine; writes nothing.
+    """Check a table and a checkpoint in folders of this machine; writes nothing.
 
-    `query` is the id that the checkpoint carries, `sink` tells the sinks of a query that has several apart.
-    Raises StateMismatchError; NotReachedError for a table in an object store.
+    `query` is the checkpoint's id, `sink` distinguishes the sinks of a query that has several. Raises
+    StateMismatchError; NotReachedError for a table in an object store.
     """
     if is_remote(target.location):
         raise NotReachedError(f"only Spark reaches {target.shown}")

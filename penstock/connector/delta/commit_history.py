@@ -54,7 +54,7 @@ class CommittedBatches:
 
     @contextmanager
     def writing(self, target: DeltaTarget, batch: MicroBatch) -> Iterator[str | None]:
-        """Frame the writing of a batch: gives its digest, or None if the table has the batch.
+        """Surround the writing of a batch: yields its digest, or None if the table has the batch.
 
         Raises StateMismatchError when the table has it with another content.
         """

@@ -33,9 +33,9 @@ _NO_FILE_SYSTEM = re.compile(
 def translate_errors(location: str) -> Iterator[None]:
     """Translate what Spark raises about the table at `location`.
 
-    Raises OptionError for a property, ConfigError for a file system that is not there, StateMismatchError for files
-    in the way, DefinitionError for what Delta cannot hold, SinkError for a row that breaks NOT NULL and for what may
-    pass; and Penstock's own errors as they were, where a task raised them.
+    Raises OptionError for a property, ConfigError for a missing file system, StateMismatchError for files in the way,
+    DefinitionError for what Delta cannot hold, SinkError for a row that breaks NOT NULL and for transient errors; and
+    Penstock's own errors as they were, where a task raised them.
     """
     try:
         yield

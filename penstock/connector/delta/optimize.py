@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Optimizer:
-    """Runs OPTIMIZE when it is due. `clock` gives seconds that only grow.
+    """Runs OPTIMIZE when it is due. `clock` returns seconds that only grow.
 
-    A run begins from the last OPTIMIZE among the table's newest commits, and if there is none it is due.
+    A run counts from the last OPTIMIZE among the table's newest commits, and if there is none it is due.
     """
 
     clock: Callable[[], float] = time.monotonic

@@ -1,4 +1,4 @@
-"""Writing into a Delta table, as far as it is known without Spark: what is asked for, and what is promised."""
+"""Writing into a Delta table, as far as it is known without Spark: options and guarantees."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DeltaSink:
         return Guarantee.EXACTLY_ONCE
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
-        """Create the table, or check that what is there takes rows of `schema`. Raises InputError, SinkError."""
+        """Create the table, or check that the existing one accepts rows of `schema`. Raises InputError, SinkError."""
         self._writer.prepare(spark, schema)
 
     def check_resumes(

@@ -32,9 +32,9 @@ _STREAM_OPTIONS = (
 class DeltaSource:
     """A Delta table as a source (`EngineSource`).
 
-    A query over Delta tables alone is bounded: it reads the version that is there. An INSERT reads a table as a
-    stream from its checkpoint, so that the next run takes only what was appended since; an update or delete in
-    between ends the stream with Delta's error, as it cannot be told in appended rows.
+    A query over Delta tables alone is bounded: it reads the present version. An INSERT reads a table as a stream from
+    its checkpoint, so that the next run reads only what was appended since; an update or delete in between ends the
+    stream with Delta's error, as appended rows cannot express it.
     """
 
     target: DeltaTarget

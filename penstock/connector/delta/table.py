@@ -221,7 +221,7 @@ def _loses_nulls(found: s.DataType, written: s.DataType) -> bool:
 
 
 def _by_name(schema: s.StructType) -> dict[str, s.StructField]:
-    """Return the columns by lower-case name: neither Spark nor Delta looks at case."""
+    """Return the columns by lower-case name: Spark and Delta ignore case."""
     return {column.name.lower(): column for column in schema.fields}
 
 
@@ -250,8 +250,8 @@ def _partitioning(names: Iterable[str]) -> str:
 def missing_columns(target: DeltaTarget, found: StructType) -> StructType:
     """Return the declared columns that a table with the columns `found` lacks.
 
-    Raises StateMismatchError for one that cannot come later: the rows that are there have no value for it, or lie
-    where another value would put them.
+    Raises StateMismatchError for one that cannot be added later: the existing rows have no value for it, or are in the
+    partition of another value.
     """
     there = {name.lower() for name in found.names}
     missing = [f for f in stored_schema(target.table).fields if f.name.lower() not in there]
@@ -273,7 +273,7 @@ def _is_not_null(field: StructField) -> bool:
 
 
 def add_missing_columns(spark: SparkSession, target: DeltaTarget) -> None:
-    """Add the declared columns that the table lacks; NULL in the rows that are there. Raises InputError, SinkError."""
+    """Add the declared columns that the table lacks; NULL in the existing rows. Raises InputError, SinkError."""
     with translate_errors(target.shown):
         found = DeltaTable.forPath(spark, target.location).toDF().schema
         missing = missing_columns(target, found)

@@ -114,7 +114,7 @@ class DeltaWriter:
     _written: CommittedBatches = field(default_factory=CommittedBatches, compare=False, repr=False)
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
-        """Create the table, or check that what is there takes rows of `schema`. Raises InputError, SinkError."""
+        """Create the table, or check that the existing one accepts rows of `schema`. Raises InputError, SinkError."""
         if not exists(self.target, spark):
             create(self.target, spark)
         elif self.adds_columns:

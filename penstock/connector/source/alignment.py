@@ -55,7 +55,7 @@ class WatermarkAggregator:
         self._by_reader[reader] = watermark_ms
 
     def forget(self, reader: int) -> None:
-        """Leave a reader that is gone out of the minimum (FLINK-40505)."""
+        """Remove a failed reader from the minimum (FLINK-40505)."""
         self._by_reader.pop(reader, None)
 
     def __contains__(self, reader: int) -> bool:

@@ -28,7 +28,7 @@ EnumeratorState = Mapping[str, Any]
 
 
 class SplitEnumeratorContext(Protocol):
-    """What the coordinator gives its enumerator (Flink's SplitEnumeratorContext). Coordinator thread only."""
+    """What the coordinator offers its enumerator (Flink's SplitEnumeratorContext). Coordinator thread only."""
 
     @property
     def parallelism(self) -> int:
@@ -36,12 +36,12 @@ class SplitEnumeratorContext(Protocol):
 
     @property
     def registered_readers(self) -> Collection[int]:
-        """The readers that are there now."""
+        """The registered readers."""
 
     def open_segment_files(self) -> SegmentFiles | None:
         """Open the folder beside the checkpoint, for what would make snapshots grow; None where there is none.
 
-        It may block: what it gives is for the work of calls.
+        It may block: its result is for the work of calls.
         """
 
     def assign_splits(self, assignment: Mapping[int, Sequence[Split]]) -> None:
@@ -81,7 +81,7 @@ class SplitEnumerator(Protocol):
         """A reader asks for a split (pull). Not called once its last split was signalled."""
 
     def add_splits_back(self, splits: Sequence[Split], reader: int) -> None:
-        """A reader failed and these, assigned since its last checkpoint, are to be read again from their start."""
+        """A reader failed and these, assigned since its last checkpoint, have to be read again from their start."""
 
     def add_reader(self, reader: int) -> None:
         """A reader registered; splits for it may be waiting."""
@@ -108,7 +108,7 @@ HINT = "run the version of Penstock that wrote the checkpoint, or start anew wit
 def check_snapshot(
     state: EnumeratorState, *, kind: str, version: int, keys: Collection[str]
 ) -> None:
-    """Refuse a snapshot of another kind of enumerator, of a version or with keys that are not known here.
+    """Refuse a snapshot of another kind of enumerator, of an unknown version or with unknown keys.
 
     `keys` are those besides `kind` and `version`. Raises StateMismatchError.
     """

@@ -1,4 +1,4 @@
-"""Records on their way from a split reader to the engine: Arrow batches labelled with their split."""
+"""Records between a split reader and the engine: Arrow batches labelled with their split."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRecord:
-    """A record as the outside has it: what a row was decoded from. `where` names it for people.
+    """A record as the external system holds it: what a row was decoded from. `where` names it for people.
 
     `topic` and `partition` are set for a record of a log, `path` for one of a file. `timestamp_ms` is epoch ms, None
     where records have no time.
@@ -41,7 +41,7 @@ class RawRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadRecord:
-    """A record that gives no row, and why: `error` is without the record's place and text."""
+    """A record without a row, and why: `error` is without the record's place and text."""
 
     record: RawRecord
     stage: Stage
@@ -59,12 +59,12 @@ class RowOrigins(Protocol):
 class RecordsWithSplitIds:
     """One fetch of a split reader (Flink's RecordsWithSplitIds, with batches in the place of records).
 
-    `batches` are (split id, rows) in reading order; `finished` are the splits that ended with this fetch;
-    `positions` says how far each split was read with it: the next position to read, past gaps and past records
-    that were left out; splits that did not move are absent. `skipped` counts the bad records that the table's
-    options told the reader to leave out. `origins` has the records behind the rows of a split, where the request
-    asked for them; such a split has one batch in the fetch. `read` counts the records of each split, those without
-    rows included. `bad` are the records that `bad-records` left out, by split; `skipped` counts them too.
+    `batches` are (split id, rows) in reading order; `finished` are the splits that ended with this fetch; `positions`
+    says how far each split was read with it: the next position to read, past gaps and past records that were left out;
+    splits without progress are absent. `skipped` counts the bad records that the table's options told the reader to
+    leave out. `origins` has the records behind the rows of a split, where the request asked for them; such a split has
+    one batch in the fetch. `read` counts the records of each split, those without rows included. `bad` are the records
+    that `bad-records` left out, by split; `skipped` counts them too.
     """
 
     batches: tuple[tuple[str, pa.RecordBatch], ...] = ()

@@ -1,8 +1,8 @@
 """A list that only grows, in files that never change: a checkpoint names its files, however long it gets.
 
-What is added makes a file of its own, and files at the end that are small beside what comes after them are joined with
-it: a list of n entries has at most log4(n) + 1 files (9 of a hundred thousand, 12 of ten million), and an entry is
-written some forty times in its life. A file's name says what is in it:
+Additions make a file of their own, and files at the end that are small beside what follows are merged with it: a list
+of n entries has at most log4(n) + 1 files (9 of a hundred thousand, 12 of ten million), and an entry is written some
+forty times in its life. A file's name describes its content:
 
     3f0c9a41d2e87b55-17-hash16-1024-5d41402abc4b2a76b9719d911017c592
     chain            |  kind   |    hash of the content
@@ -22,7 +22,7 @@ from penstock.catalog.errors import StateMismatchError
 __all__ = ["Segment", "SegmentFiles", "SegmentName", "appended", "read_segments"]
 
 GROWTH = 4
-"""A file stays by itself while it has so many times the entries of the next one."""
+"""A file is not merged while it has so many times the entries of the next one."""
 
 _NAME = re.compile(
     r"(?P<chain>[0-9a-f]{16})-(?P<serial>\d+)-(?P<kind>[a-z0-9]+)-(?P<count>\d+)-(?P<digest>[0-9a-f]{32})"
@@ -31,7 +31,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentName:
-    """What the name of a file says.
+    """The parts of a file's name.
 
     A chain is the history of one list, from one checkpoint to the next; a restart from an older checkpoint makes
     another file under the same serial. Nothing of a chain is named again by later checkpoints once one of them names
@@ -49,7 +49,7 @@ class SegmentName:
 
     @classmethod
     def parse(cls, text: str) -> SegmentName | None:
-        """Read a name; None for one that is of something else."""
+        """Parse a name; None for one of another kind of file."""
         found = _NAME.fullmatch(text)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""Splits: the units of a source that are read in order, and what a look at the outside world finds of them."""
+"""Splits: the units of a source that are read in order, and the offsets and listings of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitOffsets:
-    """What a split holds now: `first` is the oldest position still there (inclusive), `end` is exclusive and stable.
+    """The positions that a split holds now: `first` is the oldest one (inclusive), `end` is exclusive and stable.
 
     For Kafka `end` is the last stable offset under read_committed, the high watermark otherwise.
     """
@@ -42,10 +42,10 @@ class SplitOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """One listing of a source: its split ids, and an identity of each thing they belong to.
+    """One listing of a source: its split ids, and an identity of what each belongs to.
 
-    `incarnations` maps a name (Kafka: the topic) to an id that changes when the thing is deleted and made again
-    (Kafka: the topic id of KIP-516). `owners` maps each split id to that name.
+    `incarnations` maps a name (Kafka: the topic) to an id that changes when it is deleted and made again (Kafka: the
+    topic id of KIP-516). `owners` maps each split id to that name.
     """
 
     owners: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""The state of a scan between two batches, and its versioned JSON: what an offset log keeps and a person can read."""
+"""The state of a scan between two batches, and its versioned JSON: an offset log keeps it, and a person can read it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 VERSION = 2
 FIRST_VERSION = 1
-"""Before alignment and before the coordinator: topics and splits were all that was known."""
+"""The version before alignment and before the coordinator: it has topics and splits only."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MIN_INSTANT_MS = -62_135_596_800_000  # 0001-01-01T00:00:00Z, the first that a datetime holds
@@ -34,10 +34,10 @@ MAX_WATERMARK_MS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveredSplit:
-    """A split that was found with records in it, while others were read.
+    """A split that was discovered with records in it, while others were read.
 
-    `at_ms` is the wall clock at which it was found (epoch ms), `until` the end that it had then, exclusive. `late`
-    counts rows that were behind the table's watermark when they were read, while it was read up to there.
+    `at_ms` is the wall clock at its discovery (epoch ms), `until` its end then, exclusive. `late` counts rows that
+    were behind the table's watermark when they were read, while it was read up to there.
     """
 
     at_ms: int
@@ -50,12 +50,11 @@ class SplitState:
     """One split: the range [`start`, `end`) of the batch, and what is known of its event time.
 
     `owner` is what the split belongs to (Kafka: the topic). `stop` is the exclusive end of a bounded split.
-    `watermark_ms` is the highest watermark seen in the split, None before its first record; where its group stopped
-    it just before a record that is known to be above the limit, it is the limit. `quiet_since_ms`
-    is the wall clock at which it was first seen without new records, None while records come; `lost` counts
-    positions deleted before they were read (only where the table tolerates that). `paused` says why the range
-    is shorter than it might be, None where it is not. `found` is set for a split that was found later than its first
-    record.
+    `watermark_ms` is the highest watermark seen in the split, None before its first record; where its group stopped it
+    just before a record that is known to be above the limit, it is the limit. `quiet_since_ms` is the wall clock at
+    which it was first seen without new records, None while records come; `lost` counts positions deleted before they
+    were read (only where the table tolerates that). `paused` says why the range is shorter than it might be, None
+    where it is not. `found` is set for a split that was discovered later than its first record.
     """
 
     split_id: str
@@ -80,12 +79,11 @@ class SplitState:
 class SourceState:
     """A scan after a batch: enough to restart from, and to plan the batch's tasks again after a crash.
 
-    `watermark_ms` is the table's watermark with this batch, `watermark_before_ms` the one before it: rows
-    behind that one are late. `coordinator` is the coordinator's part of the checkpoint. `limit_ms` is
-    the highest watermark that the alignment group allowed, None without a limit; `memory_table` counts batches in a row
-    in which the group let nothing be read, so that their offsets differ. `clock_ms` is the wall clock at planning
-    (epoch ms, without the steps that nobody would believe) of a scan that looks for records of the future, None for
-    any other.
+    `watermark_ms` is the table's watermark with this batch, `watermark_before_ms` the one before it: rows behind that
+    one are late. `coordinator` is the coordinator's part of the checkpoint. `limit_ms` is the highest watermark that
+    the alignment group allowed, None without a limit; `held` counts batches in a row in which the group let nothing be
+    read, so that their offsets differ. `clock_ms` is the wall clock at planning (epoch ms, without implausible steps)
+    of a scan that looks for records of the future, None for any other.
     """
 
     splits: tuple[SplitState, ...] = ()

@@ -23,7 +23,7 @@ SERVER, CLIENT = "py4j.JavaServer", "py4j.PythonClient"
 """The classes that PySpark uses unless PYSPARK_PIN_THREAD is false: then there is no client that takes a token."""
 
 _CONNECTION_AGE_S = 30
-"""How long py4j's client keeps a connection that it does not use; its own value."""
+"""How long py4j's client keeps an unused connection; its own value."""
 
 _starting = Lock()
 

@@ -1,10 +1,11 @@
-"""Small files on a local disk that survive a loss of power: whole or not there, and there once a function returns.
+"""Small files on a local disk that survive a loss of power: written whole or not at all, and durable once a function
+returns.
 
 Hadoop's local file system neither syncs what it writes nor refuses to rename over a file, so `hadoop_files` comes here
 for local paths. Its checksum files (`.name.crc`) are removed where they would be of another content.
 
-`umask` is Hadoop's `fs.permissions.umask-mode`: files and folders get the rights that Hadoop would give them, of
-which the umask of this process may only take.
+`umask` is Hadoop's `fs.permissions.umask-mode`: files and folders get the rights that Hadoop would give them, of which
+the umask of this process may only take.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ LOCK_POLL_S = 0.1
 
 
 def write_new(path: Path, content: bytes, umask: int = DEFAULT_UMASK) -> bool:
-    """Write a file that is there whole or not at all. False where one is there already, which stays.
+    """Write a file atomically. False where one exists already, which stays.
 
     Of two processes that do so at once, one succeeds.
     """
@@ -104,7 +105,7 @@ def _temporary(path: Path, content: bytes, umask: int) -> Path:
 
 
 def _rename_alone(temporary: Path, path: Path) -> bool:
-    """Rename where no file is there yet: a rename replaces what is there, so one writer at a time asks and renames.
+    """Rename where no file exists yet: a rename replaces one, so one writer at a time checks and renames.
 
     A lock that a killed process left behind is not broken: one that is merely paused would decide a second time.
     """

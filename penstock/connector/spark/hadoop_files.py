@@ -49,9 +49,9 @@ def read_text(spark: SparkSession, path: str) -> str | None:
 
 
 def write_text(spark: SparkSession, path: str, text: str) -> bool:
-    """Write a UTF-8 file that is there whole or not at all. False where one is there already, which stays.
+    """Write a UTF-8 file atomically. False where one exists already, which stays.
 
-    Of two processes that write one at once, one succeeds; on object stores that can only be seen by reading it again.
+    Of two processes that write one at once, one succeeds; on object stores only reading it again shows that.
     """
     system, file = _file(spark, path)
     local = _local(system, file)

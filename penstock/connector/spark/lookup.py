@@ -1,4 +1,4 @@
-"""Lookups in Spark: a function of a key that gives the rows of the key, which a LATERAL join unfolds.
+"""Lookups in Spark: a function of a key that returns the rows of the key, which a LATERAL join unfolds.
 
 Only keys and rows that were found travel between Spark and Python. The stream's rows stay where they are, and with
 them their order and the mark of event time.

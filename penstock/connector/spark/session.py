@@ -39,7 +39,7 @@ def configured(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
 def copy_session(spark: SparkSession) -> SparkSession:
     """Copy a session with its settings, functions, temporary views and data sources, as each streaming query does.
 
-    It shares Spark's context, jars and catalogs. Spark holds on to it as long as the context lives: make few.
+    It shares Spark's context, jars and catalogs. Spark keeps it as long as the context: make few.
     """
     copied = spark._jsparkSession.cloneSession()  # noqa: SLF001  private[sql] in Scala, public to the JVM
     return SparkSession(spark.sparkContext, copied)
@@ -59,7 +59,7 @@ RULES = ("ReplaceExpressions", "RewriteWithExpression", "SimplifyCasts")
 
 
 def streaming_conf(frame: DataFrame, output: OutputMode) -> dict[str, str]:
-    """Check a frame, and give the Spark settings that its streaming query has to be started with: mostly none.
+    """Check a frame, and return the Spark settings that its streaming query has to be started with: mostly none.
 
     Raises AnalysisException for what Spark cannot stream.
     """

@@ -25,7 +25,7 @@ class FixtureMetadataClient:
     """A SplitPlanner over records in files. All splits are there from the start, some without records yet."""
 
     def __init__(self, folder: Path, decoder: RecordDecoder) -> None:
-        """Read the records. `decoder` makes the columns that peeks give."""
+        """Read the records. `decoder` makes the columns that peeks return."""
         self._folder = folder
         self._decoder = decoder
         self._records = by_split(read_records(folder))

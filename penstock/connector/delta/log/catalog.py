@@ -37,7 +37,7 @@ class DeltaCatalog:
     offline: bool = False
 
     def check(self) -> None:
-        """See that the folder is there, and is no table itself. Raises ConfigError, DefinitionError."""
+        """Check that the folder exists, and is no table itself. Raises ConfigError, DefinitionError."""
         root = self._root
         if is_delta_table(root):
             raise DefinitionError(

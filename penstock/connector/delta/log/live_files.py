@@ -1,7 +1,7 @@
 """The rows of a small Delta table without an engine: the files that its log has, read as Parquet.
 
-For tables of Penstock's own, as those of dead letters. What such a table does not have (deletion vectors, mapped
-columns, checkpoints of version 2 with sidecars, partitions) is not read here: the caller asks Spark then.
+For tables of Penstock's own, as those of dead letters. Features that such tables do not have (deletion vectors, mapped
+columns, checkpoints of version 2 with sidecars, partitions) are not read here: the caller asks Spark then.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _in_utc(table: pa.Table) -> pa.Table:
 
 
 def _live(log: Folder, names: Sequence[str]) -> list[str]:
-    """Go through the log from its last checkpoint; give the paths of files that are there now."""
+    """Replay the log from its last checkpoint; returns the paths of the live files."""
     commits = {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
     whole = {int(found[1]): name for name in names if (found := _WHOLE_CHECKPOINT.fullmatch(name))}
     others = [int(found[1]) for name in names if (found := _OTHER_CHECKPOINT.fullmatch(name))]

@@ -100,10 +100,10 @@ def peek(
     candidates: Callable[[FileSplit], Candidates],
     accept: Accept | None = None,
 ) -> Mapping[str, pa.RecordBatch]:
-    """Return one row for each split that has a line to decode; see SplitPlanner.peek.
+    """Return one row for each split that has a line to decode; see SplitMetadataClient.peek.
 
-    Many splits are decoded together, a line of each in a round; a bad line gives way to the one before it, one that
-    is not accepted to one that may be further away: there may be many of them, and any that is accepted will do.
+    Many splits are decoded together, a line of each in a round; a bad line gives way to the one before it, one that is
+    not accepted to one that may be further away: there may be many of them, and any that is accepted will do.
     """
     found: dict[str, pa.RecordBatch] = {}
     looked_at = candidates if accept is None else lambda split: in_strides(candidates(split))

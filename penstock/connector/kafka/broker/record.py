@@ -82,7 +82,7 @@ def write_record(data_dir: Path, record: BrokerRecord) -> None:
 
 
 def is_broker(pid: int, data_dir: Path) -> bool:
-    """Return whether process `pid` is a broker on this folder and not someone who got the number later."""
+    """Return whether process `pid` is a broker on this folder and not another one that got the number later."""
     mark = str(data_dir.absolute() / "server.properties")
     with suppress(OSError):
         return mark.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")

@@ -245,8 +245,8 @@ def existing_bounds(
 ) -> dict[TopicPartition, LogBounds]:
     """Look up bounds; `committed` ends at the last stable offset. `topic_ids` are those known, by topic.
 
-    Raises for what stays missing: TopicChangedError where its topic is gone or another one, BrokerUnavailableError
-    where the topic is there, as a broker may come to know of new partitions late.
+    Raises for what stays missing: TopicChangedError where its topic was deleted or made again, BrokerUnavailableError
+    where the topic exists, as brokers may learn of new partitions late.
     """
     give_up_s = time.monotonic() + PATIENCE_S
     while True:

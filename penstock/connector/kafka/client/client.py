@@ -50,7 +50,7 @@ class ClientLog:
     """Takes a client's log lines."""
 
     def log(self, level: int, template: str, *parts: object) -> None:
-        """Pass a line on. The client calls it from within its own calls."""
+        """Log a line. The client calls it from within its own calls."""
         del level
         logger.debug(template, *parts)
 
@@ -87,7 +87,7 @@ DENIED = frozenset(
 
 
 class KafkaClient:
-    """What all kinds of client share: the last error, which librdkafka tells a callback alone."""
+    """Shared by all kinds of client: the last error, which librdkafka reports only to a callback."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -111,9 +111,9 @@ class KafkaClient:
         return access_denied(self.connection.address, reason)
 
     def settings(self) -> dict[str, Any]:
-        """Return the connection's settings with values in the place of references.
+        """Return the connection's settings with references resolved.
 
-        Raises UnknownObjectError, ConfigError for what a reference names and is not there.
+        Raises UnknownObjectError, ConfigError for a reference to something missing.
         """
         return {
             key: reveal(value, secret=is_secret(key)) if key in REFERENCES else value

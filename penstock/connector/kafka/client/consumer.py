@@ -1,4 +1,4 @@
-"""The consumer: reads assigned partitions from given offsets, and tells what is in the way as values."""
+"""The consumer: reads assigned partitions from given offsets, and returns obstacles as values."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def broker_unavailable(
 def partition_unknown(
     address: str, partition: TopicPartition, seconds: float
 ) -> BrokerUnavailableError:
-    """The topic is there, and no broker knows a partition that was listed: it is new, or its leader is far behind."""
+    """The topic exists, and no broker knows a partition that was listed: it is new, or its leader is far behind."""
     return BrokerUnavailableError(
         f"Kafka at {address} knows no offsets of topic '{partition.topic}', partition {partition.partition}, "
         f"for {seconds:.0f} s, although the topic is there",

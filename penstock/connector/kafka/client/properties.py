@@ -110,8 +110,9 @@ PRODUCED = _names(
     queue.buffering.backpressure.threshold sticky.partitioning.linger.ms transaction.timeout.ms
     """
 )
-"""Those that a sink hands to its producers; the others of PRODUCER_ONLY mean nothing there: the sink bounds its queue
-itself, serialises itself, and has no partitioner of Java's."""
+"""Those that a sink passes to its producers; the others of PRODUCER_ONLY have no meaning there: the sink bounds its
+queue itself, serialises itself, and has no partitioner of Java's.
+"""
 
 PRODUCER_RENAMED = {
     "compression.codec": "compression.type",
@@ -144,9 +145,10 @@ REFERENCES = _names(
     ssl.truststore.certificates ssl.truststore.password
     """
 )
-"""Those whose values may hold references such as ${secret:name}: nothing but the client itself looks at them.
+"""Those whose values may hold references such as ${secret:name}: only the client itself reads them.
 
-The client that a process makes reveals them (`KafkaClient.configuration`)."""
+The client that a process makes reveals them (`KafkaClient.configuration`).
+"""
 
 REFUSED = {
     "interceptor.classes": "it loads a class into the client",
@@ -172,4 +174,4 @@ REFUSED = {
     "ssl.providers": "it loads a library into the client",
     "internal.termination.signal": "it changes how this process takes signals",
 }
-"""Properties that run or load code, or give away files or credentials: a table definition must not decide that."""
+"""Properties that run or load code, or disclose files or credentials: a table definition must not decide that."""

@@ -82,9 +82,10 @@ def create_topic(admin: KafkaAdmin, plan: TopicPlan) -> None:
 
 
 def add_partitions(admin: KafkaAdmin, name: str, partitions: int) -> None:
-    """Raise a topic's number of partitions to `partitions`. Raises UnknownObjectError, OptionError where Kafka refuses.
+    """Raise a topic's number of partitions to `partitions`. Raises UnknownObjectError, OptionError where Kafka
+    refuses.
 
-    Kafka never takes partitions away. Records with a key may go to other partitions from then on.
+    Kafka never removes partitions. Records with a key may go to other partitions from then on.
     """
     new = NewPartitions(name, partitions)
     error = _outcome(

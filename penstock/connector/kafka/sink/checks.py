@@ -22,7 +22,7 @@ DEFAULT_CAP_MS = 900_000
 
 
 def check_topics(admin: SinkAdmin, topics: Subscription) -> None:
-    """Check that the topics of a list are there: a sink makes none. Raises UnknownObjectError."""
+    """Check that the topics of a list exist: a sink creates none. Raises UnknownObjectError."""
     if isinstance(topics, TopicList):
         found = admin.topics(topics.topics)
         missing = [topic for topic in topics.topics if topic not in found]

@@ -102,7 +102,7 @@ _TIMED_OUT = {
 
 
 class SinkAdmin(KafkaAdmin):
-    """Answers what a sink asks beside what scans ask. Any thread; every call may block up to 30 s."""
+    """The requests of a sink, beside those of scans. Any thread; every call may block up to 30 s."""
 
     def group_commits(
         self, group: str, partitions: Sequence[TopicPartition]

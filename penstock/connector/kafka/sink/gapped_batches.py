@@ -29,7 +29,8 @@ DEFAULT_RETENTION_MIN = 10_080
 
 
 def first_attempt_ms(spark: SparkSession, folder: str, batch_id: int, now_ms: int) -> int:
-    """Note that a batch is about to be written, and tell when it first was (epoch ms). Notes of others are removed.
+    """Record that a batch is about to be written, and return when it first was (epoch ms). Notes of other batches are
+    removed.
 
     Raises StateMismatchError where the note is damaged.
     """

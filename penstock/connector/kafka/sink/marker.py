@@ -14,7 +14,7 @@ SCOPE_DIGITS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotNames:
-    """The names of a sink's slots. `scope` tells query and sink apart from all others, in hex."""
+    """The names of a sink's slots. `scope` identifies query and sink, in hex."""
 
     prefix: str
     scope: str
@@ -80,7 +80,7 @@ class BatchCommit:
 
 
 def may_write(claim: BatchCommit, found: Marker | None) -> bool:
-    """Return whether the slot's rows are to be written; False: they are there already.
+    """Return whether the slot's rows have to be written; False: they are written already.
 
     Raises StateMismatchError where the marker fits no batch that this query could be at.
     """

@@ -64,7 +64,7 @@ def blocked_partitions(admin: SinkAdmin, topics: Collection[str]) -> tuple[Block
 
 
 def abort(connection: Connection, transactional_id: str) -> None:
-    """End whatever transaction of the id is open, and fence who has it. Raises SinkError, BrokerUnavailableError."""
+    """End any open transaction of the id, and fence its producer. Raises SinkError, BrokerUnavailableError."""
     producer = RecordProducer(
         transactional(connection, transactional_id, ABORT_TIMEOUT_MS), who=f"'{transactional_id}'"
     )

@@ -1,8 +1,8 @@
-"""Markers that brokers have forgotten, set again from what the checkpoint says. Needs no Spark.
+"""Markers that brokers have expired, set again from the checkpoint. Needs no Spark.
 
 A marker that is there is never touched, and one is set in a transaction of the slot's own id, after the fence: so
 running this beside the pipeline has no effect, and is harmless. The checkpoint tells the batch that is next where its
-last batch is done; where one was begun and not ended, only the topic tells, and a person who has looked into it.
+last batch is done; where one was begun and not ended, only the topic shows it, to a person who has checked.
 """
 
 from __future__ import annotations

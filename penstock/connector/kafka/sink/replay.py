@@ -31,7 +31,8 @@ BY_KEY = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterReplay:
-    """A replay for one cluster. `client` is the table's configuration; `target` None gives records to their topics.
+    """A replay for one cluster. `client` is the table's configuration; `target` None sends records to their own
+    topics.
 
     `name` is the replay's transactional id and the group of its marker, which lies at partition 0 of `marked`.
     """

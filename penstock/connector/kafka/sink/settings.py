@@ -29,7 +29,7 @@ class Delivery(StrEnum):
 
 
 class Partitioner(StrEnum):
-    """Who chooses a record's partition: the client (by key, as Java's does), or each task one for all its records."""
+    """What chooses a record's partition: the client (by key, as Java's does), or each task one for all its records."""
 
     DEFAULT = "default"
     FIXED = "fixed"

@@ -69,7 +69,7 @@ __all__ = ["KafkaSink", "evaluate_batch", "stage_records"]
 
 
 def stage_records(spark: SparkSession, records: DataFrame, folder: str, batch_id: int) -> DataFrame:
-    """Keep the records of a batch, unless they are kept already, and give them. Raises SinkError."""
+    """Stage the records of a batch, unless they are staged already, and return them. Raises SinkError."""
     target, writing = f"{folder}/{batch_id}", f"{folder}/{batch_id}.writing"
     names = list_names(spark, folder)
     if str(batch_id) not in names:
@@ -104,7 +104,8 @@ _SPECULATION = "spark.speculation"
 class KafkaSink:
     """Writes into topics. `table` holds formats, columns and log-in; `upsert`: the key's last record counts.
 
-    `sparse`: batches may be left out (`gapped_batches.py`); for tables with one slot, so that a batch is there or not.
+    `sparse`: batches may be left out (`gapped_batches.py`); for tables with one slot, so that a batch is written whole
+    or not at all.
     """
 
     table: KafkaSource
@@ -152,7 +153,7 @@ class KafkaSink:
         *,
         notes: bool = True,  # noqa: ARG002  of the contract
     ) -> None:
-        """Check that slots and prefix are those that the checkpoint began with (`Resumable`); asks no broker."""
+        """Check that slots and prefix are those with which the checkpoint began (`Resumable`); makes no request."""
         query = saved_query_id(spark, checkpoint)
         if self.settings.delivery is not Delivery.EXACTLY_ONCE or query is None:
             return
@@ -336,7 +337,7 @@ class KafkaSink:
 
     @property
     def _keyless(self) -> bool:
-        """Whether only their order tells which changes are of one row: a task then writes into one partition."""
+        """Whether only their order shows which changes are of one row: a task then writes into one partition."""
         return writes_changes(self.table) and self.table.formats.key is None
 
     def _by_key(self, records: DataFrame) -> bool:

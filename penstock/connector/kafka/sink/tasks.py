@@ -1,6 +1,6 @@
-"""What tasks do: the functions that Spark calls with the Arrow batches of a partition (mapInArrow).
+"""The functions that tasks run: Spark calls them with the Arrow batches of a partition (mapInArrow).
 
-Each gives one row that says what it did. Penstock's errors leave as text that the driver reads again.
+Each returns one row that reports its work. Penstock's errors travel as text that the driver parses.
 """
 
 from __future__ import annotations

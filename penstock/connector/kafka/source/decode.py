@@ -36,8 +36,8 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 class DecodedRecords:
     """Rows by split id, splits without rows left out; `skipped` as the formats count it.
 
-    `origins` leads from the rows of each split to the records; who keeps it keeps the records. `bad` are the
-    records of each split that were left out, where the decoder leaves them out.
+    `origins` maps the rows of each split to the records; holding it keeps them in memory. `bad` are the records of
+    each split that were left out, where the decoder leaves them out.
     """
 
     batches: tuple[tuple[str, pa.RecordBatch], ...]
@@ -101,7 +101,7 @@ class RecordDecoder:
     ) -> None:
         """`columns` may name ROW_KIND. `tombstones` is set where records are upserts by their keys.
 
-        `leaves_out_bad`: bad records give no rows and are listed, else the first one raises. `time_zone` is the
+        `leaves_out_bad`: bad records yield no rows and are listed, else the first one raises. `time_zone` is the
         session's, for metadata.
         """
         wanted = [schema.column(name) for name in columns if name != ROW_KIND]

@@ -118,7 +118,7 @@ class KafkaMetadataClient:
     """A SplitPlanner over Kafka. Driver only, one thread; every method may block up to half a minute."""
 
     def __init__(self, settings: KafkaSettings, decoder: RecordDecoder) -> None:
-        """Make a connection, ask nothing yet. `decoder` makes the columns that peeks give."""
+        """Make a connection, without a request yet. `decoder` makes the columns that peeks return."""
         self._settings = settings
         self._decoder = decoder
         self._admin = KafkaAdmin(admin_connection(settings.client))
@@ -243,7 +243,7 @@ class KafkaMetadataClient:
         )
 
     def _check_topics(self, topics: set[str]) -> None:
-        """Compare topic ids with those of the last listing: offsets of a topic made again mean other records."""
+        """Compare topic ids with those of the last listing: offsets of a recreated topic name other records."""
         known = {
             topic: self._topic_ids[topic] for topic in sorted(topics) if topic in self._topic_ids
         }

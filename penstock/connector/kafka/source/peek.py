@@ -34,7 +34,7 @@ from penstock.connector.kafka.source.records import Records
 __all__ = ["Peeker"]
 
 FIRST_WINDOW = 4
-"""Offsets: the record before a transaction's marker is in it, and a fetch brings so many in any case."""
+"""Offsets: the record before a transaction's marker is in it, and a fetch returns so many in any case."""
 
 WINDOW_GROWTH = 8
 RECORDS_A_ROUND = 64
@@ -161,7 +161,7 @@ class Peeker:
     def peek(
         self, ranges: Mapping[TopicPartition, tuple[int, int]], accept: Accept | None = None
     ) -> dict[str, pa.RecordBatch]:
-        """Return one row for each range that has a record; see SplitPlanner.peek."""
+        """Return one row for each range that has a record; see SplitMetadataClient.peek."""
         found: dict[str, pa.RecordBatch] = {}
         searches = [
             _Search(partition=partition, first=first, high=end, low=first)

@@ -1,8 +1,8 @@
-"""How far a task has read each of its ranges, and when a range is at its end. Pure bookkeeping.
+"""How far a task has read each of its ranges, and when a range is at its end. Pure.
 
-A bounded read of [start, stop) ends when a record at or past `stop` arrives, or the end of the partition at or
-past `stop` is reached, or the consumer's position is there: control records, aborted transactions and compaction
-leave gaps, so records are never counted (the reason why FLINK-34470 hung).
+A bounded read of [start, stop) ends when a record at or past `stop` arrives, or the end of the partition at or past
+`stop` is reached, or the consumer's position is at it: control records, aborted transactions and compaction leave
+gaps, so records are never counted (the reason why FLINK-34470 hung).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["RangeProgress", "by_partition"]
 
 @dataclass(slots=True)
 class RangeProgress:
-    """One range under way: `position` is the next offset to read, `told` the one that a fetch last reported.
+    """One range being read: `position` is the next offset to read, `told` the one that a fetch last reported.
 
     `caught_up` says that the end of the partition was seen there, where nothing can be expected. `leader_epoch` is
-    that of the record before `position`; the one of the split would look like a truncated log once a later leader
-    has written more (KIP-320).
+    that of the record before `position`; the one of the split would look like a truncated log once a later leader has
+    written more (KIP-320).
     """
 
     split: KafkaSplit
@@ -77,7 +77,7 @@ class RangeProgress:
         self.leader_epoch = None
 
     def tell(self) -> int | None:
-        """Return the next position to read if it was not told yet; never past the stop."""
+        """Return the next position to read if it was not reported yet; never past the stop."""
         if self.position == self.told:
             return None
         self.told = self.position

@@ -152,7 +152,7 @@ class KafkaSource:
         )
 
     def decoder(self, request: ReadRequest, *, deletes: bool = True) -> RecordDecoder:
-        """Make the decoder of the table's records; without `deletes` those that only delete give no row."""
+        """Make the decoder of the table's records; without `deletes` those that only delete yield no row."""
         from penstock.connector.kafka.source.decode import RecordDecoder
         from penstock.connector.kafka.source.upsert_values import Tombstones
 

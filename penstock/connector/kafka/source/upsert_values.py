@@ -26,7 +26,7 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 
 
 class Tombstones(Enum):
-    """What a record without a value gives: a row that deletes its key, or none."""
+    """The row of a record without a value: one that deletes its key, or none."""
 
     DELETE = auto()
     LEAVE_OUT = auto()

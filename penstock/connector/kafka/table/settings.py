@@ -164,7 +164,7 @@ def _subscription(resolved: Resolved, owner: str) -> Subscription:
 
 
 def _check_no_circle(bad_records: BadRecordSettings, read: Subscription, owner: str) -> None:
-    """Refuse dead letters in a topic that the table reads: each would come back as one more bad record."""
+    """Refuse dead letters in a topic that the table reads: each would be read as one more bad record."""
     outlet = bad_records.outlet
     if not isinstance(outlet, KafkaTopic):
         return

@@ -1,7 +1,6 @@
-"""The context that a coordinator gives its enumerator: registered readers, recorded requests, split assignments.
+"""The context that a coordinator offers its enumerator: registered readers, recorded requests, split assignments.
 
-`SplitAssignmentTracker` returns the splits that a failed reader did not checkpoint (Flink's class of that
-name).
+`SplitAssignmentTracker` returns the splits that a failed reader did not checkpoint (Flink's class of that name).
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ class SplitAssignmentTracker:
         self._completed: int | None = None
 
     def record(self, reader: int, splits: Sequence[Split]) -> None:
-        """Note that `reader` was given `splits`."""
+        """Record that `splits` were assigned to `reader`."""
         self._open.setdefault(reader, []).extend(splits)
 
     def on_checkpoint(self, checkpoint_id: int) -> None:
-        """Note that what was assigned so far is in this checkpoint."""
+        """Record that this checkpoint holds the assignments so far."""
         if self._open:
             held = self._by_checkpoint.setdefault(checkpoint_id, {})
             for reader, splits in self._open.items():
@@ -108,7 +107,7 @@ class SourceCoordinatorContext:
 
     @property
     def registered_readers(self) -> Collection[int]:
-        """The readers that are there now, ascending."""
+        """The registered readers, ascending."""
         return tuple(sorted(self._registered))
 
     def open_segment_files(self) -> SegmentFiles | None:
@@ -161,13 +160,13 @@ class SourceCoordinatorContext:
     # --- for the coordinator ---
 
     def register(self, reader: int) -> None:
-        """A reader is there: tell it what all readers were told."""
+        """A reader registered: repeat to it what was sent to all readers."""
         self._registered.add(reader)
         if self._backlog is not None:
             self.send(reader, IsProcessingBacklog(backlog=self._backlog))
 
     def unregister(self, reader: int) -> None:
-        """A reader is gone; what was signalled to it has to be signalled again."""
+        """A reader failed; what was signalled to it has to be signalled again."""
         self._registered.discard(reader)
         self._told_no_more.discard(reader)
 

@@ -1,6 +1,6 @@
 """The coordinator: the one place where a source's readers, its enumerator and its checkpoints meet (FLIP-27).
 
-A state machine without I/O, clock or threads: `handle(event)` gives the effects for the executor to perform, in
+A state machine without I/O, clock or threads: `handle(event)` returns the effects for the executor to perform, in
 order. What follows a CheckpointTaken must reach no reader before that reader took its own part of the checkpoint
 (Flink closes its gateways there), else a split would be in both parts or in none.
 
@@ -59,7 +59,7 @@ def _no_files() -> SegmentFiles | None:
 class CoordinatorSettings:
     """`parallelism` is the number of readers, named 0 and up; `alignment` is None for a table without a group.
 
-    `open_segment_files` opens a folder that goes with the checkpoints; it gives None where there is none.
+    `open_segment_files` opens a folder that goes with the checkpoints; it returns None where there is none.
     """
 
     parallelism: int
@@ -73,8 +73,8 @@ class CoordinatorSettings:
 class SourceCoordinator:
     """Coordinates one source (Flink's SourceCoordinator); on one thread, or none: see the module's drawing.
 
-    Raises StateMismatchError when made from a `state` that is not known here or of another kind of source. Readers
-    are not part of the state: after a restore each registers again.
+    Raises StateMismatchError when made from a `state` of an unknown version or of another kind of source. Readers are
+    not part of the state: after a restore each registers again.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class SourceCoordinator:
 
     @property
     def registered_readers(self) -> Collection[int]:
-        """The readers that are there now, ascending."""
+        """The registered readers, ascending."""
         return self._context.registered_readers
 
     def start(self) -> tuple[CoordinatorEffect, ...]:
@@ -116,13 +116,13 @@ class SourceCoordinator:
         return self._step(partial(self._apply, event))
 
     def close(self) -> None:
-        """End, also after a failure; events that are still on their way do nothing."""
+        """End, also after a failure; later events have no effect."""
         if not self._closed:
             self._closed = True
             self._enumerator.close()
 
     def _step(self, act: Callable[[], None]) -> tuple[CoordinatorEffect, ...]:
-        """Run `act`; one that raises has no effect but the job's failure, with that very cause."""
+        """Run `act`; an exception has no effect but to fail the job, with that cause."""
         try:
             act()
         except Exception as error:  # noqa: BLE001  an enumerator is a connector's code: whatever it raises

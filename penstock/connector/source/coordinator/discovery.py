@@ -59,10 +59,10 @@ def _first_reader(_split: Split, _readers: int) -> int:
 
 
 class DiscoveringEnumerator:
-    """A SplitEnumerator for sources whose parts come and go while they are read.
+    """A SplitEnumerator for sources whose parts appear and vanish while they are read.
 
     `discovery_interval_ms` <= 0 lists once, and so does a bounded scan: only then has a reader a last split. `owner`
-    gives the reader of a split, from the number of readers; without it the first reader has all. Nothing is assigned
+    returns the reader of a split, from the number of readers; without it the first reader has all. Nothing is assigned
     before the first listing of this run has shown that the topics are still the ones of the checkpoint.
     """
 
@@ -76,7 +76,7 @@ class DiscoveringEnumerator:
         discovery_interval_ms: int,
         owner: Callable[[Split, int], int] = _first_reader,
     ) -> None:
-        """Make it new or from a snapshot. Raises StateMismatchError for one that is not known here."""
+        """Make it new or from a snapshot. Raises StateMismatchError for an unknown one."""
         self._context = context
         self._planner = planner
         self._bounded = bounded
@@ -175,7 +175,7 @@ class DiscoveringEnumerator:
         )
 
     def _refuse_changed(self, discovery: Discovery) -> None:
-        """Raise for a topic that is no longer the one whose records were read."""
+        """Raise for a topic that was deleted or made again since its records were read."""
         for topic, known in sorted(self._topics.items()):
             found = discovery.incarnations.get(topic)
             if found != known:

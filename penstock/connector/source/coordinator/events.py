@@ -1,7 +1,7 @@
-"""The coordinator's language: events that come in, effects that go out. Plain values, matched exhaustively.
+"""The coordinator's events and effects. Plain values, matched exhaustively.
 
-Between coordinator and readers they are Flink's operator events; the executor carries them, performs effects and
-hands outcomes back as events. The coordinator itself does no I/O and has no clock.
+Between coordinator and readers they are Flink's operator events; the executor carries them, performs effects and hands
+outcomes back as events. The coordinator itself does no I/O and has no clock.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class NoMoreSplits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkAlignment:
-    """Splits whose watermark is above `limit_ms` (epoch ms, inclusive) are to wait (FLIP-182, FLIP-217)."""
+    """Splits whose watermark is above `limit_ms` (epoch ms, inclusive) have to pause (FLIP-182, FLIP-217)."""
 
     limit_ms: int
 
@@ -84,7 +84,7 @@ ReaderEvent = AddSplits | NoMoreSplits | WatermarkAlignment | IsProcessingBacklo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderRegistered:
-    """A reader is there (Flink's ReaderRegistrationEvent); again after it failed and came back."""
+    """A reader registers (Flink's ReaderRegistrationEvent); again after a failure."""
 
     reader: int
     location: str | None = None
@@ -149,7 +149,7 @@ class CheckpointCompleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderFailed:
-    """A reader is gone: it gets nothing until it registers again, and no longer holds its group back."""
+    """A reader failed: it gets nothing until it registers again, and no longer holds back its group."""
 
     reader: int
 
@@ -199,9 +199,9 @@ class ScheduleCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishGroupWatermark:
-    """The lowest watermark of this source's readers changed: put it on the group's board.
+    """The lowest watermark of this source's readers changed: publish it to the group.
 
-    MAX_WATERMARK_MS where all are idle or finished; None takes the source off the board.
+    MAX_WATERMARK_MS where all are idle or finished; None removes the source from the group.
     """
 
     group: str

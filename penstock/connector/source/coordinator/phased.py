@@ -68,7 +68,7 @@ class PhasedEnumerator:
         *,
         planner: PhasedMetadataClient,
     ) -> None:
-        """Make it new or from a snapshot. Raises StateMismatchError for one that is not known here."""
+        """Make it new or from a snapshot. Raises StateMismatchError for an unknown one."""
         self._context = context
         self._planner = planner
         self._waiting = WaitingReaders(context)
@@ -138,7 +138,7 @@ class PhasedEnumerator:
         }
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Go over to the log once the whole snapshot is durable."""
+        """Switch to the log once the whole snapshot is durable."""
         held = self._held_by_checkpoint
         if not self._durable and held is not None and checkpoint_id >= held:
             self._durable = True
@@ -201,7 +201,7 @@ class PhasedEnumerator:
         self._serve()
 
     def _serve(self) -> None:
-        """Answer those who wait, as far as there are splits."""
+        """Answer the waiting readers, as far as there are splits."""
         while self._unassigned and (reader := self._waiting.take()) is not None:
             chunk = self._unassigned.popleft()
             self._assigned[chunk.split_id] = reader

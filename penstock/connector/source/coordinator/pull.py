@@ -58,7 +58,7 @@ class SeenSplits:
 
     @classmethod
     def restored(cls, snapshot: str) -> SeenSplits:
-        """Make it of what `snapshot` gave, where that is a text."""
+        """Make it of what `snapshot` returned, where that is a text."""
         made = cls()
         made._content.extend(b64decode(snapshot, validate=True))
         made._hashes[_INLINE].update(_pieces(made._content, _INLINE))
@@ -66,7 +66,7 @@ class SeenSplits:
 
     @classmethod
     def in_files(cls, segments: Sequence[Segment]) -> SeenSplits:
-        """Make it of the files of a checkpoint. Raises StateMismatchError for files of a kind that is not known."""
+        """Make it of the files of a checkpoint. Raises StateMismatchError for files of an unknown kind."""
         made = cls()
         made._segments = tuple(segments)
         for segment in segments:
@@ -173,7 +173,7 @@ class WaitingReaders:
         self._asked[reader] = None
 
     def forget(self, reader: int) -> None:
-        """A reader's request, if there is one, no longer counts."""
+        """Drop a reader's request, if there is one."""
         self._asked.pop(reader, None)
 
     def take(self) -> int | None:
@@ -190,7 +190,7 @@ class WaitingReaders:
 class PullingEnumerator:
     """A SplitEnumerator that answers requests, one split each, in the order in which `planner` lists them.
 
-    `interval_ms` is the time between listings; None lists once, and tells a reader that asks when nothing is left.
+    `interval_ms` is the time between listings; None lists once, and signals a requesting reader when nothing is left.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class PullingEnumerator:
         planner: SplitMetadataClient,
         interval_ms: int | None,
     ) -> None:
-        """Make it new or from a snapshot. Raises StateMismatchError for one that is not known here."""
+        """Make it new or from a snapshot. Raises StateMismatchError for an unknown one."""
         self._context = context
         self._planner = planner
         self._interval_ms = interval_ms
@@ -319,7 +319,7 @@ class PullingEnumerator:
         self._serve()
 
     def _serve(self) -> None:
-        """Answer those who wait, as far as there are splits, or the end."""
+        """Answer the waiting readers, as far as there are splits, or with the end."""
         while self._unassigned and (reader := self._waiting.take()) is not None:
             self._context.assign_splits({reader: [self._unassigned.popleft()]})
         if self._listed and self._interval_ms is None and not self._unassigned:
@@ -379,9 +379,9 @@ def _resolve(
     seen: SeenSplits,
     files: SegmentFiles | None,
 ) -> _Found:
-    """Resolve positions and write down what is seen by that; runs on the executor's worker, so it changes nothing.
+    """Resolve positions and record the splits seen with them; runs on the executor's worker, so it changes nothing.
 
-    No listing is looked at meanwhile, so that `seen` stays what it is.
+    No listing is applied meanwhile, so that `seen` does not change.
     """
     starts = planner.start_positions(tuple(owners), first_listing=first_listing)
     stops = planner.stop_positions(tuple(owners))

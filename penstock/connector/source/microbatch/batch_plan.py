@@ -14,7 +14,7 @@ ENOUGH = 8
 """A cut within this part of the drift below the limit is good enough, and saves peeks."""
 
 Peeked = Mapping[int, int]
-"""What earlier peeks found in a split that waits: watermark (epoch ms) of the record before a position."""
+"""What earlier peeks found in a paused split: watermark (epoch ms) of the record before a position."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class SplitPlan:
         return self.cap > self.split.end
 
     def hold(self, limit_ms: int, enough_ms: int) -> None:
-        """Stop it before it runs ahead of `limit_ms`; a search begins where that takes more than what is known."""
+        """Stop it before it runs ahead of `limit_ms`; starts a search where the known peeks do not suffice."""
         if not self.reads or self.reach_ms is None or self.reach_ms <= limit_ms:
             return
         self.held = True
@@ -81,7 +81,7 @@ class SplitPlan:
 
     @property
     def remembered(self) -> Peeked:
-        """What is worth knowing at the next request, while the split waits: its cap, and where it has to stop."""
+        """What the next request can use, while the split waits: its cap, and where it has to stop."""
         if self.waiting and not self.reads:
             return self.known
         if not self.held or self.reach_ms is None:
@@ -92,7 +92,7 @@ class SplitPlan:
 
 @dataclass(slots=True, kw_only=True)
 class BatchPlan:
-    """The legs of all splits, by split id. `run_ends`: the run is over when there is nothing left to read."""
+    """The plans of all splits, by split id. `run_ends`: the run is over when there is nothing left to read."""
 
     legs: Mapping[str, SplitPlan]
     run_ends: bool

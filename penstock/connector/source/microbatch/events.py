@@ -1,6 +1,6 @@
-"""What happens to a batch planner (events) and what it asks for (effects): plain values, matched exhaustively.
+"""The events and effects of a batch planner: plain values, matched exhaustively.
 
-The executor performs an effect and hands the outcome back as an event, until a batch is planned.
+The executor performs an effect and returns its outcome as an event, until a batch is planned.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class PlanRequested:
     `now_ms` is a clock that never steps, for durations; `wall_ms` the epoch time, for what outlives the process.
     `run_ends`: the engine reads what is there and stops at the first answer that is no batch. `reported_ms` are the
     highest watermarks (epoch ms) of the rows that the tasks of the last batch have read, by split, as far as tasks
-    told; `late` counts rows of that batch that were late, in splits that were found later than their first record. Both
-    are told for a batch until another one is completed.
+    reported them; `late` counts rows of that batch that were late, in splits that were found later than their first
+    record. Both are reported for a batch until another one is completed.
     """
 
     now_ms: int
@@ -64,9 +64,9 @@ class EventTimesPeeked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentGroupFetched:
-    """What the other tables of the alignment group get to in this round of planning.
+    """The watermarks of the other tables of the alignment group in this round of planning.
 
-    `lowest_ms` is their lowest watermark (epoch ms): decided where a table had its turn, its potential where it
+    `lowest_ms` is their lowest watermark (epoch ms): decided where a table is planned already, its potential where it
     comes later; None where none of them holds the group. `silent` names those that have published nothing yet.
     """
 
@@ -104,7 +104,7 @@ class PeekEventTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAlignmentGroup:
-    """Look at what the other tables of the group have published."""
+    """Read what the other tables of the group have published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ class OffsetSearch:
 
     @property
     def next_waits(self) -> bool:
-        """Whether the very record at `low` is known to be above the limit."""
+        """Whether the record at `low` itself is known to be above the limit."""
         return self.high - self.low == 1
 
     def next_range(self) -> tuple[int, int]:

@@ -1,14 +1,15 @@
-"""The batch planner: decides one micro-batch after the other, from what the executor tells it of the world.
+"""The batch planner: decides one micro-batch after the other, from the events that the executor sends.
 
-It is the reader side of micro-batches: splits come from the coordinator (`add_splits`). A state machine without
-I/O and without a clock: `handle(event)` answers with the effect to perform next.
+It is the reader side of micro-batches: splits come from the coordinator (`add_splits`). A state machine without I/O
+and without a clock: `handle(event)` answers with the effect to perform next.
 
-    PlanRequested ─► FetchExtents ─► ExtentsFetched
+    PlanRequested ─► FetchSplitOffsets ─► SplitOffsetsFetched
       ─► PeekEventTimes (how far would each split get) ─► EventTimesPeeked
-      ─► LookAtGroup ─► GroupSeen
+      ─► FetchAlignmentGroup ─► AlignmentGroupFetched
       ─► PeekEventTimes (where have some to stop) ─► EventTimesPeeked ...
-      ─► PeekEventTimes (how far would each get next) ─► EventTimesPeeked ─► ShareWithGroup ─► GroupTold
-      ─► BatchPlanned or NothingNew
+      ─► PeekEventTimes (how far would each get next) ─► EventTimesPeeked
+      ─► PublishToAlignmentGroup ─► AlignmentGroupPublished
+      ─► BatchPlanned or NoNewRecords
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ class _Phase(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlannerSettings:
-    """What a table's options say to the planner. Durations in ms; see SplitSource.
+    """The table's options for the planner. Durations in ms; see SplitSource.
 
-    `alignment` is followed where event time is tracked; `shares_group` says that the query reads other tables of
-    the group. `keeps_finished`: a split that is read to its stop stays in the state; not where splits are pulled,
-    as they would be ever more.
+    `alignment` is followed where event time is tracked; `shares_group` says that the query reads other tables of the
+    group. `keeps_finished`: a split that is read to its stop stays in the state; not where splits are pulled, as their
+    number would grow without bound.
     """
 
     tracks_event_time: bool
@@ -129,7 +130,7 @@ class BatchPlanner:
             )
 
     def no_more_splits(self) -> None:
-        """Know that there are no more splits than those added: when all are finished, so is the scan."""
+        """Note that no more splits will be added: when all are finished, so is the scan."""
         self._no_more_splits = True
 
     def set_stops(self, stops: Mapping[str, int]) -> None:
@@ -379,8 +380,8 @@ class BatchPlanner:
     def _watermark(self, splits: Sequence[SplitState], *, new: bool) -> int | None:
         """Add the table's watermark to the batch.
 
-        It begins where the rows of the last one have come to. A split that was found since holds it where it was
-        logged: what that split has is not late yet.
+        It starts at the watermark behind the rows of the last one. A split that was discovered since holds it at its
+        logged value: its rows are not late yet.
         """
         if not self._settings.tracks_event_time:
             return None

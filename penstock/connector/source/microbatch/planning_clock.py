@@ -42,7 +42,7 @@ class PlanningClock:
 
         A logged time that is far ahead of the wall clock was a wrong reading, and does not count. The first reading of
         a process is believed: nothing tells it from a pause of the pipeline. To doubt it would refuse good records
-        after each long one, and in runs that are shorter than `CONFIRMED_AFTER_MS` for ever.
+        after each long one, and in runs that are shorter than `CONFIRMED_AFTER_MS` always.
         """
         if self._at_ms is None:
             self._at_ms = wall_ms

@@ -30,7 +30,7 @@ class IdlenessTimers:
                 self._since_ms[split.split_id] = now_ms - max(0, wall_ms - split.quiet_since_ms)
 
     def watch(self, split_id: str, *, quiet: bool, now_ms: int) -> int | None:
-        """Note whether the split is quiet now, and tell since when it is (`now_ms` clock); None where it is not."""
+        """Note whether the split is quiet now, and return since when (`now_ms` clock); None where it is not."""
         if not quiet:
             self._since_ms.pop(split_id, None)
             return None

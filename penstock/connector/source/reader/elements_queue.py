@@ -45,7 +45,7 @@ class ElementsQueue:
         """Remove and return the oldest element, None when there is none; never waits. Raises what a fetcher failed
         with.
 
-        Only a poll that finds nothing ends the availability: what was told before it is looked at after it.
+        Only a poll that finds nothing ends the availability: earlier notifications are checked after it.
         """
         with self._changed:
             if self._failure is not None:
@@ -72,7 +72,7 @@ class ElementsQueue:
             self._tell()
 
     def wait_available(self, timeout_s: float) -> bool:
-        """Wait until a poll may be worth it, at most `timeout_s` seconds; whether it may."""
+        """Wait until a poll may find something, at most `timeout_s` seconds; whether it may."""
         with self._changed:
             return self._changed.wait_for(lambda: self._news, timeout_s)
 

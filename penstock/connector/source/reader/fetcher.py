@@ -1,7 +1,7 @@
-"""Split fetchers: what drives a split reader, one step at a time, and hands its batches over.
+"""Split fetchers: drive a split reader, one step at a time, and pass on its batches.
 
-Flink's SplitFetcher. A step never waits for anything but the split reader itself, so a thread is only a loop
-around `run_once`, and a simulation needs none.
+Flink's SplitFetcher. A step never waits for anything but the split reader itself, so a thread is only a loop around
+`run_once`, and a simulation needs none.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ FetcherTask = Callable[[SplitReader], None]
 
 
 class FetcherState(StrEnum):
-    """What a fetcher is at.
+    """The state of a fetcher.
 
-    RUNNING: it has something to do. PAUSED: all its splits are paused. IDLE: it has neither splits nor tasks.
-    CLOSED: for good, its split reader is closed.
+    RUNNING: it has something to do. PAUSED: all its splits are paused. IDLE: it has neither splits nor tasks. CLOSED:
+    final, its split reader is closed.
     """
 
     RUNNING = "running"
@@ -72,7 +72,7 @@ class SplitFetcher:
 
     @property
     def state(self) -> FetcherState:
-        """What the fetcher is at; only an idle one stays so until it is given something."""
+        """The state of the fetcher; only an idle one stays so until it gets work."""
         with self._lock:
             return self._state
 
@@ -95,7 +95,7 @@ class SplitFetcher:
         self.wake_up()
 
     def wake_up(self) -> None:
-        """End a wait, be it for records or for room. Nothing that was fetched is lost."""
+        """End a wait, for records or for room. Nothing that was fetched is lost."""
         with self._lock:
             fetching = self._fetching
         self._signal.set()
@@ -202,7 +202,7 @@ class SplitFetcher:
             reader.pause_or_resume(stopped, goes_on)
 
     def _settle(self) -> None:
-        """Find the state after a step, and tell the reader when this one made the fetcher idle."""
+        """Find the state after a step, and notify the reader when this one made the fetcher idle."""
         waits = self._pending is not None
         held = bool(self._reading) or bool(self._waiting)
         can_read = bool(self._reading - self._paused)

@@ -54,7 +54,7 @@ class ReaderProgress:
             self._positions[split.split_id] = split.start
 
     def deliver(self, records: RecordsWithSplitIds) -> None:
-        """Move on over what goes out to the engine now."""
+        """Advance past what is delivered to the engine now."""
         for split_id, position in records.positions.items():
             if split_id in self._splits:
                 self._positions[split_id] = position
@@ -82,7 +82,7 @@ class ReaderProgress:
 
 
 class PausedRecords:
-    """The held part of a reader's fetches, by split. Bounded by what one fetcher has under way when a pause comes."""
+    """The held part of a reader's fetches, by split. Bounded by what one fetcher has in flight when a pause comes."""
 
     def __init__(self) -> None:
         self._held: dict[str, list[RecordsWithSplitIds]] = {}
@@ -94,7 +94,7 @@ class PausedRecords:
     def sift(
         self, records: RecordsWithSplitIds, paused: Collection[str]
     ) -> RecordsWithSplitIds | None:
-        """Hold back what belongs to paused splits and give the rest, None when nothing is left of it.
+        """Hold back what belongs to paused splits and return the rest, None when nothing is left.
 
         A paused split's progress without rows (its end above all) passes, unless rows before it are held.
         """
@@ -128,7 +128,7 @@ def _only(
 
 
 LOOK_AGAIN_S = 60.0
-"""Bound of a single wait for records; what comes ends it at once."""
+"""Bound of a single wait for records; their arrival ends it at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +194,7 @@ class SourceReader:
         return NothingAvailable()
 
     def wait_available(self, timeout_s: float) -> bool:
-        """Wait until a poll may have something to tell, at most `timeout_s` seconds; whether it may."""
+        """Wait until a poll may return something, at most `timeout_s` seconds; whether it may."""
         return bool(self._ready) or self._elements.wait_available(timeout_s)
 
     def wake_up(self) -> None:
@@ -257,7 +257,7 @@ class SourceReader:
         return self._progress.complete(checkpoint_id)
 
     def close(self) -> None:
-        """End all fetchers and their readers; waits for them."""
+        """End all fetchers and their readers, and wait for them."""
         self._fetchers.close()
 
     def _next_fetch(self) -> RecordsWithSplitIds | None:

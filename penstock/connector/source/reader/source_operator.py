@@ -1,7 +1,7 @@
 """The source operator: event time between a reader and its output. Per-split watermarks, idleness, alignment.
 
 Flink's SourceOperator with WatermarkOutputMultiplexer and WatermarksWithIdleness, as a state machine: time is passed
-in, and what it decides for splits is returned. One change: when all splits are idle the watermark stays, so that
+in, and its decisions for splits are returned. One change: when all splits are idle the watermark stays, so that
 neither a clock nor the order of splits decides which rows are late (FLINK-38454).
 """
 
@@ -28,7 +28,7 @@ class PauseOrResume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitOutput:
-    """How a split stands: its highest watermark in epoch ms (None before a record had one), idle, paused."""
+    """The status of a split: its highest watermark in epoch ms (None before a record had one), idle, paused."""
 
     split_id: str
     watermark_ms: int | None
@@ -199,7 +199,7 @@ class SourceOperator:
 
     @property
     def splits(self) -> tuple[SplitOutput, ...]:
-        """How each split stands."""
+        """The status of each split."""
         return tuple(
             SplitOutput(
                 split_id=split_id,

@@ -30,7 +30,7 @@ _BITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenField:
-    """A field of a record: its name there, its type, and the Spark SQL that gives it."""
+    """A field of a record: its name in the record, its type, and its Spark SQL."""
 
     name: str
     type: t.LogicalType

@@ -1,8 +1,8 @@
 """Decide what a sink that remembers its last batch does with the next: write, skip, or refuse it.
 
-Spark runs the batches of a checkpoint in order, and repeats only the last one, with the same offsets. A sink
-that writes the number of the batch together with its rows can tell a replay from what must not happen: a
-checkpoint or a target that was restored or copied.
+Spark runs the batches of a checkpoint in order, and repeats only the last one, with the same offsets. A sink that
+writes the number of the batch together with its rows can tell a replay from an inconsistency: a checkpoint or a target
+that was restored or copied.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ DEEPEST_CAUSE = 20
 
 
 class BatchInterruptedError(RuntimeError):
-    """A batch was interrupted, as `kind` says; in the words that Spark looks for."""
+    """A batch was interrupted, as `kind` says; in the words that Spark searches for."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(
@@ -61,7 +61,7 @@ class BatchInterruptedError(RuntimeError):
 
 @contextmanager
 def translate_interruptions() -> Iterator[None]:
-    """Raise BatchInterruptedError in the place of an interruption, without what led to it; other errors pass."""
+    """Raise BatchInterruptedError instead of an interruption, without its causes; other errors pass."""
     try:
         yield
     except Exception as error:
@@ -93,7 +93,7 @@ def micro_batch_query(
     """Start a streaming query that calls `write` for each micro-batch, and `settings.after_batch` after it.
 
     `write` runs on the driver, one batch at a time, again for a batch that was not completed. The frame that it gets
-    reads the sources each time it is evaluated: who does so twice persists it.
+    reads the sources each time it is evaluated: persist it before a second evaluation.
     """
 
     @cache

@@ -26,7 +26,7 @@ class AlignmentExchange:
 
     def publish(self, planning_round: int, reached_ms: int | None, next_ms: int | None) -> None:
         """Publish the watermark that the table reaches in this round, and could reach in the next;
-        see ShareWithGroup.
+        see PublishToAlignmentGroup.
         """
         make_private_folder(self._directory)
         value = {"round": planning_round, "reached_ms": reached_ms, "next_ms": next_ms}

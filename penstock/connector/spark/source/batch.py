@@ -45,7 +45,7 @@ class SplitBatchReader(DataSourceReader):
 
 
 def plan_read(scan: Scan, source: SplitSource, *, tasks: int | None) -> Sequence[TaskPartition]:
-    """Plan the read of a scan to its stops, else to the ends that are there now; `tasks` None is one a split."""
+    """Plan the read of a scan to its stops, else to the present ends; `tasks` None is one a split."""
     executor = PlanningExecutor(scan, source)
     try:
         planned = executor.plan(SourceState(), None) or SourceState()
@@ -62,7 +62,7 @@ _TASKS = StructType([StructField(_PLANNED, BinaryType())])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotReader:
-    """Reads a scan; `schema` is what it gives, hidden columns included."""
+    """Reads a scan; `schema` has hidden columns included."""
 
     scan: Scan
     schema: StructType

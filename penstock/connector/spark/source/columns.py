@@ -107,7 +107,7 @@ class RowFramer:
         )
 
     def skipped(self, count: int) -> pa.RecordBatch:
-        """Make the row that tells how many bad records the task left out."""
+        """Make the row with the number of bad records that the task left out."""
         constants = self._constants(1)
 
         def column(field: pa.Field) -> pa.Array:

@@ -40,10 +40,10 @@ def read_scan_frame(
     streaming: bool,
     computed: Mapping[str, str],
 ) -> ScanFrame:
-    """Read a scan, as a stream or once. `computed` gives the Spark SQL of computed columns that are needed.
+    """Read a scan, as a stream or once. `computed` has the Spark SQL of the needed computed columns.
 
-    Columns come out in table order, the kinds of changes (ROW_KIND) behind them. `view` names the scan in metrics
-    and in its file below `workdir`.
+    Columns come out in table order, the kinds of changes (ROW_KIND) behind them. `view` names the scan in metrics and
+    in its file below `workdir`.
     """
     path = workdir / f"{view}.json"
     write_scan(scan, path)

@@ -42,10 +42,10 @@ class Watermarks:
 class TaskPartition(InputPartition):
     """What one task reads: ranges of splits, and whether it sends the batch's heartbeat row.
 
-    Records whose watermark is above `not_after_ms` (epoch ms) are bad records; None is no bound. `batch_positions`
-    are the positions of all ranges of the batch, which its records cannot exceed; None where a range has no end.
-    `reports` says where the task tells of event times above `known_ms`, the watermark that planning gave each split,
-    and of late rows in the splits `counts_late`. `numbers` are the places of the splits in the batch's offset.
+    Records whose watermark is above `not_after_ms` (epoch ms) are bad records; None is no bound. `batch_positions` are
+    the positions of all ranges of the batch, which its records cannot exceed; None where a range has no end. `reports`
+    says where the task reports event times above `known_ms`, the watermark that planning gave each split, and of late
+    rows in the splits `counts_late`. `numbers` are the places of the splits in the batch's offset.
     """
 
     splits: tuple[Split, ...]
@@ -72,7 +72,7 @@ def plan_partitions(
 
     How far in the future a record may be is counted from the clock that the offset has, by the option as it is now: a
     batch that failed for such a record continues once the option is changed. A batch that moves the watermark sends
-    one heartbeat row, as its ranges may hold nothing but gaps. `reports` is where its tasks tell of event times.
+    one heartbeat row, as its ranges may hold nothing but gaps. `reports` is where its tasks report event times.
     """
     ranges = [
         SplitRange(split_id=s.split_id, start=s.start, stop=s.end)

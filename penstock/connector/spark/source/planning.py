@@ -45,7 +45,7 @@ class PlanningExecutor:
     """
 
     def __init__(self, scan: Scan, source: SplitSource) -> None:
-        """Open nothing yet. Raises ConfigError or SinkError for a place that can take no dead letters."""
+        """Open nothing yet. Raises ConfigError or SinkError for a place that cannot hold dead letters."""
         check_dead_letter_path(scan, source.watermark)
         self._scan = scan
         self._source = source
@@ -75,10 +75,10 @@ class PlanningExecutor:
 
     @property
     def _peeked(self) -> tuple[str, ...]:
-        """The columns that peeks decode: what the watermark is made of.
+        """The columns that peeks decode: the inputs of the watermark.
 
-        Where bad records are left out it is all that the tasks decode: a record that they leave out must not move
-        the watermark, however good its time is.
+        Where bad records are left out it is all that the tasks decode: a record that they leave out must not move the
+        watermark, however good its time is.
         """
         if self._scan.rowtime is None:
             return ()
@@ -95,7 +95,7 @@ class PlanningExecutor:
             planner.close()
 
     def freeze_ends(self) -> None:
-        """Plan nothing beyond what is there now (Trigger.AvailableNow). A bounded scan has its stops already."""
+        """Plan nothing beyond the present ends (Trigger.AvailableNow). A bounded scan has its stops already."""
         self._run_ends = True
         if self._source.bounded:
             return
@@ -148,7 +148,7 @@ class PlanningExecutor:
         return self._event_times.place(state, replayed=state != self._last)
 
     def _reported(self, after: SourceState) -> Mapping[str, EventTimes]:
-        """Return what the tasks of the last completed batch told of event times, by split."""
+        """Return what the tasks of the last completed batch reported of event times, by split."""
         if after != self._reported_of:
             self._reports = self._event_times.after(after)
             self._reported_of = after

@@ -120,10 +120,10 @@ class RetryPolicy:
 def retry_while_unavailable(
     action: Callable[[], T], *, what: str, patience: RetryPolicy, told: OutageFile | None = None
 ) -> T:
-    """Do `action`, again while the broker does not answer; `what` names it in the log. Blocks.
+    """Run `action`, again while the broker does not answer; `what` names it in the log. Blocks.
 
-    `told` is where the process that runs the query sees it meanwhile, and still when this has given up. Raises the last
-    BrokerUnavailableError once the outage lasts longer than the patience.
+    `told` is where the process that runs the query sees the outage meanwhile, and still after the last attempt. Raises
+    the last BrokerUnavailableError once the outage is longer than the policy allows.
     """
     began_s: float | None = None
     pause_s = patience.first_pause_s

@@ -1,8 +1,8 @@
 """The folder in Spark's checkpoint where planning keeps which files it has seen: durable, and cleaned with the log.
 
-A file stays for as long as Spark keeps an offset that names it, or may name it once an older offset is gone on with:
-what the oldest offset of the log names, and every later file of its chain, stays. Chains that this log does not know
-are left alone: a query that reads a table twice plans it in two processes, each with a chain of its own.
+A file stays for as long as Spark keeps an offset that names it, or may name it once a query resumes from an older
+offset: what the oldest offset of the log names, and every later file of its chain, stays. Chains that this log does
+not know are left alone: a query that reads a table twice plans it in two processes, each with a chain of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OFFSETS = "offsets"
 """Name of the folder of Spark's offset log in it."""
 
 CLEAN_EVERY = 50
-"""Writes of a process between two looks at what may be removed; the first one looks, too."""
+"""Writes of a process between two checks of what may be removed; the first one checks, too."""
 
 
 def open_segment_folder(location: str) -> SegmentFiles | None:

@@ -21,11 +21,11 @@ DELAY_KEY = "spark.watermarkDelayMs"
 def carry_watermark(frame: DataFrame) -> DataFrame:
     """Pass the watermark that the rows carry to Spark, then drop the rows that carry nothing else.
 
-    The condition names `__watermark` so that Spark cannot push it below the watermark node, where it would
-    take heartbeat rows away before they are seen; as a disjunction it is neither split nor made simpler.
-    A condition of the query's own (WHERE, or NOT NULL of a join's keys) must not get there either: Spark does
-    not push one through a filter that is not deterministic (CombineFilters, PushPredicateThroughNonJoin), and
-    the number of the partition is the cheapest thing that counts as such.
+    The condition names `__watermark` so that Spark cannot push it below the watermark node, where it would remove
+    heartbeat rows before they are seen; as a disjunction it is neither split nor made simpler. A condition of the
+    query's own (WHERE, or NOT NULL of a join's keys) must not get there either: Spark does not push one through a
+    filter that is not deterministic (CombineFilters, PushPredicateThroughNonJoin), and the number of the partition is
+    the cheapest thing that counts as such.
     """
     watched = frame.withWatermark(WATERMARK, "0 seconds")
     carries_row = F.col(WATERMARK_BEFORE).isNotNull() | F.col(WATERMARK).isNull()
