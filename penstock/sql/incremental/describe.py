@@ -1,4 +1,4 @@
-"""A maintained query in words: its stages for EXPLAIN, and what its state was made for."""
+"""Description of an incremental query: its stages for EXPLAIN, and the fingerprint of its state."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def describe_incremental(maintained: IncrementalQuery, *, state_ttl_ms: int) -> 
 
 
 def state_of(maintained: IncrementalQuery) -> tuple[str, ...]:
-    """Return what may not change between two starts from one checkpoint: every stage that state is behind or made of.
+    """Return what must not change between two starts from one checkpoint: every stage up to the last one with state.
 
-    The stages behind the last one with state only change what is sent.
+    Later stages only change the output.
     """
     stages = maintained.stages
     kept = [n for n, stage in enumerate(stages) if not isinstance(stage, Calc)]
@@ -64,14 +64,12 @@ def state_of(maintained: IncrementalQuery) -> tuple[str, ...]:
 
 
 def text_of(maintained: IncrementalQuery) -> str:
-    """Write all stages as text that tells the query from others."""
+    """Write all stages as the canonical text of the query."""
     return "\n".join(map(_shape, maintained.stages))
 
 
 def is_settled(maintained: IncrementalQuery) -> bool:
-    """Return whether the first batch of the query only gives inserts: no changes of a table come
-    through as they are.
-    """
+    """Return whether the first batch of the query has inserts only: no changes of a table pass unchanged."""
     stages = {stage.name: stage for stage in maintained.stages}
     changing = {
         feed.name for feed in maintained.feeds if feed.changes is not ChangelogMode.INSERT_ONLY
@@ -129,7 +127,7 @@ def _stage(stage: Stage, state_ttl_ms: int) -> Iterator[str]:
 
 
 def bound_of(stage: EventTimeStage, state_ttl_ms: int) -> str:
-    """Describe what bounds the state of rows that wait, and of keys. `state_ttl_ms` is
+    """Describe what bounds the state of buffered rows, and of keys. `state_ttl_ms` is
     `table.exec.state.ttl`; 0 is none.
     """
     of_keys = _bound_of_keys(stage, state_ttl_ms)

@@ -1,4 +1,4 @@
-"""What an OVER aggregate keeps for the rows to come: those of an interval, the last ones, all, or totals of them."""
+"""State of an OVER aggregate: rows of an interval, the last rows, all rows, or accumulators."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = [
 ]
 
 BATCH_TIME = "__batch_time"
-"""TIMESTAMP_LTZ column: the time of the batch that a row came in, which is what PROCTIME() is here."""
+"""TIMESTAMP_LTZ column: the time of the batch in which a row arrived, which is PROCTIME() here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeState:
-    """Rows whose time is at most `micros` microseconds before that of a row to come."""
+    """Rows whose time is at most `micros` microseconds before that of a later row."""
 
     micros: int
 
@@ -38,11 +38,11 @@ class RowsState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnboundedState:
-    """All rows: no total of them would do."""
+    """All rows: no accumulator suffices."""
 
 
 class AccumulatorFunction(StrEnum):
-    """How the values of rows become one. All pass over NULL, and without a value are NULL."""
+    """How the values of rows are accumulated. All ignore NULL, and without a value are NULL."""
 
     SUM = "sum"
     MIN = "min"
@@ -53,7 +53,7 @@ class AccumulatorFunction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accumulator:
-    """A total of `value` over the rows of a key up to a row: those of its time too, unless `by_row`."""
+    """An accumulator of `value` over the rows of a key up to a row: those of its time too, unless `by_row`."""
 
     name: str
     total: AccumulatorFunction
@@ -63,7 +63,7 @@ class Accumulator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccumulatorState:
-    """In the place of rows, a few totals of each key."""
+    """A few accumulators of each key, instead of rows."""
 
     running: tuple[Accumulator, ...]
 

@@ -1,7 +1,7 @@
-"""What a maintained query is made of: feeds that Spark streams, and stages that their changes go through.
+"""The plan of an incremental query: inputs that Spark streams, and stages that process their changes.
 
-Every relation between stages is a set of changes: its columns and ROW_KIND as the last one, -U in front of the +U
-of the same key. Stages name each other as the tables of their SQL do; names are unique within a query and no user's.
+Every relation between stages is a set of changes: its columns and ROW_KIND as the last one, -U in front of the +U of
+the same key. Stages name each other as the tables of their SQL do; names are unique within a query and no user's.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ __all__ = [
 ]  # fmt: skip
 
 INPUT_INDEX = "__feed"
-"""INT column of the streaming query: the index of the feed that a row is of."""
+"""INT column of the streaming query: the index of a row's input."""
 INPUT_TIME = "__time"
-"""TIMESTAMP column of the streaming query: the time of the batch, the same when it is replayed."""
+"""TIMESTAMP column of the streaming query: the time of the batch, the same on a replay."""
 
 INGESTION_ORDER = "__arrival"
-"""BIGINT column that numbers rows in the order in which they came, where a stage adds it."""
+"""BIGINT column that numbers rows in order of arrival, where a stage adds it."""
 
 
 def input_column(index: int) -> str:
-    """Name the STRUCT column that holds the rows of a feed; NULL in rows of others."""
+    """Name the STRUCT column that holds the rows of an input; NULL in rows of others."""
     return f"__feed{index}"
 
 
@@ -55,7 +55,8 @@ def input_column(index: int) -> str:
 class StreamInput:
     """Rows that Spark streams: inserts, without ROW_KIND; or changes, with ROW_KIND last.
 
-    `columns` are without ROW_KIND. UPSERT rows have a `key`; a Normalize follows them, or a Temporal's versions.
+    `columns` are without ROW_KIND. UPSERT rows have a `key`; a ChangelogNormalize follows them, or the versions of a
+    TemporalJoin.
     """
 
     name: str
@@ -68,7 +69,7 @@ class StreamInput:
 class ChangelogNormalize:
     """Upserts and deletes by `key` become changes with the row before (Flink's ChangelogNormalize).
 
-    State: the last row of each key. A delete of a key that is not there gives nothing.
+    State: the last row of each key. A delete of an absent key has no effect.
     """
 
     name: str
@@ -78,7 +79,7 @@ class ChangelogNormalize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calc:
-    """SQL over the changes of other relations, row by row; `query` gives ROW_KIND as its last column itself."""
+    """SQL over the changes of other relations, row by row; `query` returns ROW_KIND as its last column itself."""
 
     name: str
     inputs: tuple[str, ...]
@@ -86,14 +87,14 @@ class Calc:
 
 
 class InputState(StrEnum):
-    """What a stage keeps of an input."""
+    """The rows of an input that a stage keeps."""
 
     ROWS = "rows"
     """All of them."""
     RESULT = "result"
-    """Those that the query gives: whole rows; what it left out never comes back (Top-N of inserts).
+    """The rows of the result: whole rows; an omitted one never returns (Top-N of inserts).
 
-    The stage has this input alone, and its query gives all columns of it by name, `arrival` too, and perhaps others.
+    The stage has only this input, and its query returns all columns of it by name, `arrival` too, and perhaps others.
     """
 
 
@@ -102,7 +103,7 @@ class Measure:
     """A signed sum over the rows of a key: SUM(`value` * multiplicity). NULLs of `value` add nothing.
 
     Never NULL: 0 where nothing was added. Of whole numbers a BIGINT, of DECIMAL(p, s) as Spark's SUM; no FLOAT or
-    DOUBLE, from which what was added cannot be subtracted again exactly. `value` names columns of the relation alone.
+    DOUBLE, from which an addend cannot be subtracted again exactly. `value` names only columns of the relation.
     """
 
     name: str
@@ -113,14 +114,13 @@ class Measure:
 class StageInput:
     """A relation that a stateful stage reads. In its SQL the table `name` has the columns of the relation.
 
-    `key` are the columns by which a change touches results: rows of the result depend on rows of one key alone. The
-    keys of a stage's inputs agree by position. Empty: everything depends on everything.
-    With `measures` the table has one row a key (those with rows left): the key columns, the measures, and
-    `__n` (BIGINT), the number of rows; rows themselves are not kept.
-    `arrival`: name of a BIGINT column to add, which numbers rows in the order of their arrival (PROCTIME order); for
-    relations of inserts alone. Where the query gives it, it is no column of the stage's result. `by_batch`: rows of a
-    batch have one number, as their order is another each time that the batch runs.
-    `time_to_live_ms`: that of the hint STATE_TTL, 0 for ever; None: that of `table.exec.state.ttl`.
+    `key` are the columns by which a change affects results: rows of the result depend only on rows of one key. The
+    keys of a stage's inputs agree by position. Empty: everything depends on everything. With `measures` the table has
+    one row a key (those with rows left): the key columns, the measures, and `__n` (BIGINT), the number of rows; rows
+    themselves are not kept. `arrival`: name of a BIGINT column to add, which numbers rows in order of arrival
+    (PROCTIME order); only for relations of inserts. Where the query returns it, it is no column of the stage's result.
+    `by_batch`: rows of a batch have one number, as their order differs each time that the batch runs.
+    `time_to_live_ms`: that of the hint STATE_TTL, 0: unlimited; None: that of `table.exec.state.ttl`.
     """
 
     name: str
@@ -134,13 +134,13 @@ class StageInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecomputeOperator:
-    """Computes the result of the keys that a batch touches before and after it, and gives the difference.
+    """Computes the results of the keys that a batch changes, before and after it, and emits the difference.
 
-    `query` is SQL over the inputs as plain tables, in Flink's dialect. `key`: columns of which a result has one row
-    each (None: not known); a key that is there before and after gives -U and +U, else +I, -D. `joins`: TTL is by
-    row of an input; else by its key as a whole. `mechanism` says in words what the stage is, for EXPLAIN.
-    Without a row in any input there is no result: an aggregation without keys begins with its first row, as Flink's.
-    The query gives the same for the same rows: functions that depend on the order of rows sort by columns (or arrival).
+    `query` is SQL over the inputs as plain tables, in Flink's dialect. `key`: columns that identify a row of the
+    result (None: unknown); a key that exists before and after emits -U and +U, else +I, -D. `joins`: TTL is by row of
+    an input; else by its key as a whole. `mechanism` describes the stage for EXPLAIN. Without a row in any input there
+    is no result: an aggregation without keys begins with its first row, as Flink's. The query is deterministic:
+    functions that depend on the order of rows sort by columns (or arrival).
     """
 
     name: str
@@ -152,7 +152,9 @@ class RecomputeOperator:
 
 
 VALID_FROM, VALID_TO = "__valid_from", "__valid_to"
-"""Columns of versions in a Temporal's SQL: their rowtime, and that of the next one of the key (NULL: there is none)."""
+"""Columns of versions in the SQL of a TemporalJoin: their rowtime, and that of the next one of the
+key (NULL: there is none).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,10 +162,10 @@ class TemporalJoin:
     """Joins each row with the version of its key that was valid at its rowtime (TemporalRowTimeJoinOperator).
 
     `rows` is a relation of inserts with the rowtime `time`, whose columns `row_key` are compared with `version_key`.
-    `versions` are changes as they come: each but an -U is a version from its `version_time` on, a delete one without
+    `versions` are changes as they arrive: each but an -U is a version from its `version_time` on, a delete one without
     a row. A row waits until the watermark has passed its time: the lowest of the sources `waits_for` (their place
-    among the tables of the query). Rows behind the watermark before the batch are late, and dropped.
-    `query` is SQL over both as plain tables, the versions with VALID_FROM and VALID_TO; `key` as in a Recompute.
+    among the tables of the query). Rows behind the watermark before the batch are late, and dropped. `query` is SQL
+    over both as plain tables, the versions with VALID_FROM and VALID_TO; `key` as in a RecomputeOperator.
     """
 
     name: str
@@ -181,14 +183,14 @@ class TemporalJoin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverAggregate:
-    """Gives the rows of a relation of inserts, each with OVER aggregates of those before it (StreamExecOverAggregate).
+    """Emits the rows of a relation of inserts, each with OVER aggregates of those before it (StreamExecOverAggregate).
 
-    A row waits until the watermark has passed its `time`, as in a Temporal. Without `waits_for` rows are given as they
-    come; without a `time` in that order, too. Rows of one time count in the order of their arrival. `key` are the
-    columns of PARTITION BY.
-    `kept` says which rows the next ones need, or what in their place: in the SQL `query` the table `rows` has all rows
-    that are needed, with ARRIVAL, and without a `time` BATCH_TIME; with Totals only those that are given, and the
-    totals up to each as columns. The query gives the columns of the stage's result, and ARRIVAL as the last one.
+    A row waits until the watermark has passed its `time`, as in a TemporalJoin. Without `waits_for` rows are emitted
+    as they arrive; without a `time` in that order, too. Rows of one time count in order of arrival. `key` are the
+    columns of PARTITION BY. `kept` says which rows the next ones need, or which accumulators: in the SQL `query` the
+    table `rows` has all rows that are needed, with ARRIVAL, and without a `time` BATCH_TIME; with AccumulatorState
+    only those that are emitted, and the accumulators up to each as columns. The query returns the columns of the
+    stage's result, and ARRIVAL as the last one.
     """
 
     name: str
@@ -205,9 +207,9 @@ class OverAggregate:
 class WindowAggregate:
     """Aggregates windows when the watermark has passed them; all rows of a window are then due in one batch.
 
-    `rows` is a relation of inserts with the last time of their window in `time`. `waits_for` as in a Temporal; rows of
-    windows behind the watermark before the batch are late. `query` is SQL over the rows that are due, `key` as in a
-    Recompute.
+    `rows` is a relation of inserts with the last time of their window in `time`. `waits_for` as in a TemporalJoin;
+    rows of windows behind the watermark before the batch are late. `query` is SQL over the rows that are due, `key` as
+    in a RecomputeOperator.
     """
 
     name: str
@@ -227,9 +229,9 @@ Stage = ChangelogNormalize | Calc | RecomputeOperator | EventTimeStage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncrementalQuery:
-    """A maintained query: its feeds by index, its stages in order; the last one's changes are the result.
+    """An incremental query: its inputs by index, its stages in order; the last one's changes are the result.
 
-    The streaming query gives FEED, FEED_TIME and `feed_column(i)` for each feed.
+    The streaming query returns FEED, FEED_TIME and `feed_column(i)` for each input.
     """
 
     feeds: tuple[StreamInput, ...]

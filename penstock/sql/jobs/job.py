@@ -45,13 +45,13 @@ def report_of(progress: JobProgress) -> JobReport:
 
 
 class JobRunner(Protocol):
-    """What keeps a job going, on a thread of its own: `Supervisor` a streaming query, `Refresher` a table."""
+    """The runner of a job, on a thread of its own: `Supervisor` for a streaming query, `Refresher` for a table."""
 
     done: Event
 
     @property
     def error(self) -> PenstockError | None:
-        """What the job failed of, once it has."""
+        """The error of the job, once it has failed."""
 
     def progress(self) -> JobProgress:
         """Return the job's progress."""
@@ -61,7 +61,7 @@ class JobRunner(Protocol):
 
 
 class Job:
-    """What keeps a table filled: a streaming query, or refreshes from time to time. Safe to use from any thread."""
+    """A job that fills a table: a streaming query, or periodic refreshes. Safe to use from any thread."""
 
     def __init__(self, supervisor: JobRunner, resources: tuple[object, ...] = ()) -> None:
         self._supervisor = supervisor
@@ -73,7 +73,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """`<pipeline>/<sink>`: the checkpoint's place below the checkpoint directory."""
+        """`<pipeline>/<sink>`: the path of the checkpoint below the checkpoint directory."""
         return self._supervisor.progress().name
 
     @property
@@ -88,7 +88,7 @@ class Job:
 
     @property
     def exception(self) -> PenstockError | None:
-        """What the job failed of; None while it runs and when it ended well."""
+        """The error of the job; None while it runs and when it succeeded."""
         return self._supervisor.error
 
     @errors_explained
@@ -132,11 +132,11 @@ def start_job(
 ) -> Job:
     """Acquire the pipeline's lease, prepare the sink and start the query; INSERT .. VALUES is over when this returns.
 
-    A `lease` that is held already passes to the job, which gives it back at its end; `also` are the others that the
-    query needs. `resources` stay alive as
-    long as the job. `on_failure` is called, on the job's own thread, when it has failed for good.
-    Raises PipelineLockedError when another runner holds the pipeline (of INSERT .. VALUES: the table), InputError
-    when the sink's target or the checkpoint does not fit, RunError when the query cannot be started.
+    A `lease` that is held already passes to the job, which releases it at its end; `also` are the others that the
+    query needs. `resources` stay open as long as the job. `on_failure` is called, on the job's own thread, when it has
+    failed permanently. Raises PipelineLockedError when another runner holds the pipeline (of INSERT .. VALUES: the
+    table), InputError when the sink's target or the checkpoint does not fit, RunError when the query cannot be
+    started.
     """
     clock = clock or SystemClock()
     settings = SupervisorSettings(trigger=trigger, restarts=restarts)
@@ -191,8 +191,8 @@ def start_jobs(
 ) -> list[Job]:
     """Start the queries of one statement: when one of them fails, the others finish their batch and stop.
 
-    `leases` are those that are held already, by pipeline; those of started queries are taken out. Raises as
-    `start_job`, with the name of the sink where there are several, when what was started has stopped.
+    `leases` are those that are held already, by pipeline; those of started queries are removed. Raises as `start_job`,
+    with the name of the sink where there are several, once the started ones have stopped.
     """
     jobs: list[Job] = []
 

@@ -1,8 +1,7 @@
 """Hold the lease of a pipeline while its job runs, and the lease of a table for one bounded INSERT at a time.
 
-A bounded INSERT has no checkpoint and no pipeline: without the table's lease nothing would separate two of
-them, or one that was cut off from one that is running. Streaming INSERTs hold the lease of their pipeline and
-ignore this one.
+A bounded INSERT has no checkpoint and no pipeline: without the table's lease nothing would separate two of them, or an
+interrupted one from a running one. Streaming INSERTs hold the lease of their pipeline and ignore this one.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ __all__ = ["PipelineLease", "hold_lease", "hold_leases", "lease_name", "table_le
 log = logging.getLogger(__name__)
 
 RETRY_MS = 1_000
-"""How long after a renewal that failed the next one is tried."""
+"""The delay after a failed renewal before the next one."""
 
 
 class PipelineLease:
     """A lease that is kept alive until `release`. Safe to use from any thread.
 
-    `renewed_ms` is the monotonic time at which the claim was asked for: it lasts no longer than from there on.
+    `renewed_ms` is the monotonic time at which the claim was asked for: its timeout counts from there.
     """
 
     def __init__(self, catalog: Catalog, lease: Lease, clock: Clock, *, renewed_ms: int) -> None:
@@ -86,7 +85,7 @@ class PipelineLease:
     def keep_alive(self) -> None:
         """Renew until the release, or until another has the lease, on the calling thread.
 
-        A store that cannot be reached is tried again and again: what `lost` says meanwhile is its own part.
+        An unreachable store is retried; `lost` says meanwhile whether the lease still holds.
         """
         pause_ms = HEARTBEAT_MS
         while not self._clock.wait(self._released, pause_ms):
@@ -109,7 +108,7 @@ class PipelineLease:
             pause_ms = max(HEARTBEAT_MS - took_ms, RETRY_MS)
 
     def release(self) -> None:
-        """Release the lease; a second call does nothing. One that may be another's runs out by itself."""
+        """Release the lease; a second call does nothing. One that may be another's expires by itself."""
         if self._released.is_set():
             return
         self._released.set()
@@ -136,7 +135,9 @@ class PipelineLease:
             log.warning("the lease of %s could not be renewed: %s", self._lease.pipeline, error)
 
     def _beside(self, step: Callable[[], None]) -> None:
-        """Do what is no renewal: whatever it fails of, the lease is renewed on, and it is done again after that."""
+        """Run an action beside the renewal: if it fails, the lease is still renewed, and the action
+        is retried after that.
+        """
         try:
             step()
         except Exception as error:
@@ -165,7 +166,7 @@ class PipelineLease:
 
 
 def hold_lease(catalog: Catalog, pipeline: str, clock: Clock) -> PipelineLease:
-    """Claim a pipeline and keep the claim. Raises PipelineLockedError, which names the runner that has it."""
+    """Claim a pipeline and renew the claim. Raises PipelineLockedError, which names the runner that has it."""
     asked_ms = clock.monotonic_ms()
     lease = catalog.acquire_lease(pipeline, this_process())
     held = PipelineLease(catalog, lease, clock, renewed_ms=asked_ms)
@@ -176,7 +177,7 @@ def hold_lease(catalog: Catalog, pipeline: str, clock: Clock) -> PipelineLease:
 def hold_leases(
     catalog: Catalog, pipelines: Iterable[str], clock: Clock
 ) -> dict[str, PipelineLease]:
-    """Claim several pipelines, all or none. Raises PipelineLockedError, which names the runner that has one."""
+    """Claim several pipelines, atomically. Raises PipelineLockedError, which names the runner that has one."""
     held: dict[str, PipelineLease] = {}
     try:
         for pipeline in pipelines:
@@ -189,7 +190,7 @@ def hold_leases(
 
 
 WAIT_MS = 10_000
-"""How long a statement waits for the one before it, which usually takes a second."""
+"""How long a statement waits for the previous one, which usually takes a second."""
 
 LOOK_MS = 100
 

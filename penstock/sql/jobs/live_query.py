@@ -1,4 +1,4 @@
-"""A streaming SELECT whose rows a person watches: a query into the screen, as an INSERT is one into a sink."""
+"""A streaming SELECT that is followed: a query into the screen, as an INSERT is one into a sink."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["LiveQuery", "Row", "live_query"]
 
 ROWS_PER_BATCH = 1000
-"""Rows of a batch that a person is shown, more would only scroll by; and what is handed on together."""
+"""Rows of a batch that are shown, as more would only scroll by; and the size of a chunk."""
 
 SCREEN = "screen"
 
@@ -42,7 +42,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveQuery:
-    """A query to start. `frame` has the rows that are shown; of a maintained query it is that of the feeds.
+    """A query to start. `frame` has the rows that are shown; for an incremental query it is that of the inputs.
 
     `conf` are the Spark settings to start it with.
     """
@@ -54,7 +54,7 @@ class LiveQuery:
 
     @property
     def shown(self) -> DataFrame:
-        """A frame with the columns that are shown: the query's own, or an empty one where Spark streams its feeds."""
+        """A frame with the columns that are shown: the query's own, or an empty one where Spark streams its inputs."""
         kept = self._kept(_Screen(take=_drop), "")
         return self.frame if kept is None else kept.columns_of(self.frame)
 
@@ -68,7 +68,7 @@ class LiveQuery:
     ) -> StreamingQuery:
         """Start it; `take` gets the first rows of each batch, on its thread. `folder` is for its checkpoint.
 
-        With `whole` it gets all of them, some at a time.
+        With `whole` it gets all of them, in chunks.
 
         Raises AnalysisException for what Spark cannot stream.
         """
@@ -107,7 +107,9 @@ class LiveQuery:
 
 
 def live_query(query: AnalysedQuery, planner: Planner, spark: SparkSession) -> LiveQuery:
-    """Build what shows a streaming query, which was analysed for a sink that takes all changes. Raises InputError."""
+    """Build the follower of a streaming query, which was analysed for a sink that accepts all
+    changes. Raises InputError.
+    """
     builder, query = planner.builder(spark), planner.ready(query)
     try:
         frame = builder.build(query, streaming=True)
@@ -120,7 +122,7 @@ def live_query(query: AnalysedQuery, planner: Planner, spark: SparkSession) -> L
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Screen:
-    """A sink (`contract.Sink`) that hands the first rows of a batch on, or all."""
+    """A sink (`contract.Sink`) that passes on the first rows of a batch, or all."""
 
     take: Callable[[list[Row]], None]
     whole: bool = False
@@ -130,7 +132,7 @@ class _Screen:
         return ChangelogMode.ALL
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
-        """Nothing has to be there."""
+        """Do nothing: there is no target."""
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         return micro_batch_query(frame, settings, self.write_batch)

@@ -1,4 +1,4 @@
-"""Follows a query that never ends: its rows batch by batch, with what each of them changes, until it is stopped."""
+"""Follows an unbounded query: its rows batch by batch, as changes, until it is stopped."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ __all__ = ["POLL_MS", "LiveSelect", "UpsertChangelog", "follow", "result_key"]
 OP = "op"
 POLL_MS = 100
 MOST_KEYS = 100_000
-"""Rows that are remembered to show what an update replaces; older ones are forgotten."""
+"""Number of rows that are kept to show what an update replaces; older ones are forgotten."""
 
 
 def result_key(query: exp.Expr) -> tuple[int, ...] | None:
-    """Return the positions of the columns that tell the rows of a GROUP BY apart; None where not all are selected."""
+    """Return the positions of the columns that identify the rows of a GROUP BY; None where not all are selected."""
     if not isinstance(query, exp.Select):
         return None
     group = query.args.get("group")
@@ -75,9 +75,9 @@ class UpsertChangelog:
 
 
 class LiveSelect:
-    """A query that runs, and what it has to show. Its checkpoint is a temporary folder: nothing is kept.
+    """A running query and its rows. Its checkpoint is a temporary folder: nothing is kept.
 
-    Every method is called on one thread. `available_now`: it ends with what is there now. `whole`: each batch is shown
+    Every method is called on one thread. `available_now`: it ends with the present rows. `whole`: each batch is shown
     whole, else its first rows.
     """
 
@@ -102,7 +102,7 @@ class LiveSelect:
             raise
 
     def show(self, show: Callable[[Sequence[str], Sequence[Row]], None]) -> bool:
-        """Show what has come, `op` in front; gives False once nothing more will. Raises QueryFailedError."""
+        """Show the new rows, `op` in front; returns False at the end. Raises QueryFailedError."""
         if self._stopped:
             return False
         active = self._query.isActive  # asked first: what is there afterwards is the last

@@ -36,7 +36,7 @@ _DEFAULT = "default_catalog.default_database."
 
 
 class JobStatus(StrEnum):
-    """Where a job is in its life; the last three are final."""
+    """The state of a job; the last three are final."""
 
     RUNNING = "running"
     RESTARTING = "restarting"
@@ -46,7 +46,7 @@ class JobStatus(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether nothing follows."""
+        """Whether the job has ended."""
         return self in {JobStatus.FINISHED, JobStatus.STOPPED, JobStatus.FAILED}
 
 
@@ -55,11 +55,11 @@ class JobProgress:
     """A job as of its last committed batch; counts are sums since the job started, each batch counted once.
 
     Times are epoch ms of the wall clock, except `watermark_ms`, which is event time (the maximum once every bounded
-    table is read); `timeless` are the splits that keep it from moving, `late_splits` those with rows that came too late
-    as the split was found late. `rows_per_second` averages the last seconds. `activity` says in words what the job does
-    now. `last_error` is what it failed of last, of which it may have started again since; `outage` is what it waits for
-    now: then nobody knows `lag_records`.
-    `refreshes`: it writes its table anew from time to time, `batches` is how often; rows are not counted.
+    table is read); `timeless` are the splits that keep it from moving, `late_splits` those with late rows, as the
+    split was discovered late. `rows_per_second` averages the last seconds. `activity` describes what the job does now.
+    `last_error` is its last error, after which it may have restarted; `outage` is what it waits for now: then
+    `lag_records` is unknown. `refreshes`: it rewrites its table periodically, `batches` counts that; rows are not
+    counted.
     """
 
     name: str
@@ -87,7 +87,7 @@ class JobProgress:
 
 
 def short_name(identifier: Identifier | str) -> str:
-    """Write a full name as a person would: the default catalog and database go without saying."""
+    """Write a full name without the default catalog and database."""
     return str(identifier).removeprefix(_DEFAULT)
 
 
@@ -95,7 +95,7 @@ def batch_events(query: StreamingQuery, *, after: int | None) -> list[dict[str, 
     """Return the events of completed batches after `after` (None: all that Spark keeps), oldest first, as dicts.
 
     Spark keeps the last 100 (`spark.sql.streaming.numRecentProgressUpdates`). Where there is none or one new event,
-    which is the rule, the others are not looked at.
+    which is the rule, the others are not read.
     """
     last = query.lastProgress
     if last is None:
@@ -138,8 +138,8 @@ RATE_WINDOW_MS = 10_000
 class Totals:
     """Sums over the batches of a job so far.
 
-    Spark replays only the last batch of a run, under the same id: `last` is kept apart and not yet in the sums of
-    the batches before it, so a replay takes its place instead of counting twice.
+    Spark replays only the last batch of a run, under the same id: `last` is kept apart from the sums of the batches
+    before it, so a replay replaces it instead of counting twice.
     """
 
     batches_before: int = 0
@@ -182,12 +182,12 @@ class Totals:
 
     @property
     def rows_out(self) -> int:
-        """Rows handed to the sink."""
+        """Rows passed to the sink."""
         return self.rows_out_before + (self.last.rows_out if self.last else 0)
 
     @property
     def rows_dropped(self) -> int:
-        """Rows that came later than the watermark allowed."""
+        """Late rows, which were behind the watermark."""
         return self.rows_dropped_before + (self.last.rows_dropped if self.last else 0)
 
     @property
@@ -232,7 +232,7 @@ class JobState:
 
     @property
     def error(self) -> PenstockError | None:
-        """What ended the job, where it was not asked to end."""
+        """The error that ended the job, where it was not asked to end."""
         with self._lock:
             return self._error
 
@@ -255,7 +255,7 @@ class JobState:
             self._status, self._activity = status, activity
 
     def end(self, status: JobStatus, error: PenstockError | None) -> None:
-        """End the job; `error` is what it failed of."""
+        """End the job; `error` is the cause of a failure."""
         with self._lock:
             self._status, self._error, self._ended_ms = status, error, self._clock.now_ms()
             self._activity = error.message if error else status.value

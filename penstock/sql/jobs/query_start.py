@@ -26,13 +26,13 @@ __all__ = ["ATTEMPTS", "StartQueue", "StoppedBeforeStartError", "start_in_turn"]
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 3
-"""How often a start is tried whose Python process comes too late."""
+"""How often a start is tried when its Python process connects too late."""
 PAUSE_MS = 2_000
 """The pause before the second attempt, doubled before each further one; up to half of it is added by chance."""
 
 _POLL_MS = 20
 _LOOK_S = 0.1
-"""How often one that waits for its turn looks whether it may still start."""
+"""How often a waiting query checks whether it may still start."""
 _LONGEST_MS = 120_000
 """How long a start may keep the others waiting: twelve sources that are all late."""
 _INITIALIZING = "Initializing"
@@ -62,12 +62,12 @@ class StartQueue:
         check: Callable[[], None] = lambda: None,
         stop: Event | None = None,
     ) -> StreamingQuery:
-        """Call `start` when it is its turn, and wait until the query's sources are there. Blocks.
+        """Call `start` when it is its turn, and wait until the query's sources have started. Blocks.
 
         `check` raises where the query may no longer start: it is called while others have the turn, however long they
-        take, and again just before `start`. Raises StoppedBeforeStartError once `stop` is set;
-        SlowStartError where their Python processes came too late again and again; any other failure is the query's,
-        or that of `start`.
+        take, and again just before `start`. Raises StoppedBeforeStartError once `stop` is set; SlowStartError where
+        their Python processes connected too late at every attempt; any other failure is the query's, or that of
+        `start`.
         """
         stop = stop or Event()
         most = self._count(1)

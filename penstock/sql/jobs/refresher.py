@@ -1,8 +1,8 @@
 """Rewrites a table at each multiple of its freshness: the watching thread of a FULL materialized table's job.
 
 Flink has a scheduler for this (`FRESHNESS` becomes a cron expression, IntervalFreshnessUtils). Here it is one thread a
-table, so that no refresh begins before the one before it is over; a time that passed meanwhile is passed over. Owns no
-lease; what a refresh does is `sql/runner/refresh.py`'s part.
+table, so that no refresh begins before the one before it is over; a time that passed meanwhile is skipped. Owns no
+lease; `sql/runner/refresh.py` does the refresh.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = ["Refresh", "Refresher", "next_time"]
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_MS = 60_000
-"""How long the thread waits at most before it looks at the clock again, which may be set or have slept."""
+"""How long the thread waits at most before it reads the clock again, which may be set or have slept."""
 
 
 class Refresh(Protocol):
-    """What is done at each of the times."""
+    """The refresh that is run at each of the times."""
 
     @property
     def sink(self) -> str:
@@ -95,7 +95,7 @@ class Refresher:
 
     @property
     def error(self) -> PenstockError | None:
-        """What ended the job, where it was not asked to end; a refresh that failed is no such thing."""
+        """The error that ended the job, where it was not asked to end; a failed refresh does not end it."""
         return self._state.error
 
     def progress(self) -> JobProgress:
@@ -112,7 +112,7 @@ class Refresher:
             )
 
     def start(self, interval_ms: int | None) -> None:
-        """Start the thread: the table has been written just now, and is again at the next time (None: never)."""
+        """Start the thread: the table was written just now, and is written again at the next time (None: never)."""
         self._note_refreshed()
         name = f"penstock {self._refresh.sink}"
         Thread(target=self._run, args=(interval_ms,), name=name, daemon=True).start()
@@ -172,7 +172,7 @@ class Refresher:
         self._note_refreshed()
 
     def _wait_until(self, due_ms: int) -> bool:
-        """Wait for a time. False when the job is to stop. Raises when its lease is lost for good."""
+        """Wait for a time. False when the job has to stop. Raises when its lease is lost permanently."""
         while (left_ms := due_ms - self._clock.now_ms()) > 0:
             if self._clock.wait(self._stop, min(left_ms, LONGEST_WAIT_MS)):
                 return False

@@ -1,4 +1,4 @@
-"""What a job runs, and what is judged before it does: an INSERT, or the one query of a statement set."""
+"""The query of a job, and its view for the start decision: an INSERT, or the one query of a statement set."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class CheckpointedQuery(Protocol):
 
     @property
     def shape(self) -> QueryFingerprint:
-        """What its checkpoint has to be made for."""
+        """The fingerprint that its checkpoint must have."""
 
     @property
     def leaves(self) -> Sequence[TableScan]:
@@ -64,14 +64,14 @@ class CheckpointedQuery(Protocol):
         """The folder that relative paths of tables are relative to."""
 
     def check_target(self) -> None:
-        """Check that what it writes into goes with the checkpoint; changes nothing.
+        """Check that its target fits the checkpoint; changes nothing.
 
-        Raises StateMismatchError; NotReachedError where that cannot be told here.
+        Raises StateMismatchError; NotReachedError where that cannot be checked here.
         """
 
 
 class StartableQuery(CheckpointedQuery, Protocol):
-    """A query that may be started, and started again after a failure."""
+    """A query that can be started, and restarted after a failure."""
 
     @property
     def spark(self) -> SparkSession:
@@ -79,7 +79,9 @@ class StartableQuery(CheckpointedQuery, Protocol):
 
     @property
     def leases(self) -> tuple[str, ...]:
-        """What is held while it runs: `pipeline`, and its checkpoint where that may be reached by another name."""
+        """The leases that are held while it runs: `pipeline`, and its checkpoint where that may be
+        reached by another name.
+        """
 
     @property
     def rows_by_sink(self) -> Mapping[str, int] | None:
@@ -89,7 +91,7 @@ class StartableQuery(CheckpointedQuery, Protocol):
         """Create or check what it writes into. Raises InputError."""
 
     def write(self, lost_lease: LostLease | None = None) -> None:
-        """Write the rows of INSERT .. VALUES, all or none; `lost_lease` is of the table (`RequiresLease`)."""
+        """Write the rows of INSERT .. VALUES, atomically; `lost_lease` is of the table (`RequiresLease`)."""
 
     def start(self, trigger: Trigger, lost_lease: LostLease | None = None) -> StreamingQuery:
         """Start it from its checkpoint. `lost_lease`: see SinkSettings."""

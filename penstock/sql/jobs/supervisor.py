@@ -45,7 +45,7 @@ LOOK_MS = 1_000
 
 
 class OutageWatch:
-    """What the sources of the query into `sink` wait for. One thread looks, any other may read `current`."""
+    """What the sources of the query into `sink` wait for. One thread refreshes it, any other may read `current`."""
 
     def __init__(self, find: Callable[[], Outage | None], clock: Clock, sink: str) -> None:
         self._find = find
@@ -87,11 +87,11 @@ class SupervisorSettings:
 
 
 class Supervisor:
-    """Runs one query until it ends, is stopped, or fails for good. `progress` may be read from any thread.
+    """Runs one query until it ends, is stopped, or fails permanently. `progress` may be read from any thread.
 
-    `lost_lease` is asked at every look, and while a start waits for its turn; an error it gives stops the query at
-    once, and is a failure as any other: it may pass, or be for good. `at_end` is called once, on the supervisor's
-    thread, before `done` is set.
+    `lost_lease` is asked at every check, and while a start waits for its turn; an error that it returns stops the
+    query at once, and is a failure like any other: transient or permanent. `at_end` is called once, on the
+    supervisor's thread, before `done` is set.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Supervisor:
 
     @property
     def error(self) -> PenstockError | None:
-        """What the job failed of, once it has."""
+        """The error of the job, once it has failed."""
         return self._state.error
 
     def progress(self) -> JobProgress:
@@ -195,7 +195,7 @@ class Supervisor:
             self._state.end(JobStatus.FAILED, self._failed(error))
 
     def _failed(self, error: Exception) -> PenstockError:
-        """Translate what the query failed of, and keep it."""
+        """Translate the query's error, and keep it."""
         failure = translate(error)
         with self._lock:
             self._last_error = failure.message
@@ -266,7 +266,7 @@ class Supervisor:
         return True
 
     def _watch(self, query: StreamingQuery) -> None:
-        """Follow the query to its end, or stop it. Raises what it failed of."""
+        """Follow the query to its end, or stop it. Raises its error."""
         while True:
             ended = _ended(query, POLL_S)
             self._collect(query)
@@ -307,7 +307,7 @@ class Supervisor:
         self._collect(query)
 
     def _collect(self, query: StreamingQuery) -> None:
-        """Count the batches committed since the last look, each once."""
+        """Count the batches committed since the last call, each once."""
         for event in batch_events(query, after=self._seen_batch):
             metrics = self._query.read_metrics(event)
             self._seen_batch = metrics.batch_id
@@ -316,7 +316,7 @@ class Supervisor:
 
 
 def _ended(query: StreamingQuery, timeout_s: float) -> bool:
-    """Wait for the query's end, at most `timeout_s`. Raises what it failed of."""
+    """Wait for the query's end, at most `timeout_s`. Raises its error."""
     if timeout_s == 0:
         return not query.isActive
     return bool(query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # fractions work; the hint says int

@@ -1,4 +1,4 @@
-"""What is known of a query and of an INSERT before any JVM runs, as frozen values; `analysis.py` finds it out."""
+"""The analysed query and INSERT, before any JVM runs, as frozen values; `analysis.py` makes them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ __all__ = ["AnalysedInsert", "AnalysedQuery", "TableScan", "updating_operator_li
 class TableScan:
     """A table that a query reads. `columns` come from the source, `computed` are Flink SQL over them.
 
-    `rowtime` is set when the query waits for the table's watermark, or the table is aligned by it; `by_splits`
-    tells the split runtime's tables from those that the engine reads. `group` is the table's alignment group.
-    `looked_up`: each batch reads the whole table anew, it is no source of the stream. `marked`: operators with state
-    take the rowtime for event time, and drop what is late. `source` is there where no connector has the table.
-    `fields` are those that are read of the columns whose rows are not read whole.
+    `rowtime` is set when the query waits for the table's watermark, or the table is aligned by it; `by_splits`: the
+    split runtime reads the table, not the engine. `group` is the table's alignment group. `looked_up`: each batch
+    reads the whole table again, it is no source of the stream. `marked`: operators with state take the rowtime for
+    event time, and drop what is late. `source` is set where no connector has the table. `fields` are the fields read
+    of columns whose rows are not read whole.
     """
 
     table: Table
@@ -48,7 +48,7 @@ class TableScan:
 
     @property
     def read_table(self) -> Table:
-        """Return the table as it is read: rows have the fields that are asked for."""
+        """Return the table as it is read: rows have the requested fields only."""
         return replace(self.table, schema=narrowed(self.table.schema, self.fields))
 
 
@@ -57,7 +57,7 @@ class AnalysedQuery:
     """A query without views, its table nodes labelled with their leaf. `bounded`: every table it reads has an end.
 
     `flow` says how its rows change; `query` is rewritten accordingly, with ROW_KIND as last column if `flow.kinds`.
-    Of a query that is `maintained` it gives the feeds, and `flow` is that of the last stage.
+    For a query that is `maintained` it returns the inputs, and `flow` is that of the last stage.
     """
 
     query: exp.Expr
@@ -77,7 +77,7 @@ class AnalysedQuery:
 
     @property
     def breaks_ties(self) -> bool:
-        """Whether it asks which of rows with equal order came first."""
+        """Whether ties in the order are broken by arrival."""
         if any(table.meta.get(ARRIVES) for table in self.query.find_all(exp.Table)):
             return True
         stages = () if self.maintained is None else self.maintained.stages
@@ -102,7 +102,7 @@ class AnalysedQuery:
 
     @property
     def changes(self) -> ChangelogMode:
-        """What the rows of the frame are; unless INSERT_ONLY it has the column ROW_KIND."""
+        """The changelog mode of the frame; unless INSERT_ONLY it has the column ROW_KIND."""
         return self.flow.changes if self.flow.kinds else ChangelogMode.INSERT_ONLY
 
 
@@ -130,7 +130,7 @@ class AnalysedInsert:
 
     `earlier` is the query as earlier versions ran it, where their checkpoints do not fit `query`: they resume with
     that. `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints, `run_for` is the
-    project's target (`TARGET`), `state_ttl_ms` is how long state is kept without use (0: for ever); `place` is its
+    project's target (`TARGET`), `state_ttl_ms` is how long state is kept without use (0: unlimited); `place` is its
     query's name and checkpoint once they are chosen.
     """
 

@@ -119,12 +119,12 @@ def analyse(
     state_ttl_ms: int = 0,
     breaks_ties: bool = True,
 ) -> AnalysedQuery:
-    """Analyse a query; `appends` says that it feeds a sink, which without a `sink` only takes rows that stay.
+    """Analyse a query; `appends` says that it feeds a sink, which without a `sink` accepts only inserts.
 
-    An updating query is maintained where Spark cannot stream it, and where its state has a time to live; one with the
+    An updating query is incremental where Spark cannot stream it, and where its state has a time to live; one with the
     hint STATE_TTL always.
 
-    Without `breaks_ties` it does not ask which of rows with equal order came first, as in earlier versions.
+    Without `breaks_ties` ties in the order are not broken by arrival, as in earlier versions.
 
     Raises InputError subclasses: unknown tables, wrong options, updating queries that the sink cannot take.
     """
@@ -217,7 +217,7 @@ class _Read:
 
     @property
     def followed(self) -> frozenset[int]:
-        """The tables that Spark reads as streams; none where some change, whose joins are looked up or maintained."""
+        """The tables that Spark reads as streams; none where some change, whose joins are look-ups or incremental."""
         if any(table.changes is not ChangelogMode.INSERT_ONLY for table in self.inputs):
             return frozenset()
         leaves = enumerate(self.sources)
@@ -247,7 +247,7 @@ class _Read:
         return AnalysedQuery(query=plan.query, leaves=leaves, flow=plan.flow)
 
     def maintained(self) -> AnalysedQuery:
-        """Return the query as its feeds and stages. Raises UnsupportedError for what cannot be maintained."""
+        """Return the query as its inputs and stages. Raises UnsupportedError for what cannot run incrementally."""
         for index in self.lookups:
             raise UnsupportedError(
                 f"the results of this query are kept up to date, and a lookup in {self.inputs[index].name} gives other "

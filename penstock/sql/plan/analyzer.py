@@ -1,4 +1,4 @@
-"""Check INSERTs and SELECTs as far as that needs no JVM; `physical/planner.py` starts from the result."""
+"""Check INSERTs and SELECTs, as far as possible without a JVM; `physical/planner.py` starts from the result."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = ["Analyzer", "analyse_unbounded", "filled_columns", "overwriting"]
 def overwriting(
     statement: InsertInto, target: Table, query: AnalysedQuery, connector: Connector
 ) -> TableEditor:
-    """Return what replaces the rows of the target. Raises UnsupportedError where rows only can be added."""
+    """Return what replaces the rows of the target. Raises UnsupportedError where rows can only be added."""
     if not isinstance(connector, EditorConnector):
         raise UnsupportedError(
             f"{target.identifier}: tables of the connector '{connector.name}' cannot be overwritten",
@@ -82,7 +82,7 @@ class Analyzer:
     taken: set[str] = field(default_factory=set)
 
     def analyse_insert(self, statement: InsertInto) -> AnalysedInsert:
-        """Check an INSERT as far as that needs no JVM. Raises InputError."""
+        """Check an INSERT, as far as possible without a JVM. Raises InputError."""
         target = self.namespace.lookup(statement.target)
         if not isinstance(target, Table):
             raise UnsupportedError(
@@ -181,7 +181,7 @@ class Analyzer:
 
     @property
     def checkpoint_interval_ms(self) -> int:
-        """Time between the starts of two micro-batches of a continuous query; 0 is one after the other."""
+        """Time between the starts of two micro-batches of a continuous query; 0 is without a pause."""
         return self._resolved().get(CHECKPOINT_INTERVAL)
 
     @property
@@ -213,7 +213,7 @@ _SCREEN = SinkTable(name="the screen", accepts=ChangelogMode.ALL, columns=())
 
 
 def analyse_unbounded(query: exp.Expr, analyzer: Analyzer) -> AnalysedQuery | None:
-    """Analyse a SELECT; gives it as it is watched, or None for one that ends by itself. Raises InputError."""
+    """Analyse a SELECT; returns it as it is followed, or None for one that ends by itself. Raises InputError."""
     if analyse(query, analyzer.namespace, analyzer.project, appends=False).bounded:
         return None
     return analyse(

@@ -1,8 +1,8 @@
-"""Lookup joins by key: by which conditions a table can be asked for rows, and the join as a function of these keys.
+"""Lookup joins by key: the conditions by which a table is looked up, and the join as a function of these keys.
 
 `s JOIN t ON s.a = t.id AND t.n > s.b` becomes `s CROSS JOIN LATERAL inline(filter(rows(s.a), r -> r.n > s.b)) AS t`:
-Spark evaluates the function in the tasks that read the stream. What no key is found for is read whole, as tables that
-know no keys are. Done on syntax trees, before any JVM.
+Spark evaluates the function in the tasks that read the stream. A join without a key reads the table whole, as do
+tables without key look-ups. Done on syntax trees, before any JVM.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = [
 ]
 
 ROW = "penstock_row"
-"""A row of the table in the conditions that are no keys."""
+"""The variable for a row of the table in the conditions that are no keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLookup:
-    """The table gives the rows of keys: `values` are what `keys` are compared with, `rest` the other conditions."""
+    """The table is looked up by key: `values` are what `keys` are compared with, `rest` the other conditions."""
 
     source: LookupSource
     keys: tuple[LookupKey, ...]
@@ -52,7 +52,7 @@ class KeyLookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullScanLookup:
-    """Each batch reads the whole table. `reason` is empty for a table that cannot be asked by keys at all."""
+    """Each batch reads the whole table. `reason` is empty for a table without key look-ups."""
 
     reason: str = ""
 
@@ -68,7 +68,7 @@ def lookups_in(query: exp.Expr) -> list[tuple[int, exp.Join]]:
 def check_lookups(
     query: exp.Expr, leaves: Sequence[TableScan], sources: Sequence[SplitSource | EngineSource]
 ) -> None:
-    """Refuse what hints ask for in vain. Raises UnsupportedError."""
+    """Refuse hints that cannot take effect. Raises UnsupportedError."""
     for index, join in lookups_in(query):
         lookup_strategy(join, leaves[index], sources[index])
 
@@ -76,9 +76,9 @@ def check_lookups(
 def lookup_strategy(
     join: exp.Join, leaf: TableScan, source: SplitSource | EngineSource
 ) -> LookupStrategy:
-    """Decide how a lookup join gets its rows from the table of `leaf`.
+    """Decide how a lookup join reads the table of `leaf`.
 
-    Raises UnsupportedError where it has to ask again for some keys, and the table is read whole.
+    Raises UnsupportedError where it has to retry some keys, and the table is read whole.
     """
     way, again = _way_of(join, leaf, source), retry_of(join)
     match way:
@@ -112,7 +112,7 @@ def _way_of(join: exp.Join, leaf: TableScan, source: SplitSource | EngineSource)
 
 
 def write_lookup(join: exp.Join, way: KeyLookup, function: str) -> None:
-    """Write a lookup join as calls of `function`, which gives the rows of keys; in place."""
+    """Write a lookup join as calls of `function`, which returns the rows of keys; in place."""
     alias = join.this.alias_or_name
     rows: exp.Expr = exp.Anonymous(
         this=function, expressions=[value.copy() for value in way.values]

@@ -1,4 +1,4 @@
-"""What the queries of statements are called, and where their checkpoints are; chosen for all of a run at once."""
+"""The names of the queries of statements, and their checkpoints; chosen for all of a run at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 class Unit:
     """The INSERTs of one statement. `file` is the file that it stands in, as checkpoints name it.
 
-    `apart`: a set whose INSERTs run side by side, though their texts would allow one query.
+    `apart`: a set whose INSERTs run side by side, though their texts would allow for one query.
     """
 
     inserts: tuple[AnalysedInsert, ...]
@@ -59,7 +59,7 @@ class LocatedStatement:
 
     @property
     def jobs(self) -> frozenset[str]:
-        """The names of what runs, among all pipelines."""
+        """The names of the running queries, among all pipelines."""
         if self.set_place is not None:
             return frozenset({self.set_place.job})
         return frozenset(place.job for place in self.places)
@@ -67,7 +67,7 @@ class LocatedStatement:
 
 @dataclass(slots=True, kw_only=True)
 class _Entry:
-    """A query that is to be placed: of an INSERT, or of a whole set."""
+    """A query to locate: of an INSERT, or of a whole set."""
 
     unit: int
     insert: AnalysedInsert
@@ -146,9 +146,9 @@ def base_name(target: Table) -> str:
 
 
 def as_checkpointed(insert: AnalysedInsert, known: QueryFingerprint | None) -> AnalysedInsert:
-    """Return an INSERT in the form whose state a checkpoint holds: as earlier versions ran it, where that is what fits.
+    """Return an INSERT in the form whose state a checkpoint holds: as earlier versions ran it, where that one fits.
 
-    `known` is the shape in the checkpoint, None where there is none yet.
+    `known` is the fingerprint in the checkpoint, None where there is none yet.
     """
     if insert.earlier is None or known is None or known != _earlier_shape(insert):
         return insert
@@ -162,7 +162,7 @@ def _earlier_shape(insert: AnalysedInsert) -> QueryFingerprint | None:
 
 
 def insert_fingerprint(insert: AnalysedInsert) -> QueryFingerprint:
-    """Return what may not change between two starts of an INSERT."""
+    """Return what must not change between two starts of an INSERT."""
     query = insert.query
     return fingerprint_of(
         query.query,

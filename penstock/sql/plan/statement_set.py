@@ -46,10 +46,10 @@ __all__ = [
 def order_sinks(
     members: Sequence[AnalysedInsert], place: QueryLocation, found: CheckpointIdentity | None
 ) -> tuple[list[tuple[int, str]], QueryLocation]:
-    """Return the members' places in `members` and their names, in the checkpoint's order, and what it is to hold.
+    """Return the members' indices in `members` and their names, in the checkpoint's order, and the new content of the
+    checkpoint.
 
-    `found` is what the set's checkpoint holds now. Raises StateMismatchError where it is not clear which of several
-    INSERTs into one table is which.
+    `found` is its present content. Raises StateMismatchError where several INSERTs into one table are ambiguous.
     """
     texts = [statement_text(one.statement) for one in members]
     names = _names(members)
@@ -65,7 +65,7 @@ def order_sinks(
 
 
 def _names(members: Sequence[AnalysedInsert]) -> list[str]:
-    """Name sinks by their queries, as earlier versions wrote them where that tells them apart."""
+    """Name sinks by their queries, as earlier versions wrote them where that is unambiguous."""
     raw = [one.place.identity.query for one in members if one.place is not None]
     assert len(raw) == len(members), "they are placed"
     written = [old_folder_name(name) or name for name in raw]
@@ -110,7 +110,7 @@ def _known_names(
 
 
 SET_NAME = "statement-set"
-"""What the one query of a set is named by, as others are by their sinks."""
+"""The name of a set's one query, as others have their sinks'."""
 
 _NO_FUNCTION_OF_A_ROW = (
     exp.AggFunc, exp.Distinct, exp.Except, exp.Group, exp.Intersect, exp.Join, exp.Limit, exp.Offset,
@@ -127,7 +127,7 @@ class SharedRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeparateQueries:
-    """A query per INSERT, and in words why."""
+    """A query per INSERT, and the reason in words."""
 
     reason: str
 
@@ -167,7 +167,7 @@ def read_of(leaf: TableScan) -> AnalysedQuery:
 
 
 def reading(query: AnalysedQuery, view: str) -> exp.Expr:
-    """Return an INSERT's query, over a view of the batch's rows in the place of its table."""
+    """Return an INSERT's query, with a view of the batch's rows as its table."""
     tree = query.query.copy()
     for node in list(tree.find_all(exp.Table)):
         if node.meta.get(LEAF) is None:

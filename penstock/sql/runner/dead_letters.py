@@ -1,4 +1,4 @@
-"""Finds the dead letters that a project has, in tables and topics, and gives records of them back to Kafka."""
+"""Finds the dead letters of a project, in tables and topics, and replays records of them to Kafka."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ __all__ = [
 _BROKERS = "properties.bootstrap.servers"
 
 TOPICS = "dead-letter-topics"
-"""Folder beside the pipelines' checkpoints: which letters of topics were given back."""
+"""Folder beside the pipelines' checkpoints: which dead letters of topics were replayed."""
 
 MARKER_LASTS_MS = 6 * 86_400_000
-"""A replay's marker is trusted for so long: brokers forget it after offsets.retention.minutes, 7 days by default."""
+"""How long a replay's marker is trusted: brokers forget it after offsets.retention.minutes, 7 days by default."""
 
 
 def find_dead_letter_stores(
@@ -85,7 +85,7 @@ def find_dead_letter_stores(
 ) -> Sequence[DeadLetterStore]:
     """Find dead letters: the Delta table at `path`, else those of the project's checkpoints and of its tables.
 
-    `pipelines` leave out others; None is all. `bases` are folders of checkpoints beside the project's. `workdir` is
+    `pipelines` restricts them; None is all. `bases` are folders of checkpoints beside the project's. `workdir` is
     private to this process. Raises BrokerUnavailableError.
     """
     places: list[DeadLetterBackend] = []
@@ -162,7 +162,7 @@ def find_dead_letter_files(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterReplayer:
-    """Gives records back. `target` is a topic for all of them, None is each record's own."""
+    """Replays records. `target` is a topic for all of them, None is each record's own."""
 
     catalog: Catalog
     project: Path
@@ -181,7 +181,7 @@ class DeadLetterReplayer:
         """Replay the waiting records, or report those that would be; returns lines for people. Raises InputError,
         RunError.
 
-        What waits in `besides` is not said again.
+        Records that wait in `besides` are not reported again.
         """
         for replay in shelf.unfinished():
             yield self._again(shelf, replay) if really else self._line(replay, "would go on with")
@@ -260,7 +260,7 @@ class DeadLetterReplayer:
 
 
 def _check_there(source: KafkaSource, topics: Sequence[str]) -> None:
-    """Check that topics are there: a replay that was planned has to go where it was to. Raises UnknownObjectError."""
+    """Check that topics exist: a planned replay has to use its target. Raises UnknownObjectError."""
     admin = SinkAdmin(admin_connection(source.settings.client))
     check_topics(admin, TopicList(topics=tuple(sorted(topics))))
 

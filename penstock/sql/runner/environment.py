@@ -21,7 +21,7 @@ __all__ = ["Listener", "RunContext", "RunMode", "SilentListener", "StopRequest",
 
 
 class RunMode(StrEnum):
-    """Whether queries end: each as its tables say, all with what is there now, or none."""
+    """Whether queries end: each by its tables, all with the present data, or none."""
 
     BY_TABLES = "by-tables"
     AVAILABLE_NOW = "available-now"
@@ -33,40 +33,40 @@ class RunMode(StrEnum):
 
 
 def run_mode(*, available_now: bool | None) -> RunMode:
-    """Return the mode that was asked for; None leaves it to the tables."""
+    """Return the requested mode; None leaves it to the tables."""
     if available_now is None:
         return RunMode.BY_TABLES
     return RunMode.AVAILABLE_NOW if available_now else RunMode.CONTINUOUS
 
 
 class StopRequest:
-    """How often the user asked for the end. A signal handler may count it up: it takes no lock."""
+    """How often the user requested the end. A signal handler may count it up: it takes no lock."""
 
     def __init__(self) -> None:
         self.count = 0
 
 
 class Listener(Protocol):
-    """Is told what happens, on the thread that runs the files."""
+    """Listens to a run, on the thread that runs the files."""
 
     def job_started(self, job: Job) -> None:
         """An INSERT runs."""
 
     def rows_came(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
-        """A SELECT that never ends has rows, `op` in front: their kinds."""
+        """An unbounded SELECT has rows, `op` in front: their kinds."""
 
     def statement_ended(self, result: StatementResult) -> None:
         """A statement is over."""
 
 
 class SilentListener:
-    """A listener that does not listen."""
+    """A listener that ignores all calls."""
 
     def job_started(self, job: Job) -> None:
         """An INSERT runs."""
 
     def rows_came(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
-        """A SELECT that never ends has rows, `op` in front: their kinds."""
+        """An unbounded SELECT has rows, `op` in front: their kinds."""
 
     def statement_ended(self, result: StatementResult) -> None:
         """A statement is over."""

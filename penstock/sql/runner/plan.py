@@ -1,4 +1,4 @@
-"""Plans checked files in Spark, before anything of them runs: all that is wrong there, too, in one go."""
+"""Plans checked files in Spark, before anything of them runs, to report all errors at once."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def plan_scripts(
 ) -> tuple[CheckedScript, ...]:
     """Check every query by Spark, and plan every INSERT. Raises InputErrors; nothing is started or written.
 
-    A checkpoint that does not fit is an error, unless the caller `judges` what checkpoints hold; with `from_scratch`
-    none is gone on from.
+    A checkpoint that does not fit is an error, unless the caller `judges` checkpoints; with `from_scratch` no query
+    resumes from one.
     """
     draft, faults = CheckOverlay(namespace, project, settings), ErrorCollector()
     scripts = name_scripts(scripts, project, checkpoint_files(spark), from_scratch=from_scratch)

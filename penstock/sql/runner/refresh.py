@@ -114,7 +114,7 @@ class FullRefresh:
 def refresh_trigger(statement: Statement, queries: Sequence[StartableQuery]) -> Trigger | None:
     """Return the trigger of a query that keeps a materialized table; None for others, and where every table ends.
 
-    Delta tables are followed: that a query over them alone has an end holds for other statements.
+    Delta tables are followed: only in other statements a query over them alone is bounded.
     """
     match statement:
         case CreateMaterializedTable(table=table) | ChangeMaterializedTable(table=table):
@@ -133,7 +133,7 @@ def start_refreshes(
     clock: Clock | None = None,
     lease: PipelineLease | None = None,
 ) -> Job:
-    """Refresh a table here and now by `first`, its query as it is planned, and from then on by a job.
+    """Refresh a table at once by `first`, its planned query, and then periodically by a job.
 
     A `lease` that is held already passes to the job. Raises PipelineLockedError when another runner refreshes it, and
     what the first refresh raises.

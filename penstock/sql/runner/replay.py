@@ -39,7 +39,7 @@ __all__ = ["RECORDS_PER_SPLIT", "Replayed", "SampledQuery", "queries_of", "repla
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """A statement of a file, and a planner as it would be when its turn comes; definitions have taken effect."""
+    """A statement of a file, and a planner as of its turn; earlier definitions have taken effect."""
 
     script: CheckedScript
     checked: CheckedStatement
@@ -53,7 +53,7 @@ def replay(
     project: Path,
     settings: Mapping[str, str],
 ) -> Iterator[Replayed]:
-    """Return the statements in order. Works on a draft: neither the catalog nor any table is touched."""
+    """Return the statements in order. Works on an overlay: neither the catalog nor any table is changed."""
     draft, current = namespace.overlay(), dict(settings)
     for script in scripts:
         planner = Planner(
@@ -73,14 +73,14 @@ def replay(
 
 
 RECORDS_PER_SPLIT = 1000
-"""What is read of each Kafka partition, at most."""
+"""Records read of each Kafka partition, at most."""
 
 _KAFKA = ("kafka", "upsert-kafka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledQuery:
-    """A query and what to call it. `columns` are those of the table that it fills, none for a SELECT."""
+    """A query and its name. `columns` are those of the table that it fills, none for a SELECT."""
 
     title: str
     select: Select
@@ -125,7 +125,7 @@ def _written(target: Table | View) -> tuple[str, ...]:
 
 
 def sample(query: SampledQuery, planner: Planner, spark: SparkSession, *, rows: int) -> ResultRows:
-    """Run a query over the first records of its sources and give `rows` rows at most. Raises PenstockError."""
+    """Run a query over the first records of its sources and return `rows` rows at most. Raises PenstockError."""
     draft = planner.namespace.overlay()
     for leaf in find_relations(query.select.query, planner.namespace).leaves:
         shortened = _shortened(leaf.table, planner)

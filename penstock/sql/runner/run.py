@@ -1,10 +1,10 @@
 """Run checked files: statements in order, one job for each INSERT, and their results.
 
-`--from-scratch` sets checkpoints aside first. Bounded INSERTs run one after the other, unbounded ones side by
-side until they are stopped; so do SELECTs, whose rows go to the listener. FULL materialized tables are
-refreshed as long as those run, and as long as the run itself where nothing is to end. A statement that fails
-ends the run: jobs that are left finish their batch and stop. A new checkpoint gives the query a new id, under
-which sinks that remember batches take the first one again.
+`--from-scratch` sets checkpoints aside first. Bounded INSERTs run one after the other, unbounded ones side by side
+until they are stopped; so do SELECTs, whose rows go to the listener. FULL materialized tables are refreshed as long as
+those run, and as long as the run itself where nothing has an end. A failed statement ends the run: the remaining jobs
+finish their batch and stop. A new checkpoint has a new query id, under which sinks that remember batches accept the
+first one again.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ log = logging.getLogger(__name__)
 
 
 def set_aside_all(scripts: Sequence[CheckedScript], clock: Clock) -> None:
-    """Rename every checkpoint of the files' queries, and say so. The caller holds their leases.
+    """Rename every checkpoint of the files' queries, and report it. The caller holds their leases.
 
     Raises ConfigError when a file system refuses, StateMismatchError for the checkpoint of another target.
     """
@@ -124,8 +124,8 @@ WAIT_S = 0.1
 class ScriptRun:
     """One run of files that were checked and planned. `run` is called once, on one thread.
 
-    `error` is the first failure of the run, `jobs` are the jobs of its INSERTs. `interrupted` tells whether a stop
-    kept a statement from its end: one that would have ended by itself, or one whose turn had not come.
+    `error` is the first failure of the run, `jobs` are the jobs of its INSERTs. `interrupted`: a stop cut off a
+    statement that would have ended by itself, or one whose turn had not come.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class ScriptRun:
     ) -> None:
         """Make a run. `from_scratch` sets the checkpoints of its queries aside, once their leases are held.
 
-        `leases` are those that are held already, by pipeline; the run gives them back.
+        `leases` are those that are held already, by pipeline; the run releases them.
         """
         self._environment = environment
         self._from_scratch = from_scratch
@@ -163,7 +163,7 @@ class ScriptRun:
     ) -> tuple[StatementResult, ...]:
         """Run the statements in order; with `wait`, until the last job has ended, else without results.
 
-        SELECTs that never end are waited for in any case: their rows are shown by this thread.
+        Unbounded SELECTs are waited for in any case: this thread shows their rows.
 
         Raises PipelineLockedError, before anything is started, when another runner holds one of the pipelines. What
         fails later is reported by the results and `error`, not raised.
@@ -196,7 +196,7 @@ class ScriptRun:
                             self._unused_leases[name] = lease
 
     def _one(self, one: CheckedStatement, script: CheckedScript) -> Callable[[], StatementResult]:
-        """Run a statement, or start it; returns what waits for its result."""
+        """Run a statement, or start it; returns a function that waits for its result."""
         blank = StatementResult(
             kind=kind_of(one.statement),
             subject=subject_of(one.statement),
@@ -238,7 +238,7 @@ class ScriptRun:
         return lambda: result
 
     def _immediate(self, one: CheckedStatement, script: CheckedScript) -> ResultRows | None:
-        """Run a statement that is over when this returns."""
+        """Run a statement to its end."""
         environment, statement = self._environment, one.statement
         if is_command(statement):
             return _rows_of(run_command(statement, self._scene))
@@ -275,7 +275,7 @@ class ScriptRun:
     def _watching(
         self, blank: StatementResult, watched: WatchedSelect
     ) -> Callable[[], StatementResult]:
-        """Return what waits for the end of a SELECT's rows; where they end with what is there, that comes at once."""
+        """Return a function that waits for the end of a SELECT's rows; a bounded one is run at once."""
         self._watched.append(watched)
         began_ms = self._clock.now_ms()
 
@@ -328,7 +328,7 @@ class ScriptRun:
     def _start(
         self, blank: StatementResult, one: CheckedStatement, script: CheckedScript
     ) -> Callable[[], StatementResult]:
-        """Start the queries of a statement, which end together; returns what waits for their result."""
+        """Start the queries of a statement, which end together; returns a function that waits for their result."""
         queries = one.queries
         bounded = all(query.bounded for query in queries)
         trigger = self._trigger(bounded=bounded)
@@ -358,7 +358,7 @@ class ScriptRun:
     def _keep_refreshed(
         self, blank: StatementResult, one: CheckedStatement
     ) -> Callable[[], StatementResult]:
-        """Refresh a FULL table, and have a job do so at its times; gives what waits for the job's end."""
+        """Refresh a FULL table, and start its job; returns a function that waits for the job's end."""
         environment, first, insert = self._environment, one.planned, filling_insert(one.statement)
         assert first is not None, "one INSERT fills a table"
         assert insert is not None, "as above"
@@ -385,7 +385,7 @@ class ScriptRun:
         return lambda: self._refreshes_end(blank, job)
 
     def _refreshes_end(self, blank: StatementResult, job: Job) -> StatementResult:
-        """Wait for the end of a table's refreshes, which where queries end is that of the last of these."""
+        """Wait for the end of a table's refreshes; where queries end, they end with the last of these."""
         while not job.wait(WAIT_S):
             self._look()
             others = [other for other in self.jobs if other not in self._refreshing]
@@ -417,7 +417,7 @@ class ScriptRun:
         return Continuous(interval_ms=interval_ms)
 
     def _look(self) -> None:
-        """Pass on requests to stop, and the first failure of a job; show the rows that have come."""
+        """Pass on requests to stop, and the first failure of a job; show new rows."""
         self._pass_on_stops()
         for other in self.jobs:
             self._note(other.exception)

@@ -1,6 +1,6 @@
 """Rows of a file's SELECTs.
 
-Those of a finished query are collected, those of an unbounded one shown from time to time.
+Those of a finished query are collected, those of an unbounded one shown periodically.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def collect_rows(
 
 @dataclass(slots=True, kw_only=True)
 class WatchedSelect:
-    """A running SELECT. `error` is what it failed of, `stopped` whether it was before its end."""
+    """A running SELECT. `error` is its failure, `stopped` whether it was stopped before its end."""
 
     following: LiveSelect
     show: Callable[[Sequence[str], Sequence[Row]], None]
@@ -81,7 +81,7 @@ class WatchedSelect:
     _ended: bool = field(default=False, init=False)
 
     def look(self) -> bool:
-        """Show what has come; gives False once nothing more will, which `error` may say why."""
+        """Show new rows; returns False at the end, whose cause may be in `error`."""
         if self._ended:
             return False
         try:
@@ -101,7 +101,7 @@ class WatchedSelect:
             self._end()
 
     def wait(self, clock: Clock, meanwhile: Callable[[], None]) -> None:
-        """Show what comes until the end, or until `meanwhile`, called again and again, has stopped it."""
+        """Show rows until the end, or until `meanwhile`, called repeatedly, has stopped it."""
         never = Event()
         while self.look():
             meanwhile()
@@ -129,7 +129,7 @@ def watch(
     show: Callable[[Sequence[str], Sequence[Row]], None],
     ends: bool,
 ) -> WatchedSelect | None:
-    """Start a query that never ends, the planner closed with it; None for one that does. `ends`: with what is there.
+    """Start an unbounded query, the planner closed with it; None for a bounded one. `ends`: with the present data.
 
     Raises InputError.
     """

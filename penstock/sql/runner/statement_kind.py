@@ -1,4 +1,4 @@
-"""What a statement is called in summaries and JSON: its kind (CREATE TABLE, INSERT, ...) and what it is about."""
+"""The name of a statement in summaries and JSON: its kind (CREATE TABLE, INSERT, ...) and its object."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ __all__ = ["kind_of", "subject_of"]
 
 
 def kind_of(statement: Statement) -> str:
-    """Name a statement's kind; where nothing else is said, the words of its class."""
+    """Name a statement's kind; by default, the words of its class."""
     match statement:
         case InsertInto(overwrite=False):
             return "INSERT"

@@ -1,8 +1,8 @@
 """Statement sets in Spark: the one query that reads once and writes every sink, and the choice between it and several.
 
-Each sink takes a batch exactly once under a name of its own (`MicroBatch.application_id`). A batch of which some sinks
-have their rows and others not is run again as a whole: those that have it pass over it. So no sink is ever ahead of
-another by more than the batch in flight.
+Each sink takes a batch exactly once under a name of its own (`MicroBatch.application_id`). A batch that only some
+sinks have is run again as a whole: those that have it skip it. So no sink is ever ahead of another by more than the
+batch in flight.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = ["PlannedSet", "SharedQuery", "plan_set"]
 class SharedQuery:
     """Several INSERTs as one streaming query (`StartableQuery`).
 
-    `names` tell its sinks apart, in the order of `inserts`.
+    `names` identify its sinks, in the order of `inserts`.
 
     `leaf` is the table that all of them read, with every column that one of them needs.
     """
@@ -71,7 +71,7 @@ class SharedQuery:
 
     @property
     def leases(self) -> tuple[str, ...]:
-        """What is held while it runs."""
+        """The leases that are held while it runs."""
         return self.place.leases
 
     @property
@@ -121,7 +121,7 @@ class SharedQuery:
 
     @property
     def bad_records(self) -> DeadLetterPublisher | None:
-        """Where the bad records of the table come together; None where each of those fails the query."""
+        """Where the bad records of the table are collected; None where each of those fails the query."""
         return dead_letter_publisher(
             [self.leaf.table],
             checkpoint=self.checkpoint,
@@ -135,7 +135,7 @@ class SharedQuery:
         return {name: self.counts.total().get(name, 0) for name in self.names}
 
     def check_target(self) -> None:
-        """Check that every target goes with the checkpoint; changes nothing. Raises StateMismatchError."""
+        """Check that every target fits the checkpoint; changes nothing. Raises StateMismatchError."""
         self._check_targets(notes=False)
 
     def prepare(self) -> None:
@@ -206,10 +206,10 @@ class SharedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSet:
-    """A statement set that passed every check. `queries` are what runs: one, or one for each INSERT.
+    """A statement set that passed every check. `queries` are its queries: one, or one for each INSERT.
 
-    `reason` says why it is several. `rivals` are the checkpoints that the other way to run the set would have: one that
-    is there says that the set ran that way, and where it was is not known to the queries of this way.
+    `reason` says why there are several. `rivals` are the checkpoints of the other way to run the set: an existing one
+    shows that the set ran that way, and its positions are unknown to the queries of this way.
     """
 
     spark: SparkSession
@@ -272,7 +272,7 @@ def plan_set(
 
 
 def _at(place: QueryLocation, insert: PlannedInsert) -> PlannedInsert:
-    """Set another checkpoint folder for an INSERT; frames that know the folder of the one before are not started."""
+    """Set another checkpoint folder for an INSERT; frames that know the former folder are not started."""
     if place.location == insert.checkpoint:
         return replace(insert, place=place)
     builder = replace(insert.builder, checkpoint=place.location)
@@ -280,7 +280,7 @@ def _at(place: QueryLocation, insert: PlannedInsert) -> PlannedInsert:
 
 
 def _chancy_functions(inserts: Sequence[PlannedInsert]) -> tuple[str, ...]:
-    """Name the users' functions that may give a row another value each time, which only Spark knows."""
+    """Name the users' functions that are not deterministic, which only Spark knows."""
     frames = [frame for insert in inserts for frame in (insert.unused[-1:] or [insert.frame()])]
     return tuple(
         dict.fromkeys(name for frame in frames for name in nondeterministic_functions(frame))

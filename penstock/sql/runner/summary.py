@@ -1,4 +1,4 @@
-"""What came of each statement of a file: the values behind the closing summary and the JSON document."""
+"""The result of each statement of a file: the values behind the closing summary and the JSON document."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class StatementStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRows:
-    """What a SELECT, SHOW or DESCRIBE gave. `truncated`: there were more rows than are kept."""
+    """The rows of a SELECT, SHOW or DESCRIBE. `truncated`: there were more rows than are kept."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -54,7 +54,7 @@ class ResultRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkResult:
-    """What one sink of a statement set was given; `batches` is None where all sinks share the query."""
+    """The counts of one sink of a statement set; `batches` is None where all sinks share the query."""
 
     sink: str
     rows_out: int
@@ -63,12 +63,12 @@ class SinkResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementResult:
-    """What came of one statement; counts are None where the statement has none.
+    """The result of one statement; counts are None where the statement has none.
 
     `subject` names what the statement is about. `error` is one line of text; beside it are `code`, its kind
-    (docs/errors.md), `place` in the file (file:line:column) where it has one, and `hint`, what to do. `seconds` is
+    (docs/errors.md), `place` in the file (file:line:column) where it has one, and `hint`, the remedy. `seconds` is
     wall-clock time, `watermark_ms` is event time in epoch ms, `timeless` and `late_splits` are those of the progress.
-    `sinks` are those of a statement set. `failure` is what these words are from, for those who tell it otherwise.
+    `sinks` are those of a statement set. `failure` is the error itself, for other renderings.
     """
 
     kind: str
@@ -130,7 +130,7 @@ def document(results: tuple[StatementResult, ...]) -> dict[str, Any]:
 def with_error(
     result: StatementResult, error: PenstockError, *, prefix: str = ""
 ) -> StatementResult:
-    """Add what an error says, its message behind `prefix`."""
+    """Add the texts of an error, its message behind `prefix`."""
     return replace(
         result,
         error=prefix + error.message,
@@ -144,7 +144,7 @@ def with_error(
 def with_jobs(
     result: StatementResult, queries: Sequence[StartableQuery], jobs: Sequence[Job]
 ) -> StatementResult:
-    """Add what came of the statement's jobs, which have ended: sums, and the first failure by the name of its sink."""
+    """Add the results of the statement's ended jobs: sums, and the first failure by the name of its sink."""
     progress = [job.progress for job in jobs]
     watermarks = [each.watermark_ms for each in progress]
     known = [watermark for watermark in watermarks if watermark is not None]
@@ -169,12 +169,12 @@ def with_jobs(
 
 
 def _distinct(splits: Iterable[S]) -> tuple[S, ...]:
-    """Leave out what several queries say of one split."""
+    """Remove duplicates of one split from several queries."""
     return tuple(dict.fromkeys(splits))
 
 
 def with_refreshes(result: StatementResult, job: Job, *, stopped: bool) -> StatementResult:
-    """Add what came of a table's refreshes, which are over; `stopped`: because the user asked for it."""
+    """Add the results of a table's ended refreshes; `stopped`: at the user's request."""
     progress, error = job.progress, job.exception
     ended = StatementStatus.STOPPED if stopped else StatementStatus.FINISHED
     status = ended if error is None else StatementStatus.FAILED
@@ -201,7 +201,7 @@ def _sinks(
 
 
 def plain(value: Any) -> Any:
-    """Turn a value of a Spark row into what JSON can hold: exact numbers and times as text, bytes as base64."""
+    """Convert a value of a Spark row to JSON: exact numbers and times as text, bytes as base64."""
     match value:
         case dict():
             return {str(key): plain(item) for key, item in value.items()}

@@ -1,4 +1,4 @@
-"""Runs a Normalize: the last change of each key of a batch replaces the row that the key had (ChangelogNormalize)."""
+"""Runs ChangelogNormalize: the last change of each key of a batch replaces the key's row."""
 
 from __future__ import annotations
 
@@ -75,7 +75,9 @@ def _new(changes: DataFrame, stage: Normalize) -> DataFrame:
 
 
 def _old(stored: DataFrame, arrangement: StateTable, now_ms: int) -> DataFrame:
-    """Return what is stored of the touched keys: all columns, SIGN -1 (0: expired), COUNT as it is to be taken off."""
+    """Return the stored rows of the changed keys: all columns, SIGN -1 (0: expired), COUNT as it is
+    to be subtracted.
+    """
     layout = arrangement.layout
     there = changed_rows(
         stored, None, layout, now_ms=now_ms, time_to_live_ms=arrangement.time_to_live_ms

@@ -74,7 +74,7 @@ _FORGOTTEN, _PASSED, _BACK, _NEWEST = "__forgotten", "__passed", "__back", "__ne
 
 
 def stage_watermark_tests(stage: OverAggregate, moment: BatchContext) -> WatermarkTests:
-    """Test rows of a stage: by the watermarks; or by their arrival, as those of a batch are given with it."""
+    """Test rows of a stage: by the watermarks; or by their arrival, as those of a batch are emitted with it."""
     if stage.time is not None and stage.waits_for:
         kind = moment.schemas[stage.rows][stage.time].dataType
         return watermark_tests(stage.time, kind, moment.span(stage.waits_for))
@@ -112,7 +112,7 @@ def over_rows(
 
 
 def needed_rows(stage: OverAggregate, stored: DataFrame, moment: BatchContext) -> DataFrame:
-    """Leave out those of the rows that are kept that no batch from this one on needs."""
+    """Drop stored rows that no batch from this one on needs."""
     tests = stage_watermark_tests(stage, moment)
     there = _living(stage, _in_reach(stage, stored, moment), tests, moment)
     if isinstance(stage.kept, RangeState) and stage.time is not None and not stage.waits_for:
@@ -139,7 +139,7 @@ def _arrive(
     kept: StateTable,
     moment: BatchContext,
 ) -> tuple[DataFrame | None, int]:
-    """Write the rows that came in time; returns them, as they are stored, and how many came late."""
+    """Write the rows that are in time; returns them, as they are stored, and the number of late ones."""
     if not coming.rows:
         kept.write_nothing(moment.batch_id)
         return None, 0
@@ -158,7 +158,7 @@ def _arrive(
 
 
 def _in_reach(stage: OverAggregate, rows: DataFrame, moment: BatchContext) -> DataFrame:
-    """Leave out rows that are older than the interval of a RANGE reaches, from the rows that may still be given."""
+    """Drop rows older than the interval of a RANGE, counted from the rows that may still be emitted."""
     if not isinstance(stage.kept, RangeState):
         return rows
     reach_ms = ceil(stage.kept.micros / 1000)
@@ -172,7 +172,7 @@ def _in_reach(stage: OverAggregate, rows: DataFrame, moment: BatchContext) -> Da
 
 
 def _before_newest(rows: DataFrame, time: str, micros: int) -> DataFrame:
-    """Leave out rows older than the interval before the newest one, which those to come are not before."""
+    """Drop rows older than the interval before the newest one, which no later row precedes."""
     newest = rows.agg(F.max(quoted(time)).alias(_NEWEST))
     reach = F.expr(f"make_dt_interval(0, 0, 0, {micros // 1_000_000}.{micros % 1_000_000:06})")
     return rows.crossJoin(F.broadcast(newest)).where(F.col(quoted(time)) >= F.col(_NEWEST) - reach)
@@ -181,7 +181,7 @@ def _before_newest(rows: DataFrame, time: str, micros: int) -> DataFrame:
 def _living(
     stage: OverAggregate, rows: DataFrame, tests: WatermarkTests, moment: BatchContext
 ) -> DataFrame:
-    """Leave out rows of keys that none came to for the time to live, in all their time (never rows that wait)."""
+    """Drop rows of keys without a new row for the time to live (never rows that wait)."""
     # Flink's RowTimeRangeBoundedPrecedingFunction has none: its interval bounds it
     if not moment.time_to_live_ms or isinstance(stage.kept, RangeState):
         return rows
@@ -196,7 +196,7 @@ def _living(
 def accumulator_layout(
     schema: s.StructType, key: tuple[str, ...], totals: list[s.StructField]
 ) -> StateLayout:
-    """Return what is kept of the totals of rows with the columns `schema`."""
+    """Return the layout of the accumulators of rows with the columns `schema`."""
     dims = (*(schema[name] for name in key), *totals, s.StructField(BATCH, s.LongType()))
     return StateLayout(dims=dims, values=(s.StructField(COUNT, s.LongType()),), key=key)
 
@@ -209,7 +209,8 @@ def over_accumulators(
     kept: StateTable,
     moment: BatchContext,
 ) -> BatchChanges:
-    """Return the rows that are due with their aggregates, computed, and write the totals; `waiting` are rows by time.
+    """Return the rows that are due with their aggregates, computed, and write the accumulators; `waiting` are rows by
+    time.
 
     Raises StateMismatchError.
     """
@@ -241,7 +242,7 @@ def over_accumulators(
 
 
 def latest_accumulators(stored: DataFrame, layout: StateLayout) -> DataFrame:
-    """Leave out totals that newer ones of their key replace."""
+    """Drop accumulators that newer ones of their key replace."""
     others = [name for name in layout.schema.names if name not in layout.key]
     newest = F.max_by(F.struct(*columns_of(others)), F.col(BATCH)).alias("__newest")
     last = stored.groupBy(*columns_of(layout.key)).agg(newest)
@@ -265,7 +266,7 @@ def _due(
 def _before(
     stage: OverAggregate, rows: DataFrame, count: int, kept: StateTable, moment: BatchContext
 ) -> DataFrame | None:
-    """Return the totals of the keys of `rows`, at most `count`, before the batch."""
+    """Return the accumulators of the keys of `rows`, at most `count`, before the batch."""
     stored = kept.read(moment.batch_id)
     if stored is None:
         return None
@@ -302,13 +303,13 @@ def _at_end(one: Accumulator, stage: OverAggregate) -> Column:
 
 
 _TOTALS = "totals"
-"""Name of the arrangement of totals beside that of rows, which has their relation's."""
+"""Name of the state table of accumulators, beside that of rows, which has their relation's name."""
 
 
 def over_layouts(
     spark: SparkSession, stage: OverAggregate, schema: s.StructType
 ) -> dict[str, StateLayout]:
-    """Return what a stage keeps of rows with the columns `schema`, by the names of its arrangements."""
+    """Return the layouts of a stage over rows with the columns `schema`, by the names of its state tables."""
     rows = StageInput(name=stage.rows, key=stage.key, arrival=INGESTION_ORDER)
     layouts = {stage.rows: layout_of(spark, schema, rows)}
     if isinstance(stage.kept, AccumulatorState):
@@ -339,7 +340,7 @@ def over(
 def needed_by_over(
     stage: OverAggregate, name: str, arrangement: StateTable, moment: BatchContext
 ) -> StateFilter:
-    """Return what leaves out of an arrangement of a stage, by its `name`, what no batch from this one on needs."""
+    """Return the filter of a stage's state table, by its `name`, that drops what no batch from this one on needs."""
 
     def keep(stored: DataFrame) -> DataFrame:
         if name == _TOTALS:

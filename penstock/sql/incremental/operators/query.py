@@ -1,8 +1,8 @@
-"""Runs a maintained query: each micro-batch of its streaming query goes through the stages.
+"""Runs an incremental query: each micro-batch of its streaming query passes through the stages.
 
-The arrangements of a batch are written before its result is given to the sink. Spark starts the next batch only when
-this one is committed, and runs this one again, with the same rows and the same time, if it was not: the folders of
-the batch are then written again, from the same state before, and the result is the same.
+The state of a batch is written before its result is passed to the sink. Spark starts the next batch only when this one
+is committed, and runs this one again, with the same rows and the same time, otherwise: the folders of the batch are
+then written again, from the same state before, and the result is the same.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ _SETTINGS = {
 
 
 class IncrementalRun:
-    """A maintained query whose state is in `folder` (any Hadoop path); a time to live of 0 ms is none.
+    """An incremental query whose state is in `folder` (any Hadoop path); a time to live of 0 ms is none.
 
-    One for each start of the query. For the thread on which Spark calls for batches.
+    One for each start of the query. For the thread that runs Spark's batches.
     """
 
     def __init__(self, maintained: IncrementalQuery, folder: str, time_to_live_ms: int = 0) -> None:
@@ -78,14 +78,14 @@ class IncrementalRun:
         self._schemas: Mapping[str, s.StructType] | None = None
         self._arrangements: dict[str, dict[str, StateTable]] = {}
         self.late_rows = 0
-        """How many rows of the last batch its stages dropped, as the watermark had passed them."""
+        """The number of late rows of the last batch, which its stages dropped."""
 
     def check(self, frame: DataFrame) -> DataFrame:
         """Return an empty batch frame with the columns of the changes, ROW_KIND last, for the streaming query's
         `frame`.
 
-        Reads nothing. Raises UnsupportedError for columns whose type cannot be kept, Spark's AnalysisException for SQL
-        that it does not take.
+        Reads nothing. Raises UnsupportedError for columns whose type cannot be stored, Spark's AnalysisException for
+        SQL that it refuses.
         """
         spark = frame.sparkSession
         schemas = schemas_of(spark, self._maintained, frame.schema)
@@ -98,7 +98,7 @@ class IncrementalRun:
         """Return the changes of a batch, ROW_KIND last, computed and held for as long as the block runs.
 
         `frame` is read once. Within a partition the rows of a key come in order. State is written when the block is
-        entered. Rows that wait go by `watermarks`, None where the batch has all rows of tables with an end.
+        entered. Buffered rows are released by `watermarks`, None where the batch has all rows of bounded tables.
 
         Raises StateMismatchError where a folder of the state is missing or damaged.
         """
@@ -170,7 +170,7 @@ class IncrementalRun:
         return self._time_to_live_ms
 
     def _feed(self, rows: DataFrame, index: int) -> DataFrame:
-        """Return the changes of a feed."""
+        """Return the changes of an input."""
         feed = self._maintained.feeds[index]
         own = rows.where(F.col(INPUT_INDEX) == F.lit(index)).select(f"{input_column(index)}.*")
         if feed.changes is ChangelogMode.INSERT_ONLY:
@@ -229,7 +229,7 @@ def _stateless(
 def _layouts(
     spark: SparkSession, stage: Stage, schemas: Mapping[str, s.StructType]
 ) -> dict[str, StateLayout]:
-    """Return what a stage keeps, by the names of its inputs."""
+    """Return the layouts of a stage's state, by the names of its inputs."""
     match stage:
         case ChangelogNormalize():
             kept = StageInput(name=stage.input, key=stage.key)

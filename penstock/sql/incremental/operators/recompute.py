@@ -1,6 +1,6 @@
-"""Runs a Recompute: the result of the keys that a batch touches, before it and after it, and what differs.
+"""Runs a RecomputeOperator: the results of the changed keys before and after the batch, and their difference.
 
-About four Spark jobs a batch: the touched rows of each input, what its arrangement writes, the difference.
+About four Spark jobs a batch: the changed rows of each input, the write of its state table, the difference.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = ["recompute"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Touched:
-    """The touched rows of an input, computed, and how many of them there are at all, before and after the batch."""
+    """The rows of an input with changed keys, computed, and their total number, before and after the batch."""
 
     given: StageInput
     layout: StateLayout
@@ -63,7 +63,7 @@ def recompute(
     arrangements: Mapping[str, StateTable],
     moment: BatchContext,
 ) -> BatchChanges:
-    """Return the changes of the stage's result, computed, and write what its arrangements are to hold.
+    """Return the changes of the stage's result, computed, and write its state tables.
 
     `changes` and `arrangements` by the names of its inputs. Raises StateMismatchError.
     """
@@ -95,7 +95,7 @@ def recompute(
 
 
 def _tells_unchanged(stage: RecomputeOperator, arrangements: Mapping[str, StateTable]) -> bool:
-    """With a time to live later stages hear of rows that are as before, so as not to forget them (GroupAggFunction)."""
+    """With a time to live, later stages also get unchanged rows, so that these do not expire (GroupAggFunction)."""
     live = any(arrangement.time_to_live_ms for arrangement in arrangements.values())
     return live and not stage.joins
 
@@ -110,7 +110,7 @@ def _nothing(stage: RecomputeOperator, moment: BatchContext) -> BatchChanges:
 def _keys(
     stage: RecomputeOperator, coming: Mapping[str, BatchChanges]
 ) -> tuple[DataFrame, int] | None:
-    """Return the touched keys and how many there are at most; None where everything depends on everything."""
+    """Return the changed keys and their maximum number; None where everything depends on everything."""
     if not stage.inputs[0].key:
         return None
     there = [
@@ -164,7 +164,7 @@ def _delta(
     arrangement: StateTable,
     moment: BatchContext,
 ) -> DataFrame:
-    """Return a batch's changes in the columns of the arrangement."""
+    """Return a batch's changes in the columns of the state table."""
     changes = coming.frame
     if given.arrival is not None and given.by_batch:
         number = F.lit(first_ingestion_number(moment.batch_id)).cast("bigint")
@@ -187,7 +187,7 @@ def _of_living(
     arrangement: StateTable,
     moment: BatchContext,
 ) -> DataFrame:
-    """Leave out rows that go of keys that expired: what they would be taken from is gone."""
+    """Drop deletions of expired keys: the rows that they would be subtracted from are gone."""
     columns = [name for name in rows.columns if name != SIGN]
     net = rows.groupBy(*columns_of(columns)).agg(F.sum(SIGN).alias(SIGN))
     came, went = net.where(F.col(SIGN) > 0), net.where(F.col(SIGN) < 0)
@@ -210,8 +210,8 @@ def _of_living(
 def _in_order(rows: DataFrame, layout: StateLayout) -> DataFrame:
     """Sort the rows of a key, which lie in one partition.
 
-    Sums of FLOAT and DOUBLE depend on the order of rows: the result before a batch has to be, to the last bit, what
-    was given as the result after the batch before.
+    Sums of FLOAT and DOUBLE depend on the order of rows: the result before a batch has to equal, to the last bit, the
+    result emitted after the previous batch.
     """
     clustered = rows if layout.key else rows.coalesce(1)
     return clustered.sortWithinPartitions(*columns_of(layout.names))
@@ -277,7 +277,7 @@ def _write(
 
 
 def _kept(one: _Touched, rows: DataFrame | None, moment: BatchContext) -> DataFrame:
-    """Return what leads from the rows that are stored to those of the result."""
+    """Return the changes from the stored rows to those of the result."""
     names = columns_of(one.layout.names)
     stored = one.frame.select(*names, (-stored_count(one.layout)).alias(COUNT))
     if rows is not None:

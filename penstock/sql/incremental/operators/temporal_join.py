@@ -1,7 +1,7 @@
-"""Runs a Temporal: rows that the watermark has passed get the version that their key had at their time.
+"""Runs a TemporalJoin: rows that the watermark has passed get the version that their key had at their time.
 
-Kept are rows that still wait, and versions. Both are only added to: rows that the watermark has passed are left out
-when they are read and when folders are put together, and so are versions that no later row can need.
+State: rows that still wait, and versions. Both are append-only: rows that the watermark has passed are dropped on
+reading and on compaction of folders, and so are versions that no later row can need.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def join_versions(
 def still_needed(
     stage: TemporalJoin, name: str, arrangement: StateTable, moment: BatchContext
 ) -> StateFilter:
-    """Return what leaves rows out of an arrangement of the input `name` that no batch from this one on can need."""
+    """Return the filter of the state table of the input `name` that drops rows that no batch from
+    this one on can need.
+    """
     before_ms = moment.span(stage.waits_for).before_ms
     schema, layout = moment.schemas[name], arrangement.layout
     time = stage.time if name == stage.rows else stage.version_time

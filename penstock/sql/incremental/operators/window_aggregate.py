@@ -1,4 +1,6 @@
-"""Runs a Closed: rows of windows wait until the watermark has passed those, and are then aggregated at once."""
+"""Runs a WindowAggregate: rows of windows wait until the watermark has passed the window, and are
+then aggregated at once.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def aggregate_ready_windows(
 
 
 def drop_closed_windows(stage: WindowAggregate, moment: BatchContext) -> StateFilter:
-    """Return what leaves out rows of windows that are closed."""
+    """Return the filter that drops rows of closed windows."""
 
     def keep(stored: DataFrame) -> DataFrame:
         return stored.where(~_passing(stage, moment).passed)

@@ -1,8 +1,7 @@
-"""Plan GROUP BY, DISTINCT, UNION, INTERSECT and EXCEPT as stages: keys, columns kept, and sums in the place of
-rows.
+"""Plan GROUP BY, DISTINCT, UNION, INTERSECT and EXCEPT as stages: keys, columns kept, and sums instead of rows.
 
-No sums of FLOAT and DOUBLE: what was added cannot be subtracted again exactly. A stage computes again what it
-retracts, so aggregates that depend on the order of rows are sorted: the same rows give the same value.
+No sums of FLOAT and DOUBLE: an addend cannot be subtracted again exactly. A stage computes again what it retracts, so
+aggregates that depend on the order of rows are sorted: the same rows give the same value.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ Rewritten = tuple[tuple[Measure, ...], list[exp.Expr], exp.Expr | None]
 
 
 def as_measures(items: Sequence[exp.Expr], condition: exp.Expr | None) -> Rewritten | None:
-    """Return the measures of an aggregation, and its items and HAVING over them; None where rows have to be kept."""
+    """Return the measures of an aggregation, and its items and HAVING over them; None where rows have to be stored."""
     nodes = [
         n for tree in (*items, condition) if tree is not None for n in tree.find_all(exp.AggFunc)
     ]
@@ -210,7 +209,7 @@ def plan_aggregate(
 ) -> ChangelogRelation:
     """Add the stage of an aggregation; `names` are those of its columns, `time_to_live_ms` is of the hint STATE_TTL.
 
-    `closes` are the leaves whose watermarks close the windows that it groups by, where their rows come from a stage.
+    `closes` are the scans whose watermarks close the windows that it groups by, where their rows come from a stage.
     Raises UnsupportedError for aggregates whose value depends on the order of rows.
     """
     group = select.args.get("group")
@@ -324,7 +323,7 @@ def _selected(
 def _key(
     keys: Sequence[str], items: Sequence[exp.Expr], names: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """Name the columns that the grouping columns come out as; None where one does not."""
+    """Name the output columns of the grouping columns; None where one is not selected."""
     shown: dict[str, str] = {}
     for name, value in zip(names, items, strict=True):
         if isinstance(value, exp.Column):
@@ -337,7 +336,7 @@ def _key(
 def plan_set_operation(
     node: exp.SetOperation, left: Relation, right: Relation, stages: StageList
 ) -> ChangelogRelation:
-    """Combine the rows of two queries, column by column. Raises UnsupportedError where they do not fit."""
+    """Combine the rows of two queries, column by column. Raises UnsupportedError where their columns do not match."""
     for part in ("order", "limit", "offset"):
         if node.args.get(part) is not None:
             raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""The clauses of a SELECT as planning reads them: relations in FROM, names of columns, what no stage can do."""
+"""The clauses of a SELECT as planning reads them: relations in FROM, names of columns, unsupported clauses."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedRelation:
-    """A relation in FROM: its name there, and those of its columns; `node` is where it stands.
+    """A relation in FROM: its name there, and those of its columns; `node` is its place.
 
-    `versions` is what it is of FOR SYSTEM_TIME AS OF a rowtime; the column names in it are those of `rows`.
+    `versions` is its versioned form under FOR SYSTEM_TIME AS OF a rowtime; the column names in it are those of `rows`.
     """
 
     node: exp.Expr
@@ -92,7 +92,7 @@ def check_clauses(select: exp.Select) -> None:
 
 
 def refuse_nondeterministic(select: exp.Select) -> None:
-    """Raise UnsupportedError for functions whose values could not be taken back. PROCTIME() as an order is no value."""
+    """Raise UnsupportedError for functions whose values cannot be retracted. PROCTIME() as an order is no value."""
     own = (
         call
         for call in find_nondeterministic(select)
@@ -110,7 +110,7 @@ def refuse_nondeterministic(select: exp.Select) -> None:
 
 
 def expand(select: exp.Select, named: Sequence[NamedRelation], joins: Sequence[exp.Expr]) -> None:
-    """Write the stars of a SELECT out."""
+    """Expand the stars of a SELECT."""
     stars = any(isinstance(i, exp.Star) for i in select.expressions)
     if stars and any(isinstance(j, exp.Join) and j.args.get("using") for j in joins):
         raise UnsupportedError(
@@ -133,7 +133,7 @@ def expand(select: exp.Select, named: Sequence[NamedRelation], joins: Sequence[e
 
 
 def needed_names(select: exp.Select) -> frozenset[str] | None:
-    """Return the names that a SELECT may ask its relations for; None where a star asks for all."""
+    """Return the names that a SELECT may need of its relations; None where a star needs all."""
     if any(item.find(exp.Star) and not item.find(exp.Count) for item in select.expressions):
         return None
     bare = select.copy()
@@ -144,7 +144,7 @@ def needed_names(select: exp.Select) -> frozenset[str] | None:
 
 
 def name_all(query: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Name every column of a query uniquely, in place; `columns` where a star keeps it from that."""
+    """Name every column of a query uniquely, in place; `columns` where a star prevents that."""
     first = query
     while not isinstance(first, exp.Select):
         first = first.this
@@ -157,7 +157,7 @@ def name_all(query: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def own_names(select: exp.Select) -> tuple[str, ...]:
-    """Name the columns of a SELECT, each differently; what has no name of its own gets one that no user has."""
+    """Name the columns of a SELECT uniquely; unnamed ones get a reserved name."""
     names: list[str] = []
     for index, item in enumerate(select.expressions):
         named = isinstance(item, exp.Alias | exp.Column | exp.Dot)

@@ -39,7 +39,7 @@ INNER = "__inner"
 
 
 class JoinKind(StrEnum):
-    """The joins that are maintained."""
+    """The supported joins."""
 
     INNER = "INNER"
     LEFT = "LEFT"
@@ -87,7 +87,8 @@ def join(
     node: exp.Expr,
     times_to_live_ms: tuple[int | None, int | None] = (None, None),
 ) -> ChangelogSource:
-    """Join two relations. `node` is where the join stands; `times_to_live_ms` are of the hint STATE_TTL, for each side.
+    """Join two relations. `node` is the place of the join; `times_to_live_ms` are of the hint STATE_TTL, for each
+    side.
 
     Raises UnsupportedError for one without an equality, unless one side is a single row.
     """
@@ -117,7 +118,7 @@ def join(
 def pair_of(
     condition: exp.Expr, left: ChangelogSource, right: ChangelogSource
 ) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return the values that a condition says are equal, that of `left` first; None where it is no such equality."""
+    """Return the values that a condition compares for equality, that of `left` first; None for other conditions."""
     test = condition.unnest()
     if not isinstance(test, exp.EQ) or test.find(exp.Query):
         return None
@@ -137,7 +138,7 @@ def keyed(
 ) -> tuple[ChangelogSource, tuple[str, ...]]:
     """Make a side one relation with its key values as columns; returns the names of these.
 
-    `number` tells the two sides of a join apart.
+    `number` distinguishes the two sides of a join.
     """
     own = [source.rewritten(value) for value in values]
     extra: list[Item] = [
@@ -289,7 +290,7 @@ def _is_unique(side: ChangelogRelation, compared: Sequence[str]) -> bool:
 
 
 Plan = Callable[[exp.Select], ChangelogRelation]
-"""Plans an inner query, and gives its rows as changes."""
+"""Plans an inner query, and returns its rows as changes."""
 
 
 def has_query(condition: exp.Expr) -> bool:
@@ -383,7 +384,7 @@ def _is_outer(node: exp.Column, own: frozenset[str]) -> bool:
 def _inner(
     select: exp.Select, tests: Sequence[exp.Expr], outer: ChangelogSource, values: int
 ) -> tuple[exp.Select, list[exp.Expr]]:
-    """Make the inner query give what the conditions need of it, and the conditions name that."""
+    """Make the inner query return the values that the conditions need, and rewrite the conditions to name those."""
     own = _names_in(select)
     names: dict[str, str] = {}
     items: list[exp.Expr] = []
@@ -420,7 +421,8 @@ def join_conditions(
     alias: str,
     tests: list[exp.Expr],
 ) -> list[exp.Expr]:
-    """Return the conditions of a join with `right`, named `alias`; those of WHERE that belong to it leave `tests`.
+    """Return the conditions of a join with `right`, named `alias`; those of WHERE that belong to it are removed from
+    `tests`.
 
     Raises UnsupportedError for a query inside ON, and for USING of outer joins but LEFT.
     """

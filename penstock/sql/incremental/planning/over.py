@@ -1,6 +1,6 @@
 """OVER aggregates of a stream as stages: each row, when the watermark has passed it, with aggregates of those before.
 
-Functions of one window that keep different things of the rows (a total, the last ones) are stages one after the other.
+Functions of one window with different state (an accumulator, the last rows) are consecutive stages.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def plan_over(
     window: OverWindow,
     stages: StageList,
 ) -> tuple[ChangelogSource, list[Item]]:
-    """Add the stages of a SELECT's OVER clauses; returns their rows, and what the SELECT makes of those.
+    """Add the stages of a SELECT's OVER clauses; returns their rows, and the values of the SELECT over those.
 
-    `names` are those of its columns. Raises UnsupportedError for functions that streams do not have, and where rows
-    are updated.
+    `names` are those of its columns. Raises UnsupportedError for functions that are unsupported on streams, and where
+    rows are updated.
     """
     reads = ReadColumns([*window.partition, *([] if window.time is None else [window.time])])
     found = _Found(reads=reads, select=select)
@@ -86,7 +86,7 @@ def plan_over(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Computed:
-    """A function in its window: the `name` of the column that it gives, its text."""
+    """A function in its window: the `name` of its output column, its text."""
 
     name: str
     call: Call
@@ -129,7 +129,7 @@ class _Found:
         )
 
     def over(self, value: exp.Expr) -> exp.Expr:
-        """Write a value of the SELECT over the columns that are read and those that the OVERs give."""
+        """Write a value of the SELECT over the input columns and those of the OVERs."""
 
         def own(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Window):
@@ -149,7 +149,7 @@ class _Window:
     time: str | None
 
     def spec(self, frame: Frame, *, framed: bool) -> exp.Window:
-        """Write it with a frame; rows of one time in the order in which they came, unless they count together."""
+        """Write it with a frame; rows of one time in order of arrival, unless they count together."""
         arrival = column(INGESTION_ORDER)
         time = None if self.time is None else column(self.time)
         order = [arrival] if time is None else [time, arrival]
@@ -183,7 +183,7 @@ def _spec(frame: Frame, *, by_arrival: bool) -> exp.WindowSpec:
 
 
 def _by_kept(computed: Sequence[_Computed]) -> list[tuple[OverFrameState, list[_Computed]]]:
-    """Group functions by what they keep: where all rows are kept, they serve the others too."""
+    """Group functions by their state: where all rows are kept, they serve the others too."""
     if any(isinstance(one.kept, UnboundedState) for one in computed):
         return [(UnboundedState(), list(computed))]
     groups: list[tuple[OverFrameState, list[_Computed]]] = []
@@ -239,7 +239,7 @@ def _add(
 
 
 def _state(kept: OverFrameState, computed: Sequence[_Computed], one: _Window) -> str:
-    """Describe the state."""
+    """Describe the state of an OVER aggregate."""
     waiting = (
         ""
         if not one.window.waits_for

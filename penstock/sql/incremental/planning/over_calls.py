@@ -78,7 +78,7 @@ class Call:
 
 
 def call_of(function: exp.Expr, place: exp.Expr) -> Call:
-    """Read the function before an OVER. Raises UnsupportedError, at `place`, for one that streams do not have."""
+    """Read the function before an OVER. Raises UnsupportedError, at `place`, for one that is unsupported on streams."""
     aggregate, condition = with_filter(function)
     core, all_nulls = aggregate, False
     if isinstance(core, exp.RespectNulls | exp.IgnoreNulls):
@@ -150,7 +150,7 @@ def _check(core: exp.Expr, place: exp.Expr) -> None:
 
 
 def _settled(core: exp.Expr) -> exp.Expr:
-    """Leave DISTINCT out where it says nothing."""
+    """Remove DISTINCT where it has no effect."""
     if isinstance(core, _NO_DISTINCT) and isinstance(core.this, exp.Distinct):
         plain = core.copy()
         plain.set("this", core.this.expressions[0].copy())
@@ -201,7 +201,9 @@ _BINARY = (exp.DType.FLOAT, exp.DType.DOUBLE)
 
 
 def is_accumulable(call: exp.Expr) -> bool:
-    """Return whether an aggregate, without FILTER, follows from totals of the rows before and of the row itself."""
+    """Return whether an aggregate, without FILTER, follows from accumulators of the rows before and
+    of the row itself.
+    """
     if isinstance(call, exp.RowNumber):
         return True
     if isinstance(call.this, exp.Distinct):
@@ -215,21 +217,21 @@ def is_accumulable(call: exp.Expr) -> bool:
 
 
 class AccumulatorCollector:
-    """Collects totals, each value once."""
+    """Collects accumulators, each value once."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[AccumulatorFunction, exp.Expr, bool], str] = {}
 
     @property
     def running(self) -> tuple[Accumulator, ...]:
-        """The totals so far."""
+        """The accumulators so far."""
         return tuple(
             Accumulator(name=name, total=total, value=value, by_row=by_row)
             for (total, value, by_row), name in self._names.items()
         )
 
     def over(self, call: exp.Expr, condition: exp.Expr | None, *, by_row: bool) -> exp.Expr:
-        """Write an aggregate over the totals. `condition` is its FILTER, `by_row` as in Running."""
+        """Write an aggregate over the accumulators. `condition` is its FILTER, `by_row` as in Accumulator."""
         found = self._over(call, condition, by_row=by_row)
         found.type = call.type
         return found

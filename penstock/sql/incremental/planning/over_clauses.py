@@ -52,7 +52,7 @@ class OverWindow:
 
     @property
     def by_arrival(self) -> bool:
-        """Whether rows are in the order in which they came."""
+        """Whether rows are in order of arrival."""
         return self.time is None
 
 
@@ -111,7 +111,7 @@ def over_window(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clauses:
-    """What is OVER a function, where the query has it: PARTITION BY, ORDER BY, the frame."""
+    """The clauses of an OVER, at their place in the query: PARTITION BY, ORDER BY, the frame."""
 
     partition: tuple[exp.Expr, ...]
     order: tuple[exp.Expr, ...]
@@ -119,9 +119,9 @@ class Clauses:
 
 
 def clauses_of(call: exp.Window, select: exp.Select) -> Clauses:
-    """Return the clauses of an OVER, with what names in it stand for in the WINDOW clause of its SELECT.
+    """Return the clauses of an OVER, with its names resolved in the WINDOW clause of its SELECT.
 
-    Raises UnsupportedError for a name that is not there.
+    Raises UnsupportedError for an unknown name.
     """
     names = ("partition_by", "order", "spec")
     parts = {part: call.args.get(part) for part in names}
@@ -146,7 +146,7 @@ def clauses_of(call: exp.Window, select: exp.Select) -> Clauses:
 
 
 def _same(one: Sequence[exp.Expr], two: Sequence[exp.Expr]) -> bool:
-    """Return whether values are the same; a name may leave its table out."""
+    """Return whether values are the same; a name may omit its table."""
     if len(one) != len(two):
         return False
     return all(

@@ -1,7 +1,7 @@
-"""Plans a maintained query: a walk from its tables upwards, which leaves to Spark what it streams and makes stages of
-the rest.
+"""Plans an incremental query: a walk from its tables upwards, which leaves to Spark what it streams and makes stages
+of the rest.
 
-Every query that is planned here becomes either rows that Spark streams (Streamed) or the changes of a stage (Staged).
+Every query becomes either rows that Spark streams (AppendRelation) or the changes of a stage (ChangelogRelation).
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ __all__ = ["IncrementalPlan", "plan_incremental"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncrementalPlan:
-    """A maintained query: `query` is what Spark streams, `flow` what its result is.
+    """An incremental query: `query` is what Spark streams, `flow` describes its result.
 
     `waiting` are the leaves that wait for their watermark, as an operator of Spark's drops what is late; `timed` those
-    whose watermark stages wait for.
+    for whose watermarks stages wait.
     """
 
     maintained: IncrementalQuery
@@ -95,8 +95,8 @@ class IncrementalPlan:
 def plan_incremental(query: exp.Expr, tables: Sequence[ScanFlow]) -> IncrementalPlan:
     """Plan `query`, which has no views and table nodes labelled with the index of their leaf in `tables`.
 
-    `tables` have the columns that are read of them. Raises UnsupportedError, at the operator, for what cannot be kept
-    up to date.
+    `tables` have the columns that are read of them. Raises UnsupportedError, at the operator, for what cannot run
+    incrementally.
     """
     tree = inline_ctes(query.copy())
     lives = StateTtlHints(tree)
@@ -162,7 +162,7 @@ class _Walk:
                 )
 
     def _streamed(self, node: exp.Expr) -> AppendRelation | None:
-        """Return a query that Spark streams by itself, as all its rows stay."""
+        """Return a query that Spark streams by itself, as all its rows are inserts."""
         if isinstance(node, exp.Subquery):
             return self._streamed(node.this)
         if not isinstance(node, exp.Select | exp.SetOperation) or has_temporal(node):
@@ -274,7 +274,7 @@ class _Walk:
         return with_windows(window, rows, self._tables, self.stages)
 
     def _source(self, select: exp.Select) -> AppendSource | ChangelogSource:
-        """Plan FROM and WHERE of a SELECT; writes its stars out."""
+        """Plan FROM and WHERE of a SELECT; expands its stars."""
         whole = self._streamed_source(select)
         if whole is not None:
             return whole
@@ -335,7 +335,7 @@ class _Walk:
         joins: Sequence[exp.Expr],
         tests: list[exp.Expr],
     ) -> ChangelogSource:
-        """Join the relations of FROM from left to right; equalities of WHERE that are used leave `tests`."""
+        """Join the relations of FROM from left to right; equalities of WHERE that are used are removed from `tests`."""
         needed = needed_names(select)
         inner_joins = all(
             not isinstance(join_, exp.Join) or kind_of(join_) is JoinKind.INNER for join_ in joins
@@ -371,7 +371,7 @@ class _Walk:
     def _open(
         self, named: NamedRelation, needed: frozenset[str] | None, tests: list[exp.Expr]
     ) -> ChangelogSource:
-        """Return a relation as changes; those of `tests` that name no other are done here, and taken out."""
+        """Return a relation as changes; those of `tests` that name no other are applied here, and removed."""
         rows, shown = named.rows, named.shown
         own = [test for test in tests if is_only_of(test, named.alias)]
         tests[:] = [test for test in tests if test not in own]

@@ -27,12 +27,12 @@ __all__ = [
 ]
 
 Item = tuple[str, exp.Expr]
-"""A column to be given: its name, and its value."""
+"""An output column: its name, and its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendRelation:
-    """Rows that stay: `query`, which Spark streams, gives `columns` in this order."""
+    """Append-only rows: `query`, which Spark streams, returns `columns` in this order."""
 
     query: exp.Query
     columns: tuple[str, ...]
@@ -63,11 +63,11 @@ class AppendRelation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogRelation:
-    """Changes that a feed or a stage gives under `name`.
+    """The changes of an input or a stage, under `name`.
 
-    `key`: no two rows that are there agree in these columns (None: not known). `constants` have the same value in
-    every row. `inserts`: rows stay once they are there. `types` are those of the columns, as far as they are known.
-    `mechanism` is that of the nearest stage with state, `origin` its place in the query.
+    `key`: no two rows agree in these columns (None: unknown). `constants` have the same value in every row. `inserts`:
+    rows are never changed. `types` are those of the columns, as far as they are known. `mechanism` is that of the
+    nearest stage with state, `origin` its place in the query.
     """
 
     name: str
@@ -89,7 +89,7 @@ def _one() -> exp.Expr:
 
 
 ONE = "__one"
-"""The column of rows that are only counted."""
+"""The constant column of rows that are only counted."""
 
 
 def _is_plain(query: exp.Select) -> bool:
@@ -110,7 +110,7 @@ Relation = AppendRelation | ChangelogRelation
 
 
 def unique_name(wanted: str, taken: Sequence[str]) -> str:
-    """Return `wanted`, with a number behind it where that name is taken; Spark does not look at case."""
+    """Return `wanted`, with a number behind it where that name is taken; Spark ignores case."""
     known = {name.casefold() for name in taken}
     name, number = wanted, 1
     while name.casefold() in known:

@@ -35,9 +35,9 @@ __all__ = [
 
 
 def rowtime_sources(node: exp.Expr, name: str, tables: Sequence[ScanFlow]) -> frozenset[int] | None:
-    """Return the leaves whose watermarks the rows of a relation do not run behind; None where `name` is no rowtime.
+    """Return the scans whose watermarks bound the rows of a relation; None where `name` is no rowtime.
 
-    No leaf at all: rows of an aggregation of windows come behind the watermark, those of one window before the next's.
+    No scan at all: rows of an aggregation of windows come behind the watermark, those of one window before the next's.
     A rowtime stays one through projections, filters, UNNEST, UNION ALL, OVER, and on the left of temporal joins.
     """
     match node:

@@ -1,6 +1,6 @@
-"""What FROM and WHERE of a SELECT give, under the names that its expressions have for it.
+"""The rows of FROM and WHERE of a SELECT, under the names that its expressions use.
 
-`project` gives some columns of it as a relation: a SELECT that Spark streams, or a stage over changes.
+`project` returns some columns of them as a relation: a SELECT that Spark streams, or a stage over changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class AppendSource:
     skeleton: exp.Select
 
     def project(self, items: Sequence[Item], *, narrow: bool = True) -> AppendRelation:  # noqa: ARG002
-        """Return the values of `items`. It costs nothing to leave others out, whether `narrow` or not."""
+        """Return the values of `items`. Omitting others costs nothing, whether `narrow` or not."""
         query = self.skeleton.copy()
         query.set("expressions", written(items))
         names = [name for name, _ in items] or [item.alias for item in query.expressions]
@@ -115,14 +115,14 @@ class ChangelogSource:
         return replace(self, where=(*self.where, *(self.rewritten(c) for c in conditions)))
 
     def unnested(self, join: exp.Expr, alias: str, names: Sequence[str]) -> ChangelogSource:
-        """Unfold an array of each row: `join` is the UNNEST as it stands in FROM."""
+        """Unfold an array of each row: `join` is the UNNEST in FROM."""
         scope = {**self.scope, **{(alias, name): column(name, alias) for name in names}}
         return replace(self, scope=scope, unfolded=(*self.unfolded, self.rewritten(join)))
 
     def project(self, items: Sequence[Item], *, narrow: bool = True) -> ChangelogRelation:
-        """Return the values of `items`; the relation itself where that is what they are.
+        """Return the values of `items`; the relation itself where they are its columns.
 
-        With others beside them if not `narrow`: a stage of its own costs more than columns that are not kept.
+        With others beside them if not `narrow`: a stage of its own costs more than unused columns.
         """
         own = [(name, self.rewritten(value)) for name, value in items]
         simple = not narrow and not self.unfolded and not self.where

@@ -41,7 +41,7 @@ __all__ = ["StageList", "union_inputs"]
 
 
 class StageList:
-    """What a query is made of so far. `queries` are the SQL of the feeds, by index."""
+    """The inputs and stages of a query so far. `queries` are the SQL of the inputs, by index."""
 
     def __init__(self) -> None:
         self.feeds: list[StreamInput] = []
@@ -54,7 +54,7 @@ class StageList:
         return f"{word}_{len(self.stages)}"
 
     def staged(self, relation: Relation) -> ChangelogRelation:
-        """Return a relation as changes: rows that Spark streams become a feed, the same ones only once."""
+        """Return a relation as changes: rows that Spark streams become an input, equal ones only once."""
         if isinstance(relation, ChangelogRelation):
             return relation
         found = self._known.get(to_text(relation.query))
@@ -68,7 +68,9 @@ class StageList:
         return found
 
     def table(self, node: exp.Table, table: ScanFlow, needed: frozenset[str] | None) -> Relation:
-        """Return the columns `needed` (None: all) of a table: rows that stay are left to Spark, changes are a feed."""
+        """Return the columns `needed` (None: all) of a table: append-only rows are left to Spark,
+        changes are an input.
+        """
         bare = node.copy()
         for part in (
             "alias",
@@ -88,7 +90,7 @@ class StageList:
         return self._known[text]
 
     def renamed(self, rows: ChangelogRelation) -> ChangelogRelation:
-        """Return the rows under another name: a stage tells its inputs apart by it."""
+        """Return the rows under another name, which identifies an input of a stage."""
         query = exp.select(*(column(name) for name in (*rows.columns, ROW_KIND)))
         return self.stateless(
             query.from_(exp.to_table(rows.name, quoted=True), copy=False),
@@ -111,7 +113,7 @@ class StageList:
         like: ChangelogRelation,
         inserts: bool,
     ) -> ChangelogRelation:
-        """Add SQL over changes, the same only once; what it gives came from `like`."""
+        """Add SQL over changes, equal SQL only once; its output derives from `like`."""
         text = to_text(query)
         if text not in self._known:
             name = self.name("rows")
@@ -141,7 +143,7 @@ class StageList:
         joins: bool = False,
         inserts: bool = False,
     ) -> ChangelogRelation:
-        """Add a stage with state, the same only once."""
+        """Add a stage with state, equal ones only once."""
         lives = ", ".join(str(given.time_to_live_ms) for given in inputs)
         text = f"{'; '.join(map(describe_input, inputs))}: {to_text(query)} ({lives})"
         if text not in self._known:
@@ -175,7 +177,7 @@ class StageList:
         changes: ChangelogMode,
         origin: exp.Expr,
     ) -> ChangelogRelation:
-        """Add a feed of versions: changes of rows with a key, as they come, the same ones only once."""
+        """Add an input of versions: changes of rows with a key, as they arrive, equal ones only once."""
         text = f"VERSIONS {to_text(query)}"
         if text not in self._known:
             self._known[text] = ChangelogRelation(
@@ -189,7 +191,7 @@ class StageList:
     def waiting(
         self, stage: TemporalJoin | WindowAggregate, *, columns: tuple[str, ...], origin: exp.Expr
     ) -> ChangelogRelation:
-        """Add a stage whose rows wait for the watermark, and then stay."""
+        """Add a stage whose rows wait for the watermark, and are then append-only."""
         self.stages.append(stage)
         return ChangelogRelation(
             name=stage.name,
@@ -240,7 +242,7 @@ class StageList:
 
 
 def union_inputs(queries: Sequence[exp.Query], feeds: Sequence[StreamInput]) -> exp.Query:
-    """Return the query whose rows have FEED, FEED_TIME, and a STRUCT for each feed, NULL but for their own."""
+    """Return the query whose rows have FEED, FEED_TIME, and a STRUCT for each input, NULL but for their own."""
     parts = [_part(query, feeds, index) for index, query in enumerate(queries)]
     union: exp.Query = parts[0]
     for part in parts[1:]:

@@ -1,6 +1,6 @@
-"""The hints STATE_TTL of a query that is planned: what takes them, and those that nothing takes.
+"""The hints STATE_TTL of a query: the operators that use them, and unused ones.
 
-Flink gives them to regular joins, each side its own, and to aggregations over one relation (StateTtlHint).
+Flink applies them to regular joins, each side its own, and to aggregations over one relation (StateTtlHint).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from penstock.sql.syntax.traversal import find_nodes
 __all__ = ["StateTtlHints"]
 
 NUMBERS = "penstock.state_ttl"
-"""On a SELECT: the numbers of its hints, by the alias that they name. Copies of the SELECT carry it on."""
+"""Set on a SELECT: the numbers of its hints, by the alias that they name. Copies of the SELECT keep it."""
 
 
 class StateTtlHints:
-    """Takes the hints from a query, in which each relation has an alias."""
+    """Collects the hints of a query, in which each relation has an alias."""
 
     def __init__(self, tree: exp.Expr) -> None:
         self._hints: list[StateTtl] = []
@@ -34,7 +34,7 @@ class StateTtlHints:
                 take_state_ttl(select)
 
     def of(self, select: exp.Select, alias: str) -> int | None:
-        """Return the time to live, in milliseconds, of what a join keeps of a relation; None where no hint says it."""
+        """Return the time to live, in milliseconds, of a join's state of a relation; None without a hint."""
         numbers: dict[str, int] = select.meta_get(NUMBERS) or {}
         number = numbers.get(alias)
         if number is None:
@@ -43,14 +43,14 @@ class StateTtlHints:
         return self._hints[number].milliseconds
 
     def alone(self, select: exp.Select) -> int | None:
-        """Return that of what an aggregation keeps of the only relation in FROM."""
+        """Return the time to live of an aggregation over the only relation in FROM."""
         from_ = select.args.get("from_")
         if from_ is None or select.args.get("joins") or select.args.get("laterals"):
             return None
         return self.of(select, from_.this.alias_or_name)
 
     def check(self) -> None:
-        """Refuse a hint that nothing took. Raises UnsupportedError."""
+        """Refuse an unused hint. Raises UnsupportedError."""
         for number, hint in enumerate(self._hints):
             if number not in self._taken:
                 name = hint.relation.alias_or_name

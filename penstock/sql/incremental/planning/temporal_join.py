@@ -27,7 +27,7 @@ __all__ = ["plan_temporal_join", "waits_for"]
 def waits_for(
     node: exp.Join, joined: Sequence[NamedRelation], tables: Sequence[ScanFlow]
 ) -> frozenset[int]:
-    """Return the leaves whose watermarks a temporal join waits for; `joined` are the relations up to its own.
+    """Return the scans whose watermarks a temporal join waits for; `joined` are the relations up to its own.
 
     Raises UnsupportedError where the column that it names is no rowtime of its left side.
     """

@@ -43,7 +43,7 @@ class Ties:
 
 
 def reads_row_number(reader: exp.Select, numbered: RowNumberQuery) -> bool:
-    """Return whether the query around it asks for the number, beside its bound (which was taken out)."""
+    """Return whether the enclosing query reads the number, beside its bound (which was removed)."""
     if any(item.find(exp.Star) and not item.find(exp.Count) for item in reader.expressions):
         return True
     names = [c.name for c in reader.find_all(exp.Column) if c.find_ancestor(exp.Select) is reader]
@@ -59,11 +59,11 @@ def plan_top_n(
     by_arrival: bool,
     ties: Ties | None = None,
 ) -> ChangelogRelation:
-    """Add the stage; the SELECT that numbers has no star any more. Returns its columns in their order, then others.
+    """Add the stage; the numbering SELECT has no star any more. Returns its columns in their order, then others.
 
-    `by_arrival`: it numbers rows in the order in which they came. Raises UnsupportedError for that over changes. Ties
-    in the order are broken by `ties`, and where that does not, or for changes, by the other columns, so that the same
-    ones are taken each time.
+    `by_arrival`: it numbers rows in order of arrival. Raises UnsupportedError for that over changes. Ties in the order
+    are broken by `ties`, and where that does not, or for changes, by the other columns, so that the choice is
+    deterministic.
     """
     check_row_number(numbered)
     columns = [i for i in numbered.select.expressions if i is not numbered.item]
@@ -181,7 +181,7 @@ class _Ranks:
 
     @property
     def _by_arrival(self) -> list[exp.Expr]:
-        """The order of rows that the order of the query leaves open."""
+        """The order that breaks ties in the order of the query."""
         if self.ties is None:
             return []
         arrival = column(ARRIVED if self.ties.by_record else INGESTION_ORDER)
@@ -249,7 +249,7 @@ def _ordered(part: exp.Ordered, items: list[Item]) -> exp.Expr:
 
 
 def _named(value: exp.Expr, items: list[Item]) -> str:
-    """Name the column that a value comes in, a new one where no column is that value."""
+    """Name the column of a value, a new one where no column has that value."""
     for name, item in items:
         if is_same(item, value):
             return name

@@ -31,7 +31,7 @@ _LAST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionedRelation:
-    """A versioned relation: its changes as they come, the key and the rowtime of its versions, how it is called."""
+    """A versioned relation: its changes as they arrive, the key and the rowtime of its versions, its name."""
 
     rows: ChangelogRelation
     key: tuple[str, ...]
@@ -125,7 +125,7 @@ def _not_versioned(node: exp.Subquery) -> UnsupportedError:
 
 
 def _last_row(reader: exp.Select, tables: Sequence[ScanFlow]) -> RowNumberQuery | None:
-    """Return the query that numbers rows, of a view that asks for the last one of each key by rowtime and no more."""
+    """Return the numbering query of a view that selects only the last row of each key by rowtime."""
     others = ("joins", "laterals", "group", "having", "distinct", "order", "limit")
     if reader.args.get("from_") is None or any(reader.args.get(part) for part in others):
         return None
@@ -150,9 +150,9 @@ def _order(numbered: RowNumberQuery) -> exp.Expr:
 
 
 def _view_names(reader: exp.Select, inner: Sequence[str]) -> dict[str, str]:
-    """Return the columns of a view by their names: what they are called in the query that numbers rows.
+    """Return the columns of a view by their names, with their names in the numbering query.
 
-    The number itself, which is always 1, and values that are computed are left out.
+    The number itself, which is always 1, and computed values are left out.
     """
     if any(item.find(exp.Star) for item in reader.expressions):
         return {name: name for name in inner}
@@ -165,5 +165,5 @@ def _view_names(reader: exp.Select, inner: Sequence[str]) -> dict[str, str]:
 
 
 def _shown(part: exp.Expr, names: Mapping[str, str], values: Mapping[str, exp.Expr]) -> str | None:
-    """Name the column of the view that a value of the query that numbers rows is; None where it gives none."""
+    """Name the column of the view for a value of the numbering query; None where there is none."""
     return next((name for name, own in names.items() if is_same(values[own], part)), None)

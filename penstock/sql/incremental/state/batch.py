@@ -37,7 +37,8 @@ class MaterializedFrames:
         self._held: list[DataFrame] = []
 
     def hold(self, frame: DataFrame, *figures: Column) -> tuple[DataFrame, Row]:
-        """Compute a frame; give it as computed, and aggregates over it, the first of which is `rows`, their number.
+        """Compute a frame; returns it materialized, and aggregates over it, the first of which is `rows`, their
+        number.
 
         Not `persist`: a block that is lost would be computed again, perhaps not the same, between two scans. A block
         of a local checkpoint that is lost fails the batch, which is then replayed.
@@ -71,7 +72,7 @@ def materialized_frames() -> Iterator[MaterializedFrames]:
 class BatchChanges:
     """The changes of a relation in a batch: its columns and ROW_KIND; without rows it need not be read.
 
-    `late` are the rows that its stage dropped, as the watermark had passed them.
+    `late` counts the late rows that its stage dropped.
     """
 
     frame: DataFrame = field(repr=False)
@@ -81,10 +82,10 @@ class BatchChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchContext:
-    """The batch that stages run in: the same values when it is run again.
+    """The batch that stages process: the same values on a replay.
 
     `now_ms` is its time since the epoch. `schemas` are the columns of all relations without ROW_KIND. `watermarks` are
-    those of its sources; None where all rows of tables with an end are in it. A time to live of 0 ms is none.
+    those of its sources; None where it has all rows of bounded tables. A time to live of 0 ms is none.
     """
 
     spark: SparkSession = field(repr=False)
@@ -96,7 +97,7 @@ class BatchContext:
     time_to_live_ms: int = 0
 
     def span(self, sources: Iterable[int]) -> EventTimeSpan:
-        """Return the event time that the batch passes, by the watermarks of some sources."""
+        """Return the span of event time that the batch passes, by the watermarks of some sources."""
         return ALL_READ if self.watermarks is None else self.watermarks.span(sources)
 
 
@@ -108,7 +109,7 @@ _BATCH_BITS = 32
 
 
 def first_ingestion_number(batch_id: int) -> int:
-    """Return the number of a batch's first row: those of batches before are less."""
+    """Return the number of a batch's first row: those of earlier batches are less."""
     return batch_id << _BATCH_BITS
 
 

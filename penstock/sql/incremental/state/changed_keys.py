@@ -1,4 +1,4 @@
-"""The rows of the keys that a batch touches: how often each is there before the batch and after it."""
+"""The rows of the keys that a batch changes: their multiplicity before and after the batch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 BEFORE, AFTER = "__before", "__after"
-"""What is there of a row before and after a batch; prefixes of columns, one for each value of the arrangement."""
+"""The multiplicity of a row before and after a batch; prefixes of columns, one for each value of the state table."""
 
 _STORED, _CHANGE = "__stored", "__change"
 _CHANGED, _ALIVE = "__changed", "__alive"
@@ -48,7 +48,7 @@ def keys_of(changes: Sequence[tuple[DataFrame, Sequence[str]]]) -> DataFrame:
 def rows_of_keys(
     rows: DataFrame, key: Sequence[str], keys: DataFrame, *, at_most: int
 ) -> DataFrame:
-    """Return the rows whose key is among `keys`, of which there are `at_most` so many; NULL is a key as others are."""
+    """Return the rows whose key is among `keys`, of which there are at most `at_most`; NULL is an ordinary key."""
     same = [F.col(quoted(name)).eqNullSafe(F.col(_key(n))) for n, name in enumerate(key)]
     few = F.broadcast(keys) if at_most <= SMALL_ROWS else keys
     return rows.join(few, reduce(and_, same), "left_semi")
@@ -62,11 +62,12 @@ def changed_rows(
     now_ms: int,
     time_to_live_ms: int,
 ) -> DataFrame:
-    """Add up what is stored of the touched keys, and the batch's changes: `dims` and `values`, stored ones with TIME.
+    """Add up the stored counts of the changed keys, and the batch's changes: `dims` and `values`, stored ones with
+    TIME.
 
-    For each row: what is stored of it, BEFORE (the same unless it is older than the time to live; 0 is none), AFTER.
-    A row that goes and was not there is passed over, as Flink does with retractions of rows that expired. Rows of a
-    key lie in one partition.
+    For each row: its stored count, BEFORE (the same unless it is older than the time to live; 0 is none), AFTER. The
+    deletion of an absent row is ignored, as Flink ignores retractions of expired rows. Rows of a key lie in one
+    partition.
     """
     sides = []
     if stored is not None:
@@ -108,26 +109,26 @@ def changed_rows(
 
 
 def count_of(layout: StateLayout, moment: str) -> Column:
-    """Return how many rows there are alike at a moment."""
+    """Return the multiplicity of a row BEFORE or AFTER the batch."""
     return F.col(f"{moment}_{layout.sums.index(COUNT)}")
 
 
 def stored_count(layout: StateLayout) -> Column:
-    """Return how many rows there are alike in the files, expired or not."""
+    """Return the stored multiplicity of a row, expired or not."""
     return count_of(layout, _STORED)
 
 
 def as_of(touched: DataFrame, layout: StateLayout, moment: str) -> DataFrame:
-    """Return the rows that are there BEFORE or AFTER the batch: `dims` and `values`."""
+    """Return the rows that exist BEFORE or AFTER the batch: `dims` and `values`."""
     values = [F.col(f"{moment}_{n}").alias(name) for n, name in enumerate(layout.sums)]
     there = touched.where(count_of(layout, moment) > 0)
     return there.select(*columns_of(layout.names), *values)
 
 
 def to_write(touched: DataFrame, layout: StateLayout, *, now_ms: int, refresh: bool) -> DataFrame:
-    """Return what the arrangement is to write, so that it holds what is there after the batch.
+    """Return the rows for the state table to write, so that it holds the rows after the batch.
 
-    `refresh`: also rows that came and went alike, as their key's time is new.
+    `refresh`: also rows whose insertions and deletions cancel out, as their key's time is new.
     """
     changes = [F.col(f"{AFTER}_{n}") - F.col(f"{_STORED}_{n}") for n in range(len(layout.values))]
     differs = reduce(or_, (change != 0 for change in changes))

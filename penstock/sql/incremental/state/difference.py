@@ -1,4 +1,6 @@
-"""The difference of two results, as changes: what is there more often after a batch came, what less often went."""
+"""The difference of two results, as changes: a higher multiplicity after the batch is an insertion,
+a lower one a deletion.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ from penstock.sql.incremental.state.state_table import columns_of
 __all__ = ["SIGN", "added", "difference", "signed"]
 
 SIGN = "__sign"
-"""INT column: 1 for a row that came or is there after a batch, -1 for one that went or was there before it."""
+"""INT column: 1 for a row that is inserted or exists after a batch, -1 for one that is deleted or existed before it."""
 
 _FEWEST, _MOST, _ROWS, _COPY = "__fewest", "__most", "__rows", "__copy"
 
 
 def signed(changes: DataFrame) -> DataFrame:
-    """Return changes with SIGN in the place of ROW_KIND."""
+    """Return changes with SIGN instead of ROW_KIND."""
     return changes.withColumn(SIGN, F.when(added(), 1).otherwise(-1)).drop(ROW_KIND)
 
 
@@ -38,9 +40,9 @@ def difference(
 ) -> DataFrame:
     """Return the changes that lead from the rows of SIGN -1 to those of SIGN 1: `columns`, ROW_KIND.
 
-    Rows that go come before those that come in their place: by `key` in one partition, where it is not known in one
-    partition all. A key that has a row before and after gives -U and +U. `inserts_only`: there is no -1. `unchanged`:
-    -U and +U also of a row that is as it was, where the key is known.
+    Deletions come before the insertions that replace them: by `key` in one partition, all in one partition where the
+    key is unknown. A key that has a row before and after emits -U and +U. `inserts_only`: there is no -1. `unchanged`:
+    -U and +U also of an unchanged row, where the key is known.
     """
     if not (unchanged and key is not None):
         net = _clustered(rows, key).groupBy(*columns_of(columns)).agg(F.sum(SIGN).alias(SIGN))
@@ -61,7 +63,7 @@ def _clustered(rows: DataFrame, key: Sequence[str] | None) -> DataFrame:
 
 
 def _by_key(net: DataFrame, columns: Sequence[str], key: Sequence[str]) -> DataFrame:
-    """Return the rows of a key one after the other, those that go first, with what the key has in all."""
+    """Return the rows of a key in order, deletions first, with the totals of the key."""
     whole = F.struct(F.col(SIGN), *columns_of(columns))
     grouped = net.groupBy(*(column.alias(f"__k{n}") for n, column in enumerate(columns_of(key))))
     gathered = grouped.agg(

@@ -35,7 +35,7 @@ __all__ = [
 class WatermarkTests:
     """Tests of a row's time by the watermarks of a batch: it was `passed` before, is `due` with the batch, or `waits`.
 
-    `passed` is also that of a row without a time, which belongs nowhere: such a row that comes is late.
+    `passed` is also that of a row without a time, which belongs nowhere: such a row is late on arrival.
     """
 
     passed: Column = field(repr=False)
@@ -81,9 +81,9 @@ def find_ready_rows(
     schema: s.StructType,
     moment: BatchContext,
 ) -> ReadyRows:
-    """Find the rows that are due, of the batch and of those before, and write those that are to wait.
+    """Find the rows that are due, of the batch and of earlier ones, and write those that wait.
 
-    `schema` are the columns of both; what is kept for longer is not here. Raises StateMismatchError.
+    `schema` are the columns of both; longer-lived state is not here. Raises StateMismatchError.
     """
     parts, late = [], 0
     if coming.rows:
@@ -110,7 +110,7 @@ def find_ready_rows(
 
 
 def write_rows(rows: DataFrame, count: int, arrangement: StateTable, moment: BatchContext) -> None:
-    """Write rows as they came, each once; `count` is how many there are."""
+    """Write rows unchanged, each once; `count` is their number."""
     if not count:
         arrangement.write_nothing(moment.batch_id)
         return
@@ -119,7 +119,9 @@ def write_rows(rows: DataFrame, count: int, arrangement: StateTable, moment: Bat
 
 
 def given(name: str, result: DataFrame, moment: BatchContext, late: int) -> BatchChanges:
-    """Compute what the stage `name` gives: rows that stay, of which none is given again; `late` came too late."""
+    """Compute the output of the stage `name`: append-only rows, none of which is emitted again;
+    `late` counts late rows.
+    """
     columns = columns_of(moment.schemas[name].names)
     kind = F.lit(int(RowKind.INSERT)).cast("tinyint").alias(ROW_KIND)
     frame, figures = moment.holder.hold(result.select(*columns, kind))
@@ -127,6 +129,6 @@ def given(name: str, result: DataFrame, moment: BatchContext, late: int) -> Batc
 
 
 def nothing(name: str, moment: BatchContext, late: int) -> BatchChanges:
-    """Record that the stage `name` returns no row."""
+    """Record that the stage `name` emits no row."""
     frame = empty(moment.spark, moment.schemas[name], changes=True)
     return BatchChanges(frame=frame, rows=0, late=late)

@@ -1,6 +1,6 @@
 """Columns and types of the relations and states of an incremental query, found without reading.
 
-Also the sums (measures) that a state keeps in the place of rows.
+Also the sums (measures) that a state keeps instead of rows.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 
 
 def measures_of(rows: DataFrame, key: Sequence[str], measures: Sequence[Measure]) -> DataFrame:
-    """Return what the rows of each key add to its measures and to the number of its rows; `rows` have SIGN."""
+    """Return the increments of each key's measures and row count; `rows` have SIGN."""
     values = [_value(measure).alias(f"__m{n}") for n, measure in enumerate(measures)]
     valued = rows.select(*columns_of(key), *values, F.col(SIGN))
     # two sums and no minus: the least TINYINT has none
@@ -61,7 +61,7 @@ def measures_of(rows: DataFrame, key: Sequence[str], measures: Sequence[Measure]
 
 
 def measure_types(rows: DataFrame, measures: Sequence[Measure]) -> list[s.StructField]:
-    """Return the columns that measures over `rows` are: of the type of their sum."""
+    """Return the columns of measures over `rows`: of the type of their sum."""
     sums = rows.select(*(F.sum(_value(measure)).alias(measure.name) for measure in measures))
     return sums.schema.fields
 
@@ -83,8 +83,8 @@ def schemas_of(
 ) -> dict[str, s.StructType]:
     """Return the columns of every relation by its name, without ROW_KIND; `schema` is that of the streaming query.
 
-    Raises UnsupportedError for a column that cannot be kept or compared, Spark's AnalysisException for SQL that it
-    does not take.
+    Raises UnsupportedError for a column that cannot be stored or compared, Spark's AnalysisException for SQL that it
+    refuses.
     """
     found: dict[str, s.StructType] = {}
     for index, feed in enumerate(maintained.feeds):
@@ -131,7 +131,7 @@ def input_schema(schema: s.StructType, given: StageInput) -> s.StructType:
 def layout_of(
     spark: SparkSession, schema: s.StructType, given: StageInput, *, by_row: bool = False
 ) -> StateLayout:
-    """Return what is kept of an input whose relation has the columns `schema`."""
+    """Return the layout of an input whose relation has the columns `schema`."""
     count = s.StructField(COUNT, s.LongType())
     if given.measures:
         sums = measure_types(empty(spark, schema), given.measures)
@@ -179,7 +179,7 @@ def _joined(
 def total_types(
     spark: SparkSession, schema: s.StructType, totals: AccumulatorState
 ) -> list[s.StructField]:
-    """Return the columns of totals of rows with the columns `schema`: of the type that they add up to."""
+    """Return the columns of accumulators over rows with the columns `schema`: of the type of their sum."""
     rows = empty(spark, schema)
     added = [total_of(one.total, F.expr(to_spark_query(one.value))) for one in totals.running]
     found = rows.agg(*added).schema.fields

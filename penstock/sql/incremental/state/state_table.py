@@ -1,10 +1,9 @@
-"""Keyed state on files: rows as signed counts, or sums by key, in Parquet folders per batch with a consolidated
-base.
+"""Keyed state on files: rows as signed counts, or sums by key, in Parquet folders per batch with a consolidated base.
 
-A folder counts when its list of files is there, which is written last. Spark starts a batch only when the one
-before is committed, so the state before batch N is the newest base below N and every batch from there to N - 1.
-A batch that is run again writes its own folder again and reads only those before: after a crash at any point
-the next run computes the same.
+A folder is valid once its list of files exists, which is written last. Spark starts a batch only when the one before
+is committed, so the state before batch N is the newest base below N and every batch from there to N - 1. A batch that
+is run again writes its own folder again and reads only those before: after a crash at any point the next run computes
+the same.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ __all__ = [
 ]
 
 FILES = "_files.json"
-"""The files of a folder with their sizes in bytes. Spark's reader passes over names that begin with `_`."""
+"""The files of a folder with their sizes in bytes. Spark's reader ignores names that begin with `_`."""
 
 MOST_BATCHES = 16
-"""Batches with rows since the base from which on they are put together; twice as many beside a base that is large."""
+"""Number of batches with rows since the base from which on they are compacted; twice as many beside a large base."""
 
 _MOST_EMPTY = 256
-"""Batches in all; those without rows cost a folder that is listed at a start."""
+"""The same for all batches; those without rows cost the listing of a folder at a start."""
 
 _LARGE_BYTES = 16 * 1024 * 1024
 """A base that takes longer to write than a few more folders to read."""
@@ -70,7 +69,7 @@ class FolderListing:
 
     @property
     def to_consolidate(self) -> bool:
-        """Whether reading one folder in the place of these is worth writing it."""
+        """Whether reading one folder instead of these is worth writing it."""
         if self.batches >= 2 * MOST_BATCHES or self.batches + self.empty >= _MOST_EMPTY:
             return True
         if self.batches >= MOST_BATCHES:
@@ -80,7 +79,7 @@ class FolderListing:
 
 
 class StateFolders:
-    """The folders of one arrangement; what was listed is remembered between batches. For the driver's thread."""
+    """The folders of one state table; the listing is cached between batches. For the driver's thread."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
@@ -97,14 +96,14 @@ class StateFolders:
         return f"{self._path}/{_BASE}{batch_id}"
 
     def begin(self, path: str) -> None:
-        """Remove what a folder holds, which is about to be written."""
+        """Remove the content of a folder that is about to be written."""
         name = path.rpartition("/")[2]
         self._whole.pop(name, None)
         if name in self._names:
             delete(self._spark, path)
 
     def finish(self, path: str, *, empty: bool = False) -> None:
-        """Declare a folder whole."""
+        """Mark a folder as complete."""
         files = {} if empty else _data(list_files(self._spark, path))
         replace_text(self._spark, f"{path}/{FILES}", json.dumps(files))
         name = path.rpartition("/")[2]
@@ -145,7 +144,7 @@ class StateFolders:
             self._whole.pop(name, None)
 
     def _look(self) -> None:
-        """List what is there, as after a restart; folders whose files are not those that were written are damaged."""
+        """List the folders, as after a restart; those whose files are not the written ones are damaged."""
         self._names = set(list_names(self._spark, self._path))
         found: dict[str, dict[str, int]] = {name: {} for name in self._names}
         for file, size in list_files(self._spark, self._path).items():
@@ -176,7 +175,7 @@ def _ids(names: Iterable[str], prefix: str) -> list[int]:
 
 
 def _data(files: dict[str, int]) -> dict[str, int]:
-    """Leave out what Spark and file systems keep beside the data."""
+    """Skip the files that Spark and file systems keep beside the data."""
     return {name: size for name, size in files.items() if not name.startswith(("_", "."))}
 
 
@@ -188,16 +187,18 @@ def _damaged(path: str, why: str) -> StateMismatchError:
 
 
 COUNT = "__n"
-"""BIGINT column: how many rows there are alike, or with a key; as it is written how many came (went: negative)."""
+"""BIGINT column: the multiplicity of a row, or the row count of a key; as written, the number of
+insertions (deletions: negative).
+"""
 
 TIME = "__time"
 """BIGINT column: when that was written, in ms since the epoch (the batch's time)."""
 
 StateFilter = Callable[[DataFrame], DataFrame]
-"""Leaves rows out of those of an arrangement, or puts some together; it gets all columns, added up, and gives them."""
+"""Drops rows of a state table, or merges some; it gets all columns, added up, and returns them."""
 
 SMALL_ROWS = 100_000
-"""Rows up to which one file, or one task, does."""
+"""Rows up to which one file, or one task, suffices."""
 
 SMALL_BYTES = 16 * 1024 * 1024
 """Parquet up to which a base is one file."""
@@ -205,9 +206,9 @@ SMALL_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateLayout:
-    """The columns of an arrangement.
+    """The columns of a state table.
 
-    `dims` tell rows apart. `values` are added up, the last one is COUNT. `key` is a part of `dims`; a row's time of
+    `dims` identify rows. `values` are added up, the last one is COUNT. `key` is a part of `dims`; a row's time of
     expiry is that of its key, the newest change of any of its rows, unless `by_row`.
     """
 
@@ -218,7 +219,7 @@ class StateLayout:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that tell rows apart."""
+        """The columns that identify rows."""
         return tuple(field.name for field in self.dims)
 
     @property
@@ -234,7 +235,7 @@ class StateLayout:
 
     @property
     def stored(self) -> s.StructType:
-        """The schema of the files, whose columns go by position: names of columns may be none for parquet."""
+        """The schema of the files, whose columns go by position: names of columns may be invalid in Parquet."""
         fields = self.schema.fields
         return s.StructType([s.StructField(f"c{n}", f.dataType) for n, f in enumerate(fields)])
 
@@ -250,7 +251,7 @@ class StateLayout:
 
 
 class StateTable:
-    """One arrangement in the session `spark`; a time to live of 0 ms is none. For the driver's thread."""
+    """One state table in the session `spark`; a time to live of 0 ms is none. For the driver's thread."""
 
     def __init__(
         self, spark: SparkSession, path: str, layout: StateLayout, *, time_to_live_ms: int
@@ -261,7 +262,7 @@ class StateTable:
         self._folders = StateFolders(spark, path)
 
     def read(self, batch_id: int) -> DataFrame | None:
-        """Return what was written before a batch, not added up; None where that is nothing.
+        """Return the rows written before a batch, not added up; None where there are none.
 
         Raises StateMismatchError where a folder is missing or damaged.
         """
@@ -270,7 +271,7 @@ class StateTable:
     def write(self, batch_id: int, changes: DataFrame, *, rows: int) -> None:
         """Write a batch's changes: all columns but TIME as they are to be added, TIME.
 
-        `rows` is about how many there are.
+        `rows` is an estimate of their number.
         """
         path = self._folders.batch(batch_id)
         self._folders.begin(path)
@@ -284,9 +285,9 @@ class StateTable:
         self._folders.finish(path, empty=True)
 
     def tidy(self, batch_id: int, now_ms: int, keep: StateFilter | None = None) -> None:
-        """Before a batch: put the folders before it together where they are many; remove those that were before.
+        """Before a batch: compact the earlier folders where they are many; remove the compacted ones.
 
-        What is older than the time to live at `now_ms` goes with it, and what `keep` leaves out.
+        Rows older than the time to live at `now_ms` are dropped with it, and those that `keep` drops.
         """
         there = self._folders.before(batch_id)
         if there.base is not None and there.base < batch_id - 1:
@@ -307,7 +308,7 @@ class StateTable:
         self._folders.finish(path, empty=rows is None)
 
     def _summed(self, rows: DataFrame, now_ms: int, keep: StateFilter | None) -> DataFrame:
-        """Add up; each row with the time that decides on its expiry, so that rows that are gone need not be kept."""
+        """Add up; each row with the time that decides on its expiry, so that deleted rows need not be kept."""
         layout = self.layout
         clustered = rows.repartition(*columns_of(layout.key)) if layout.key else rows
         summed = clustered.groupBy(*columns_of(layout.names)).agg(

@@ -1,4 +1,4 @@
-"""Versions of keys, as a Temporal keeps them: which is valid from when to when, and which no row can need any more."""
+"""Versions of keys, the state of a TemporalJoin: their validity, and which ones no row can need any more."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from penstock.sql.incremental.state.state_table import COUNT, TIME, StateLayout,
 __all__ = ["arriving", "needed_from", "valid", "version_layout", "with_validity"]
 
 BATCH, ORDER = "__batch", "__order"
-"""BIGINT columns: the batch that a version came in, and its place there. Of versions at one time the last counts."""
+"""BIGINT columns: the batch in which a version arrived, and its place there. Of versions at one
+time the last counts.
+"""
 
 
 def version_layout(schema: s.StructType, key: tuple[str, ...]) -> StateLayout:
-    """Return what is kept of a versioned relation with the columns `schema`."""
+    """Return the layout of a versioned relation with the columns `schema`."""
     arrival = (s.StructField(name, s.LongType()) for name in (BATCH, ORDER))
     kind = s.StructField(ROW_KIND, s.ByteType())
     count = s.StructField(COUNT, s.LongType())
@@ -27,10 +29,10 @@ def version_layout(schema: s.StructType, key: tuple[str, ...]) -> StateLayout:
 
 
 def arriving(changes: DataFrame, stage: TemporalJoin, batch_id: int, now_ms: int) -> DataFrame:
-    """Return a batch's changes as its arrangement keeps them.
+    """Return a batch's changes as versions of the state table.
 
-    The row before an update is none: the row behind it is the version that ends the one before. A row that comes and
-    says no time is none either.
+    The row before an update is none: the row after it is the version that ends the previous one. An inserted row
+    without a time is none either.
     """
     # the order has to be taken before any shuffle
     ordered = changes.withColumn(ORDER, F.monotonically_increasing_id())

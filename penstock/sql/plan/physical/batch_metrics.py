@@ -1,4 +1,6 @@
-"""What one micro-batch did, read from Spark's progress event: offsets carry the watermark and the lag of each split."""
+"""Metrics of one micro-batch, read from Spark's progress event: offsets carry the watermark and the
+lag of each split.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ __all__ = ["BatchMetrics", "LateSplit", "TimelessSplit", "read_batch_metrics"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelessSplit:
-    """A split that has given no event time, and so holds the watermark of its table.
+    """A split without an event time so far, which holds back the watermark of its table.
 
-    `silent_since_ms` is since when it gives no records (epoch ms), None while it gives some.
+    `silent_since_ms` is since when it has no records (epoch ms), None while it has some.
     """
 
     split_id: str
@@ -26,7 +28,9 @@ class TimelessSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateSplit:
-    """A split that was found at `found_ms` (epoch ms), after its first records, `rows` of which were late by then."""
+    """A split that was discovered at `found_ms` (epoch ms), after its first records, `rows` of
+    which were late by then.
+    """
 
     split_id: str
     rows: int
@@ -38,8 +42,8 @@ class BatchMetrics:
     """Counts of one batch. `rows_dropped` are late rows; `watermark_ms` is None before there is one.
 
     `lag_records` are the positions left behind the ends seen at planning; `committed_at_ms` is when the batch's
-    results became visible, epoch ms. `timeless` are the splits that hold the watermark without ever having had one;
-    `late_splits` those that were found late, with what that cost since the query's checkpoint began.
+    results became visible, epoch ms. `timeless` are the splits that hold back the watermark without ever having had
+    one; `late_splits` those that were discovered late, with the late rows since the query's checkpoint began.
     """
 
     batch_id: int

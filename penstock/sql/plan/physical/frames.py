@@ -56,7 +56,7 @@ def group_members(
 ) -> tuple[GroupMember | None, ...]:
     """Return each table's place in its group; None for one that is alone in it, or has none.
 
-    `views` name the tables' scans; `directory`, one for each start of a query, is where they meet.
+    `views` name the tables' scans; `directory`, one for each start of a query, is where they exchange watermarks.
     """
     return tuple(_member(leaves, views, index, directory) for index in range(len(leaves)))
 
@@ -81,10 +81,10 @@ RegisterView = Callable[[DataFrame, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameBuilder:
-    """Makes frames in one Spark session; its temporary views have names that no user's have.
+    """Makes frames in one Spark session; its temporary views have names that no user's view has.
 
-    `conf` are the Spark settings that the session's ask for. `workdir` is private to this process, for the files
-    that tell a data source what to read. `checkpoint` is the directory of the streaming query that the frames are
+    `conf` are the Spark settings that the session's ask for. `workdir` is private to this process, for the files that
+    describe to a data source what to read. `checkpoint` is the directory of the streaming query that the frames are
     for; bad records are counted and kept there.
     """
 
@@ -100,8 +100,8 @@ class FrameBuilder:
     ) -> DataFrame:
         """Return the frame of a query. Each call makes new views, so that a query can be started again.
 
-        `engine_streaming` (default: as `streaming`) is for tables that the engine reads: a check looks at them
-        as bounded ones, as a table that an earlier statement fills may not be there yet.
+        `engine_streaming` (default: as `streaming`) is for tables that the engine reads: a check treats them as
+        bounded, as a table that an earlier statement fills may not exist yet.
         """
         if engine_streaming is None:
             engine_streaming = streaming
@@ -216,24 +216,26 @@ class FrameBuilder:
             node.set("catalog", None)
 
     def _staging(self, index: int, leaf: TableScan) -> str | None:
-        """Return the folder in the checkpoint for what tasks know of a table's bad records."""
+        """Return the folder in the checkpoint where tasks report a table's bad records."""
         if self.checkpoint is None or not leaf.by_splits:
             return None
         return staging_of(self.checkpoint, index, leaf.table)
 
     def _outage_file(self, index: int) -> str | None:
-        """Return the file in which a source of the query says what it waits for."""
+        """Return the file in which a source of the query records what it waits for."""
         if self.checkpoint is None:
             return None
         return str(outage_file(self.workdir, self.checkpoint, index))
 
     def _event_times(self, index: int, tag: str) -> str:
-        """Return the folder for what tasks know of event times: in the checkpoint, else one of this process."""
+        """Return the folder where tasks report event times: in the checkpoint, else one of this process."""
         base = self.checkpoint or str(self.workdir / f"penstock_{tag}")
         return f"{base}/{EVENT_TIMES}/{index}"
 
     def _seen_files(self) -> str | None:
-        """Return the folder in the checkpoint for what planning has seen of watched folders, of all tables alike."""
+        """Return the folder in the checkpoint for the files that planning has seen in monitored
+        folders, of all tables alike.
+        """
         return None if self.checkpoint is None else f"{self.checkpoint}/{SEEN_FILES}"
 
     def _leaf_frame(
@@ -304,7 +306,7 @@ class FrameBuilder:
 
 @contextmanager
 def _registered_views(spark: SparkSession) -> Iterator[RegisterView]:
-    """Yield what registers temporary views, which are dropped at the end: people list the session's tables.
+    """Yield a function that registers temporary views, which are dropped at the end: users list the session's tables.
 
     A frame that was made by SQL over them is analysed and needs them no more.
     """
@@ -324,7 +326,7 @@ def _registered_views(spark: SparkSession) -> Iterator[RegisterView]:
 def _with_computed(
     frame: DataFrame, names: Sequence[str], computed: Mapping[str, str]
 ) -> DataFrame:
-    """Add computed columns at their places in the table, whose columns are `names`: a star goes by these."""
+    """Add computed columns at their places in the table, whose columns are `names`: a star expands to these."""
     if not computed:
         return frame
     values = {name: quoted(name) for name in frame.columns}

@@ -1,4 +1,4 @@
-"""Maintained queries in Spark: from the rows that the feeds give to those that a sink gets, or to an answer at once."""
+"""Incremental queries in Spark: from the rows of the inputs to those of a sink, or to one result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["IncrementalInsert", "run_bounded"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncrementalInsert:
-    """An INSERT of a maintained query; its state is in `checkpoint`, with a time to live (0: none).
+    """An INSERT of an incremental query; its state is in `checkpoint`, with a time to live (0: none).
 
     `shaped` names and types rows as the target's, `target_key` is its PRIMARY KEY. `counts` are the rows sent, `late`
     those dropped, under the name `sink`.
@@ -44,7 +44,7 @@ class IncrementalInsert:
     late: SinkCounts = field(compare=False, repr=False)
 
     def columns_of(self, frame: DataFrame) -> DataFrame:
-        """Return an empty frame with the columns that the sink gets. `frame` is that of the feeds."""
+        """Return an empty frame with the columns that the sink gets. `frame` is that of the inputs."""
         return self._sent(self._run().check(frame))
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
@@ -63,7 +63,7 @@ class IncrementalInsert:
         return micro_batch_query(frame, settings, write)
 
     def _watermarks(self, batch: MicroBatch) -> Watermarks | None:
-        """Return the watermarks of a batch, where a stage goes by them."""
+        """Return the watermarks of a batch, where a stage waits for them."""
         if not any(isinstance(stage, EventTimeStage) for stage in self.maintained.stages):
             return None
         sources = len(self.analysed.followed)
@@ -84,9 +84,9 @@ class IncrementalInsert:
 
 
 def run_bounded(maintained: IncrementalQuery, frame: DataFrame, workdir: Path) -> DataFrame:
-    """Run the stages once, from nothing, over all rows of a bounded query; `frame` is that of its feeds.
+    """Run the stages once, from nothing, over all rows of a bounded query; `frame` is that of its inputs.
 
-    The answer is kept in `workdir`, with ROW_KIND as last column.
+    The result is kept in `workdir`, with ROW_KIND as last column.
     """
     folder = tempfile.mkdtemp(dir=workdir)
     result = f"file:{folder}/result"

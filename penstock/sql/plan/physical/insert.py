@@ -1,4 +1,4 @@
-"""An INSERT as a Spark query, which may be started, and started again."""
+"""An INSERT as a Spark query that can be started, and restarted."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ ROWS_OUT = "penstock_rows_out"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedInsert:
-    """An INSERT as a Spark query that may be started, and started again after a failure.
+    """An INSERT as a Spark query that can be started, and restarted after a failure.
 
     `place` is its name and its checkpoint's directory. `unused` are frames that were built for a check and not started
-    yet. `text` is the query without views. `state_ttl_ms` is the time to
-    live of a maintained query's state; 0 is none.
+    yet. `text` is the query without views. `state_ttl_ms` is the time to live of an incremental query's state; 0 is
+    none.
     """
 
     spark: SparkSession
@@ -86,7 +86,7 @@ class PlannedInsert:
 
     @property
     def leases(self) -> tuple[str, ...]:
-        """What is held while it runs."""
+        """The leases that are held while it runs."""
         return self.place.leases
 
     @property
@@ -116,7 +116,7 @@ class PlannedInsert:
 
     @property
     def bad_records(self) -> DeadLetterPublisher | None:
-        """Where the bad records of the tables read come together; None where each of those fails the query."""
+        """Where the bad records of the tables read are collected; None where each of those fails the query."""
         return dead_letter_publisher(
             [leaf.table for leaf in self.leaves],
             checkpoint=self.checkpoint,
@@ -131,7 +131,7 @@ class PlannedInsert:
 
     @property
     def kept(self) -> IncrementalInsert | None:
-        """What keeps the results up to date; None where Spark does that, or they stay."""
+        """The incremental query that computes the results; None where Spark does that, or rows are only added."""
         if self.analysed.maintained is None:
             return None
         return IncrementalInsert(
@@ -162,7 +162,7 @@ class PlannedInsert:
             check_checkpoint(self.spark, self.place, self.shape)
 
     def check_target(self) -> None:
-        """Check that the sink's target goes with the checkpoint; changes nothing. Raises StateMismatchError."""
+        """Check that the sink's target fits the checkpoint; changes nothing. Raises StateMismatchError."""
         if isinstance(self.target, Resumable):
             self.target.check_resumes(self.spark, self.checkpoint, "", notes=False)
 
@@ -174,7 +174,7 @@ class PlannedInsert:
             self.bad_records.prepare(self.spark)
 
     def write(self, lost_lease: LostLease | None = None) -> None:
-        """Write the rows of INSERT .. VALUES or INSERT OVERWRITE, all or none."""
+        """Write the rows of INSERT .. VALUES or INSERT OVERWRITE, atomically."""
         rows = self._result_of(self._frame())
         if self.editor is not None:
             editor = _under_lease(self.editor, lost_lease)
@@ -248,7 +248,7 @@ class PlannedInsert:
     def _frame(self, *, checking: bool = False) -> DataFrame:
         """Build the frame of the query as Spark runs it.
 
-        Anew for each start: a failed query's streaming relations are not used again.
+        Again for each start: a failed query's streaming relations are not used again.
         """
         try:
             return self.builder.build(
@@ -277,7 +277,7 @@ class PlannedInsert:
 
 
 def _under_lease(target: T, lost_lease: LostLease | None) -> T:
-    """Return a sink or an editor the lease to ask for, where it does so."""
+    """Return a sink or an editor with the lease to check, where it checks one."""
     if lost_lease is None or not isinstance(target, RequiresLease):
         return target
     return target.under_lease(lost_lease)

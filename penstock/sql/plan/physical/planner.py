@@ -51,8 +51,8 @@ CONTINUOUS_LIMIT = 1_000_000  # records of a micro-batch, where the table sets n
 class Planner(Analyzer):
     """Plans what it has checked, in Spark.
 
-    Whether a query fits its checkpoint is not asked: `PlannedInsert.check_checkpoint` does. `from_scratch`: none is
-    gone on from.
+    Does not check whether a query fits its checkpoint: `PlannedInsert.check_checkpoint` does. `from_scratch`: no query
+    resumes from one.
     """
 
     from_scratch: bool = False
@@ -91,9 +91,9 @@ class Planner(Analyzer):
     def place(
         self, unit: Unit, spark: SparkSession, *, instead: LocatedStatement | None = None
     ) -> LocatedStatement:
-        """Choose names and checkpoints for a statement that comes alone, behind those before it.
+        """Choose names and checkpoints for a single statement, after those before it.
 
-        `instead` are those that were chosen for it and are not used. Raises StateMismatchError.
+        `instead` are those that were chosen for it before and are not used. Raises StateMismatchError.
         """
         files = checkpoint_files(spark)
         if self.running is not None:
@@ -118,7 +118,7 @@ class Planner(Analyzer):
             raise as_input_error(error) from error
 
     def ready(self, query: AnalysedQuery) -> AnalysedQuery:
-        """Make a query ready to run: what the options of its tables refer to is there, and secrets are sealed.
+        """Make a query ready to run: references in the options of its tables exist, and secrets are encrypted.
 
         May block on I/O. Raises UnknownObjectError, ConfigError.
         """
@@ -157,7 +157,7 @@ class Planner(Analyzer):
 
     @property
     def workdir(self) -> Path:
-        """The folder for files of this process, made when it is first asked for."""
+        """The folder for files of this process, made on first use."""
         if self._workdir is None:
             self._workdir = tempfile.TemporaryDirectory(prefix="penstock-")
         return Path(self._workdir.name)
@@ -174,11 +174,11 @@ class Planner(Analyzer):
 
     @property
     def engine_conf(self) -> dict[str, str]:
-        """Spark settings that the present settings ask for."""
+        """The Spark settings of the present settings."""
         return engine_conf(self._resolved())
 
     def close(self) -> None:
-        """Remove the files that told data sources what to read."""
+        """Remove the files that described to data sources what to read."""
         if self._workdir is not None:
             self._workdir.cleanup()
             self._workdir = None
@@ -199,7 +199,7 @@ def _going_on(
 
 
 def _text_of(query: AnalysedQuery) -> str:
-    """Write a query as the text that tells it from others."""
+    """Write a query as its canonical text."""
     text = to_text(query.query)
     return text if query.maintained is None else f"{text}\n{text_of(query.maintained)}"
 

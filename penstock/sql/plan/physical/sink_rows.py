@@ -20,7 +20,7 @@ __all__ = ["SinkCounts", "by_key", "sink_changelog_mode", "to_display_rows", "to
 
 def sink_changelog_mode(query: AnalysedQuery, accepts: ChangelogMode) -> ChangelogMode:
     """Return the changelog mode of a sink's rows: changes with the row before become upserts where
-    it takes only those.
+    it accepts only those.
     """
     if query.changes is ChangelogMode.ALL and accepts is ChangelogMode.UPSERT:
         return ChangelogMode.UPSERT
@@ -44,7 +44,7 @@ def to_sink_rows(frame: DataFrame, query: AnalysedQuery, accepts: ChangelogMode)
 
 
 def by_key(frame: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Bring the changes of each key together, what goes before what comes.
+    """Bring the changes of each key together, deletions before insertions.
 
     For changes that are the difference of two results, in which a key has one row at most.
     """
@@ -54,9 +54,9 @@ def by_key(frame: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def to_display_rows(frame: DataFrame, query: AnalysedQuery, *, streaming: bool) -> DataFrame:
-    """Return the rows of a SELECT as a person reads them: changes with their kind in front, in the column `op`.
+    """Return the rows of a SELECT for display: changes with their kind in front, in the column `op`.
 
-    An updating operator that ran to its end has one row a key: those that are gone are left out.
+    An updating operator that ran to its end has one row a key: deleted ones are left out.
     """
     if not query.flow.kinds:
         return frame
@@ -68,7 +68,7 @@ def to_display_rows(frame: DataFrame, query: AnalysedQuery, *, streaming: bool) 
 
 
 KEPT_BATCHES = 1_000
-"""Batches that are kept apart: only the last can be replayed, and who asks for one is never so far behind."""
+"""Batches that are kept apart: only the last can be replayed, and no reader is so far behind."""
 
 
 class SinkCounts:

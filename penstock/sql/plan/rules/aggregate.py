@@ -1,9 +1,8 @@
 """Aggregations without a window, as Spark's update mode runs them: each row replaces that of its group.
 
 Over inserts: all aggregates; those of DISTINCT values keep the set of values, as Spark has no DISTINCT in streams, and
-those of windows do so, too.
-Over changes with the row before and after: SUM, COUNT and AVG add what came and subtract what went (Flink's
-retractable aggregates); a group of which no row is left is deleted.
+those of windows do so, too. Over changes with the row before and after: SUM, COUNT and AVG add insertions and subtract
+retractions (Flink's retractable aggregates); a group without rows is deleted.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def aggregate(select: exp.Select, relations: list[QualifiedRelation], source: Fl
 
 
 def _keys(select: exp.Select, group: exp.Expr | None) -> tuple[str, ...]:
-    """Name the columns that the grouping columns come out as."""
+    """Name the output columns of the grouping columns."""
     found: list[str] = []
     for key in group.expressions if group is not None else ():
         if isinstance(key, exp.Literal) or is_determined(key):
@@ -113,7 +112,7 @@ def _keys(select: exp.Select, group: exp.Expr | None) -> tuple[str, ...]:
 
 
 def is_same(value: exp.Expr, key: exp.Expr) -> bool:
-    """Return whether an expression is that of a grouping column; one of two names may leave the table out."""
+    """Return whether an expression is that of a grouping column; either name may omit the table."""
     if isinstance(value, exp.Column) and isinstance(key, exp.Column):
         qualified = {value.table, key.table} - {""}
         return value.name == key.name and len(qualified) < 2
@@ -126,7 +125,7 @@ def _kept(select: exp.Select) -> str:
 
 
 def _with_kind(select: exp.Select, source: Flow, *, retracting: bool) -> bool:
-    """Add the kind of a group's row, where it may be a delete; tells whether it did."""
+    """Add the kind of a group's row, where it may be a delete; returns whether it did."""
     having = select.args.get("having")
     tests: list[exp.Expr] = []
     if retracting:
@@ -193,7 +192,7 @@ def _of_set(node: exp.AggFunc, distinct: exp.Distinct, condition: exp.Expr | Non
 
 
 def _one_value(values: list[exp.Expr]) -> exp.Expr:
-    """Return the value, or values, as one; NULL if any is NULL, as COUNT(DISTINCT a, b) passes over such rows."""
+    """Return the value, or values, as one; NULL if any is NULL, as COUNT(DISTINCT a, b) ignores such rows."""
     if len(values) == 1:
         return values[0].copy()
     there = exp.and_(*(_is_there(value) for value in values))

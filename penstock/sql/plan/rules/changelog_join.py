@@ -1,4 +1,4 @@
-"""Joins under changes: with a table that Spark reads by itself, looked up once a batch; all others are refused.
+"""Joins under changes: with a table that Spark reads by itself, read once a batch; all others are refused.
 
 Each batch sees the newest version of the table, as Flink's lookup join does; rows that changed there do not change
 results that are written. The table is broadcast: a shuffle would lose the order of a key's changes. Over upserts an
@@ -30,7 +30,7 @@ INSTEAD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedFlow:
-    """A FROM clause as one relation. Of upserts, rows that `conditions` do not hold for are deletes of their key."""
+    """A FROM clause as one relation. Of upserts, rows that do not pass `conditions` are deletes of their key."""
 
     flow: Flow
     conditions: tuple[exp.Expr, ...] = ()
@@ -47,7 +47,7 @@ def join_changelogs(
     relations: Sequence[QualifiedRelation],
     static_leaf: StaticScan,
 ) -> JoinedFlow:
-    """Return what the relations of a FROM clause are together. Raises UnsupportedError at a join that cannot be."""
+    """Return the joined relation of a FROM clause. Raises UnsupportedError at an unsupported join."""
     changing = [i for i, relation in enumerate(relations) if relation.flow.is_changing]
     if not changing:
         stateful = next((r.flow.stateful for r in relations if r.flow.stateful is not None), None)
@@ -106,7 +106,7 @@ def _is_table(node: exp.Expr) -> bool:
 
 
 def _unfolded(flow: Flow, join: exp.Expr) -> Flow:
-    """UNNEST and LATERAL give several rows for one: their key is not known."""
+    """UNNEST and LATERAL return several rows for one: their key is unknown."""
     if flow.changes is ChangelogMode.UPSERT:
         node = join.this if isinstance(join, exp.Join) else join
         raise UnsupportedError(

@@ -1,8 +1,8 @@
-"""Changelog modes of a query: what its tables give, what each operator makes of it, what the sink takes.
+"""Changelog modes of a query: those of its tables, of each operator, and of the sink.
 
-As Flink's planner (FlinkChangelogModeInferenceProgram) this refuses, at the operator, what cannot be run right; and it
-rewrites the query so that row kinds travel with the rows and updating operators run in Spark's update mode. All of it
-is done on syntax trees, before any JVM.
+As Flink's planner (FlinkChangelogModeInferenceProgram) this refuses, at the operator, what cannot run correctly; and
+it rewrites the query so that row kinds travel with the rows and updating operators run in Spark's update mode. All of
+it is done on syntax trees, before any JVM.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class ChangelogPlan:
 
 
 def plan_changelog(query: exp.Expr, tables: Sequence[ScanFlow]) -> ChangelogPlan:
-    """Find how the rows of `query` change and rewrite it accordingly; as it is where all its rows stay.
+    """Find the changelog mode of `query` and rewrite it accordingly; unchanged where all its rows are inserts.
 
     `query` has no views, its table nodes are labelled with the index of their leaf in `tables`. Raises
-    UnsupportedError at an operator that cannot take what it gets.
+    UnsupportedError at an operator that cannot process its input.
     """
     tree = inline_ctes(copy_tree(query))
     walk = _Walk(tables)
@@ -61,7 +61,7 @@ def plan_changelog(query: exp.Expr, tables: Sequence[ScanFlow]) -> ChangelogPlan
 
 
 class _Walk:
-    """Goes through a query from the tables upwards, rewriting it in place."""
+    """Walks a query from the tables upwards, rewriting it in place."""
 
     def __init__(self, tables: Sequence[ScanFlow]) -> None:
         self._tables = tables
@@ -137,7 +137,7 @@ class _Walk:
         return renamed(flow, names)
 
     def _from(self, select: exp.Select) -> tuple[list[QualifiedRelation], JoinedFlow]:
-        """Return the relations of a FROM clause, and what they are together."""
+        """Return the relations of a FROM clause, and the joined one."""
         from_ = select.args.get("from_")
         if from_ is None:
             return [], JoinedFlow(flow=Flow(columns=None))
@@ -156,7 +156,7 @@ class _Walk:
         return relations, joined
 
     def _static_leaf(self, node: exp.Expr) -> tuple[int, ScanFlow] | None:
-        """Return the leaf that a join may look into once a batch; None for any other relation."""
+        """Return the leaf that a join may read once a batch; None for any other relation."""
         if not isinstance(node, exp.Table) or LEAF not in node.meta:
             return None
         index = node.meta[LEAF]
@@ -189,7 +189,7 @@ class _Walk:
 
     @staticmethod
     def _refuse_chain(source: Flow, node: exp.Expr, name: str) -> None:
-        """Refuse an updating operator over one that keeps state, or that gives no row before an update."""
+        """Refuse an updating operator over one that keeps state, or that emits no row before an update."""
         place = span_of(node)
         if source.mechanism is not None:
             raise UnsupportedError(
@@ -266,7 +266,7 @@ def refuse_over(select: exp.Select) -> None:
 
 
 def _refuse_sorting(select: exp.Select) -> None:
-    """Refuse what would have to wait for the end of a stream."""
+    """Refuse clauses that would have to wait for the end of a stream."""
     if not any(LEAF in table.meta for table in find_nodes(select, exp.Table)):
         return
     for name, words in (("order", "ORDER BY"), ("offset", "OFFSET")):

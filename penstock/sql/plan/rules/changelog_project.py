@@ -1,4 +1,4 @@
-"""Carries row kinds through one SELECT: projection and filter over changes, and the key that must come through.
+"""Carries row kinds through one SELECT: projection and filter over changes, and the key that must be kept.
 
 A filter over before-and-after changes drops rows of either side alike. Over upserts a row that does not pass becomes
 the delete of its key: the row it replaces may have passed. (Flink's planner puts a ChangelogNormalize there, with
@@ -55,7 +55,9 @@ def add_kind(query: exp.Expr, kind: exp.Expr) -> None:
 
 
 def expand_stars(select: exp.Select, relations: Sequence[QualifiedRelation]) -> None:
-    """Write `*` and `t.*` out, so that the hidden column stays the last. Raises UnsupportedError if that cannot be."""
+    """Expand `*` and `t.*`, so that the hidden column stays the last. Raises UnsupportedError where
+    that is impossible.
+    """
     expanded: list[exp.Expr] = []
     for item in select.expressions:
         star = _star_of(item)
@@ -79,7 +81,7 @@ def expand_stars(select: exp.Select, relations: Sequence[QualifiedRelation]) -> 
 def output_names(
     select: exp.Select, relations: Sequence[QualifiedRelation]
 ) -> tuple[str, ...] | None:
-    """Return the names of the columns that a SELECT gives, without the hidden one; None where they cannot be told."""
+    """Return the names of the columns that a SELECT gives, without the hidden one; None where they are unknown."""
     names: list[str] = []
     for item in select.expressions:
         star = _star_of(item)
@@ -114,7 +116,7 @@ def project_changes(
 ) -> Flow:
     """Rewrite a SELECT over changes to pass their kinds on. `conditions` beside its WHERE decide what stays.
 
-    `source` is the flow of the whole FROM clause. Raises UnsupportedError at what changes cannot go through.
+    `source` is the flow of the whole FROM clause. Raises UnsupportedError at what changes cannot pass.
     """
     _check(select)
     if source.kinds or select.args.get("where") or conditions:
@@ -235,7 +237,7 @@ def _decides(select: exp.Select, source: Flow, own: str, conditions: Sequence[ex
 def compute_only_where(select: exp.Select, passes: exp.Expr, but: Sequence[exp.Expr] = ()) -> None:
     """Return NULL in the columns, `but` some, of rows that do not pass.
 
-    What a filter keeps away must not fail the query: WHERE x <> 0 beside 1 / x.
+    Rows that a filter drops must not fail the query: WHERE x <> 0 beside 1 / x.
     """
     for item in select.expressions:
         value = item.unalias()

@@ -1,6 +1,6 @@
-"""What flows between the operators of a query: columns, changelog mode, upsert key.
+"""The relation between two operators of a query: columns, changelog mode, upsert key.
 
-Also the updating operator by which a query with changing results is run.
+Also the updating operator that runs a query with changing results.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 class OperatorKind(StrEnum):
     """Updating operators. Spark's update mode runs the first five: a key's newest row replaces the one before.
 
-    The others, and those again, are stages of maintained queries.
+    The others, and those again, are stages of incremental queries.
     """
 
     AGGREGATE = "aggregate"
@@ -54,8 +54,8 @@ class OperatorKind(StrEnum):
 class UpdatingOperator:
     """One updating operator of a query.
 
-    `key` are the columns (as the operator gives them) of which it gives one row each, `state` what is kept for each
-    key, in words. `span` is the operator's place in the text.
+    `key` are its output columns that identify a row, `state` describes the state of each key. `span` is the operator's
+    place in the text.
     """
 
     way: OperatorKind
@@ -128,23 +128,23 @@ LEAF = "penstock.leaf"  # label of a table node: index of its leaf
 
 
 class Arrival(StrEnum):
-    """What is known of the order in which the rows of a table came."""
+    """The known arrival order of a table's rows."""
 
     OPEN = "open"
     """Not requested, as in versions of Penstock whose checkpoints still resume."""
     BATCH = "batch"
-    """The micro-batch that a row came in."""
+    """The micro-batch of a row's arrival."""
     RECORD = "record"
     """The order of any two rows, by the column ARRIVED (`connector/scan.py`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanFlow:
-    """A table that a query reads: the columns that it reads, what its rows are, its PRIMARY KEY (None: it has none).
+    """A table that a query reads: the columns that it reads, its changelog mode, its PRIMARY KEY (None: it has none).
 
-    `static`: Spark reads it by itself, so that a query may also look into it once a batch instead of following it.
-    `proctimes` are its columns that say when a row came (PROCTIME()). `rowtime` is the column that its WATERMARK is
-    of, where the split runtime follows it. `arrival` says what is known of the order of its rows.
+    `static`: Spark reads it by itself, so that a query may also read it once a batch instead of following it.
+    `proctimes` are its columns of processing time (PROCTIME()). `rowtime` is the column that its WATERMARK is of,
+    where the split runtime follows it. `arrival` is the known arrival order of its rows.
     """
 
     name: str
@@ -159,12 +159,12 @@ class ScanFlow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """The rows that a relation gives.
+    """The rows of a relation.
 
-    `columns` are None where they cannot be told. `key`: no two rows that are there at a time agree in these columns
-    (None: not known); always known for UPSERT. `constants` have the same value in every row. `kinds`: the relation
-    has the column ROW_KIND, its last one; without it rows are inserts, or newest rows of their key (`mechanism`).
-    `origin` is where changes come from, `stateful` an operator below that keeps state in append mode.
+    `columns` are None where they are unknown. `key`: no two rows at a time agree in these columns (None: unknown);
+    always known for UPSERT. `constants` have the same value in every row. `kinds`: the relation has the column
+    ROW_KIND, its last one; without it rows are inserts, or newest rows of their key (`mechanism`). `origin` is the
+    operator that changes come from, `stateful` an operator below that keeps state in append mode.
     """
 
     columns: tuple[str, ...] | None
@@ -201,7 +201,7 @@ def kind_literal(kind: RowKind) -> exp.Expr:
 
 
 def kind_of(flow: Flow) -> exp.Expr:
-    """Return the kind of a row of `flow` as SQL: its hidden column, or what all its rows are."""
+    """Return the kind of a row of `flow` as SQL: its hidden column, or the kind of all its rows."""
     if flow.kinds:
         return exp.column(ROW_KIND, quoted=True)
     return kind_literal(RowKind.UPDATE_AFTER if flow.is_changing else RowKind.INSERT)
@@ -213,5 +213,5 @@ def is_one_of(kind: exp.Expr, *kinds: RowKind) -> exp.Expr:
 
 
 def delete() -> exp.Expr:
-    """Return the kind of a row that is gone."""
+    """Return the kind of a deleted row."""
     return kind_literal(RowKind.DELETE)

@@ -19,7 +19,7 @@ __all__ = ["Relations", "TableReference", "find_relations", "inline_ctes"]
 
 
 def inline_ctes(query: exp.Expr) -> exp.Expr:
-    """Return `query` without WITH; a query that is named twice stands there twice. The tree is changed."""
+    """Return `query` without WITH; a query that is named twice is copied twice. The tree is changed."""
     with_ = query.args.get("with_")
     if with_ is not None:
         query.set("with_", None)
@@ -87,7 +87,7 @@ class Relations:
 
 
 def find_relations(query: exp.Expr, namespace: Namespace) -> Relations:
-    """Write out the views of `query` and find its tables. Raises UnknownObjectError."""
+    """Inline the views of `query` and find its tables. Raises UnknownObjectError."""
     expanded = _expand(copy_tree(query), namespace)
     leaves: dict[tuple[Identifier, tuple[tuple[str, str], ...]], TableReference] = {}
     for node in named_tables(expanded):

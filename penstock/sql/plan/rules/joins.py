@@ -1,7 +1,7 @@
 """Classify joins: interval joins, which Spark's append mode runs, regular joins, and temporal joins in event time.
 
-Lookup joins, whose time is a processing time, are taken out before; `incremental/planning/temporal_join.py`
-plans temporal joins.
+Lookup joins, whose time is a processing time, are removed before; `incremental/planning/temporal_join.py` plans
+temporal joins.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def is_regular(select: exp.Select) -> bool:
     """Return whether a SELECT joins relations without a bound in time (an interval or windows), or has a query in
     WHERE.
 
-    Over streams each of their rows may match one that comes at any time.
+    Over streams each of their rows may match one that arrives at any time.
     """
     return (bool(_tables(select)) and not _is_bounded(select)) or _has_query(select)
 
@@ -97,7 +97,7 @@ _HINT = "FROM stream AS s JOIN t FOR SYSTEM_TIME AS OF s.ts AS t ON s.id = t.id"
 def has_temporal(query: exp.Expr) -> bool:
     """Return whether a query has a temporal join in event time.
 
-    Raises UnsupportedError for FOR SYSTEM_TIME AS OF at another place than in a join, or of no column.
+    Raises UnsupportedError for FOR SYSTEM_TIME AS OF outside a join, or of no column.
     """
     found = [node for node in find_nodes(query, exp.Table, exp.Subquery) if is_temporal(node)]
     for node in found:

@@ -1,7 +1,7 @@
-"""Lookup joins: a stream with the rows that a table has when a batch runs, `FOR SYSTEM_TIME AS OF` a processing time.
+"""Lookup joins: a stream with the rows of a table at the time of the batch, `FOR SYSTEM_TIME AS OF` a processing time.
 
-Flink's rules (CommonPhysicalLookupJoin): an INNER or LEFT join that compares a column for equality. Each batch
-asks the table for the rows of its keys (lookup_keys.py), or reads it whole; later changes of the table do not change
+Flink's rules (CommonPhysicalLookupJoin): an INNER or LEFT join that compares a column for equality. Each batch asks
+the table for the rows of its keys (lookup_keys.py), or reads it whole; later changes of the table do not change
 results that are written. Temporal joins in event time are left as they are (temporal_joins.py).
 """
 
@@ -23,15 +23,15 @@ from penstock.sql.syntax.traversal import find_nodes
 __all__ = ["LookupRetry", "is_lookup", "retry_of", "take_lookups"]
 
 LOOKED_UP = "penstock.lookup"
-"""On a table node that stood with FOR SYSTEM_TIME AS OF a processing time."""
+"""Set on a table node of FOR SYSTEM_TIME AS OF a processing time."""
 
 RETRY = "penstock.lookup.retry"
-"""On such a node, for which the hint LOOKUP says how to ask again."""
+"""Set on such a node with a retry hint (LOOKUP)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupRetry:
-    """How to ask again for keys without rows; `span` is the place of the hint."""
+    """How to retry keys without rows; `span` is the place of the hint."""
 
     retry: MissRetry
     span: Span | None
@@ -47,7 +47,7 @@ def take_lookups(
     """Remove FOR SYSTEM_TIME AS OF from `query`, in place; returns the leaves that are looked up.
 
     A `bounded` query reads all its tables once, so that each of them can be looked up. `leaf_of` is the index in
-    `tables` of a node. Raises UnsupportedError for what is no lookup join.
+    `tables` of a node. Raises UnsupportedError for other joins.
     """
     found: set[int] = set()
     for node in find_nodes(query, exp.Table, exp.Subquery):
@@ -83,7 +83,7 @@ def take_lookups(
 
 
 def retry_of(join: exp.Join) -> LookupRetry | None:
-    """Return how a lookup join asks again for keys without rows, by its hint."""
+    """Return how a lookup join retries keys without rows, by its hint."""
     found: LookupRetry | None = join.this.meta_get(RETRY)
     return found
 
@@ -103,7 +103,7 @@ def _take_hints(query: exp.Expr) -> None:
 
 
 def is_lookup(join: exp.Expr) -> bool:
-    """Return whether a join keeps nothing, as its table is looked up in each batch."""
+    """Return whether a join has no state, as its table is looked up in each batch."""
     return isinstance(join.this, exp.Table) and bool(join.this.meta_get(LOOKED_UP))
 
 

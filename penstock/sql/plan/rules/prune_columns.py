@@ -1,10 +1,10 @@
-"""Prune columns and fields: which of a table a query needs, so that no others are decoded.
+"""Prune columns and fields: those of a table that a query needs, so that no others are decoded.
 
-A star asks for all columns where its own query is asked for all: at the top, in a set operation (by position),
-behind DISTINCT, under an alias that lists columns. In FROM, under a reader that names its columns, it asks for
-those, as in Top-N: SELECT a FROM (SELECT *, ROW_NUMBER() OVER (...) AS n FROM t) WHERE n < 3 (Calcite:
-RelFieldTrimmer). ROWs are narrowed to the fields that are named. The answer may be too large, never too small:
-what is not followed is read whole.
+A star needs all columns where all of its own query are needed: at the top, in a set operation (by position), behind
+DISTINCT, under an alias that lists columns. In FROM, under a reader that names its columns, it needs those, as in
+Top-N: SELECT a FROM (SELECT *, ROW_NUMBER() OVER (...) AS n FROM t) WHERE n < 3 (Calcite: RelFieldTrimmer). ROWs are
+narrowed to the fields that are named. The answer may be too large, never too small: what is not followed is read
+whole.
 """
 
 from __future__ import annotations
@@ -81,13 +81,15 @@ def find_whole_scans(query: exp.Expr, nodes: Sequence[exp.Expr]) -> frozenset[in
 
 
 class _Walk:
-    """Goes from what a query gives down to its tables; `narrow` are the nodes that are not asked for all columns."""
+    """Walks from the output of a query down to its tables; `narrow` are the nodes of which not all
+    columns are needed.
+    """
 
     def __init__(self) -> None:
         self.narrow: set[int] = set()
 
     def query(self, node: exp.Expr, *, asked: bool) -> None:
-        """Follow a query; `asked`: all its columns are, whatever their names."""
+        """Follow a query; `asked`: all its columns are needed, whatever their names."""
         match node:
             case exp.Select():
                 self._select(node, asked=asked)
@@ -145,7 +147,7 @@ class _Walk:
                 self._relation(value, asked=asked)
 
     def _inner(self, nodes: Iterable[exp.Expr]) -> None:
-        """Follow the queries inside expressions; EXISTS asks them for no column."""
+        """Follow the queries inside expressions; EXISTS needs no column of them."""
         pending = list(nodes)
         while pending:
             node = pending.pop()
@@ -176,7 +178,7 @@ def _stars_of(select: exp.Select, names: set[str]) -> set[str]:
 
 
 def _is_open(select: exp.Select) -> bool:
-    """Return whether nothing in a SELECT itself asks for what its stars stand for: DISTINCT does, ORDER BY 1 may."""
+    """Return whether nothing in a SELECT itself needs the columns of its stars: DISTINCT does, ORDER BY 1 may."""
     order = select.args.get("order")
     by_place = order is not None and any(isinstance(o.this, exp.Literal) for o in order.expressions)
     return not by_place and not _has_more(select, _OPEN)
@@ -209,8 +211,8 @@ def wanted_columns(
 def _behind_stars(table: ScanFlow, names: frozenset[str]) -> frozenset[str]:
     """Return the columns of a table that stars may stand for.
 
-    With the key of its changes, which a star passes on; one at least, as a star cannot stand for nothing; and in any
-    case of letters, as Spark resolves what it was not found out statically to be.
+    With the key of its changes, which a star passes on; at least one, as a star cannot be empty; and in any case, as
+    Spark resolves names that static analysis does not.
     """
     folded = {name.casefold() for name in names}
     found = frozenset(name for name in table.columns if name.casefold() in folded)
@@ -220,14 +222,14 @@ def _behind_stars(table: ScanFlow, names: frozenset[str]) -> frozenset[str]:
 
 
 def with_key(table: ScanFlow, wanted: frozenset[str] | None) -> frozenset[str] | None:
-    """Add the key of upserts, by which the row is found that one replaces."""
+    """Add the key of upserts, by which the replaced row is found."""
     if wanted is None or table.changes is not ChangelogMode.UPSERT:
         return wanted
     return wanted | set(table.key or ())
 
 
 def narrowed_input(table: ScanFlow, wanted: frozenset[str] | None) -> ScanFlow:
-    """Return a table with the columns that are read of it, which are those that stars over it stand for."""
+    """Return a table with the columns that are read of it, to which stars over it expand."""
     if wanted is None:
         return table
     return replace(table, columns=tuple(name for name in table.columns if name in wanted))
@@ -238,7 +240,7 @@ def delivered_columns(
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Split the wanted columns into those that the source delivers, in table order, and computed ones.
 
-    The second maps a computed column to its Flink SQL text; what its expression reads is delivered too.
+    The second maps a computed column to its Flink SQL text; the inputs of its expression are delivered too.
     """
     computed: dict[str, str] = {}
     names = {column.name for column in schema.columns} if wanted is None else set(wanted)
@@ -266,7 +268,7 @@ WHOLE: Paths = frozenset({()})
 
 
 def field_paths(trees: Iterable[exp.Expr]) -> dict[str, Paths]:
-    """Return, for every name that stands in the trees, the names that follow it, dot by dot."""
+    """Return, for every name in the trees, the names that follow it, dot by dot."""
     found: dict[str, set[tuple[str, ...]]] = {}
     for tree in trees:
         nodes, chained = all_nodes(tree), set[int]()
@@ -298,7 +300,7 @@ def row_paths(
 
 
 def merged(all_paths: Iterable[Paths]) -> Paths:
-    """Return the fields that one of several readers of a column asks for."""
+    """Return the fields that any of several readers of a column needs."""
     together = frozenset[tuple[str, ...]]().union(*all_paths)
     return WHOLE if () in together else together
 
@@ -341,7 +343,7 @@ def _type(kind: LogicalType, paths: Paths) -> LogicalType:
 
 
 def _within(kind: LogicalType, paths: Paths) -> Paths:
-    """Cut paths where the rows end (an element, a function of Spark's); WHOLE where one names no field."""
+    """Cut paths at the end of the rows (an element, a function of Spark's); WHOLE where one names no field."""
     if () in paths or not isinstance(kind, RowType):
         return WHOLE
     names = {field.name for field in kind.fields}
@@ -360,7 +362,7 @@ def _below(paths: Paths, name: str) -> Paths:
 
 
 def _chain(column: exp.Column) -> list[exp.Expr]:
-    """Return the names of a column and of what is taken of it, as far as dots go."""
+    """Return the names of a column and of its fields, dot by dot."""
     parts: list[exp.Expr] = list(column.parts)
     node: exp.Expr = column
     while node.parent is not None:

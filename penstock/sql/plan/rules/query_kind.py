@@ -25,8 +25,8 @@ def is_stateful(query: exp.Expr) -> bool:
 
 
 def waits_for_time(query: exp.Expr) -> bool:
-    """Return whether an operator of a query goes by event time: as is_stateful, but for joins that
-    only unfold a row.
+    """Return whether an operator of a query depends on event time: as is_stateful, but for joins
+    that only unfold a row.
     """
     if query.find(exp.Group, exp.AggFunc, exp.Distinct) is not None:
         return True

@@ -1,6 +1,6 @@
 """Finds queries that number rows: Flink's ROW_NUMBER() OVER (PARTITION BY k ORDER BY t) <= n, and its bound.
 
-What becomes of one is `top_n.py`'s part, or, over changes, that of `sql/incremental/planning/top_n.py`.
+`top_n.py` plans them, or, over changes, `sql/incremental/planning/top_n.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowNumberQuery:
-    """A query that numbers rows, and how many its reader wants: `limit` is the highest number that may pass.
+    """A query that numbers rows, and the bound of its reader: `limit` is the highest number that may pass.
 
     `select` has the projection `item`, an OVER under the name `name`; `subquery` is `select` as the reader names it,
     and the number `shown`.
@@ -45,13 +45,11 @@ class RowNumberQuery:
 
     @property
     def ties(self) -> bool:
-        """Whether rows of equal order have one number: RANK and DENSE_RANK."""
+        """Whether ties have one number: RANK and DENSE_RANK."""
         return isinstance(self.window.this, exp.Rank | exp.DenseRank)
 
     def is_by_arrival(self, proctimes: frozenset[str]) -> bool:
-        """Return whether rows are in the order in which they came: by the column of these that is
-        PROCTIME(), or the call.
-        """
+        """Return whether rows are in order of arrival: by the column of these that is PROCTIME(), or the call."""
         order = self.window.args.get("order")
         first = order.expressions[0].this if order is not None and order.expressions else None
         return is_processing_time(first, proctimes)
@@ -65,9 +63,10 @@ def is_processing_time(order: exp.Expr | None, proctimes: frozenset[str]) -> boo
 
 
 def find_row_number(reader: exp.Select, source: exp.Expr) -> RowNumberQuery | None:
-    """Find a ROW_NUMBER, RANK or DENSE_RANK in a relation that `reader` reads; its bound leaves the WHERE of `reader`.
+    """Find a ROW_NUMBER, RANK or DENSE_RANK in a relation that `reader` reads; its bound is removed from the WHERE of
+    `reader`.
 
-    None also for a number without a bound, or beside another OVER: that is an OVER aggregate as others are. Raises
+    None also for a number without a bound, or beside another OVER: that is an ordinary OVER aggregate. Raises
     UnsupportedError for a bound that is too large.
     """
     if not isinstance(source, exp.Subquery) or not isinstance(source.this, exp.Select):
@@ -120,7 +119,7 @@ def _shown_name(source: exp.Subquery, select: exp.Select, item: exp.Alias) -> st
 
 
 def _take_bound(reader: exp.Select, name: str) -> int | None:
-    """Find `name = 1`, `name <= n` and the like in a WHERE; what it says and the rest does not is taken out."""
+    """Find `name = 1`, `name <= n` and the like in a WHERE, and remove it."""
     where = reader.args.get("where")
     if where is None:
         return None

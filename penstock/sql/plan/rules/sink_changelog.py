@@ -1,8 +1,8 @@
-"""Check that a sink takes the changes of a query, and by which key; ON CONFLICT for several rows of one key.
+"""Check that a sink accepts the changes of a query, and by which key; ON CONFLICT for several rows of one key.
 
-DEDUPLICATE keeps the last row, as tables with a key do. NOTHING keeps the first that came: the query is
-deduplicated by key in ingestion order, which is stateful and exact on replay. Rows that the target has from
-elsewhere are no conflict, as in Flink.
+DEDUPLICATE keeps the last row, as tables with a key do. NOTHING keeps the first one: the query is deduplicated by key
+in ingestion order, which is stateful and exact on replay. Rows that the target has from elsewhere are no conflict, as
+in Flink.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ WINDOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTable:
-    """What a query is written into: the columns that it fills, in its order, and the PRIMARY KEY (empty: none).
+    """The sink of a query: the columns that it fills, in its order, and the PRIMARY KEY (empty: none).
 
-    `wants_rows_before`: it takes changes, and upserts are not enough.
+    `wants_rows_before`: it needs UPDATE_BEFORE rows, so upserts are not enough.
     """
 
     name: str
@@ -44,7 +44,7 @@ class SinkTable:
 
 
 def check_sink(flow: Flow, sink: SinkTable) -> None:
-    """Raise UnsupportedError, at the operator that the changes come from, when `sink` cannot take them."""
+    """Raise UnsupportedError, at the operator that the changes come from, when `sink` does not accept them."""
     match flow.changes:
         case ChangelogMode.INSERT_ONLY:
             return
@@ -125,7 +125,7 @@ NUMBER, ROWS = "__number", "__rows"
 
 
 def check_conflict(conflict: Conflict, flow: Flow, sink: SinkTable, *, followed: bool) -> None:
-    """Refuse what a sink, or a query, cannot keep of ON CONFLICT. `followed`: the query's tables are streams.
+    """Refuse an ON CONFLICT that the sink, or the query, cannot honour. `followed`: the query's tables are streams.
 
     Raises UnsupportedError at the clause.
     """
@@ -159,7 +159,7 @@ def check_conflict(conflict: Conflict, flow: Flow, sink: SinkTable, *, followed:
 
 
 def keeps_first(conflict: Conflict | None, flow: Flow, sink: SinkTable) -> bool:
-    """Return whether the query has to be deduplicated: its rows stay, and several may have one key."""
+    """Return whether the query has to be deduplicated: its rows are inserts, and several may have one key."""
     return (
         conflict is not None
         and conflict.action is ConflictAction.NOTHING
@@ -168,7 +168,7 @@ def keeps_first(conflict: Conflict | None, flow: Flow, sink: SinkTable) -> bool:
 
 
 def first_of_each_key(query: exp.Expr, sink: SinkTable) -> exp.Query:
-    """Write the query of the first rows that come, one for each key of `sink`, with its names."""
+    """Write the query of the first row of each key of `sink`, with its names."""
     rows = attach(
         exp.Subquery(
             this=query.copy(),
@@ -192,7 +192,7 @@ def first_of_each_key(query: exp.Expr, sink: SinkTable) -> exp.Query:
 
 
 def _is_unique(flow: Flow, sink: SinkTable) -> bool:
-    """Return whether no two rows that are there at a time have one key."""
+    """Return whether no two rows at a time have one key."""
     if flow.key is None or flow.columns is None or len(flow.columns) != len(sink.columns):
         return False
     filled = dict(zip(sink.columns, flow.columns, strict=True))

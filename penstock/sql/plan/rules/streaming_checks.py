@@ -1,4 +1,4 @@
-"""What Spark refuses only when a stream starts, told before: joins without an equality, windows of processing time."""
+"""Refuse early what Spark refuses only when a stream starts: joins without an equality, windows of processing time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refuse_unequal_joins(query: exp.Expr, followed: frozenset[int], *, bounded: 
     """Refuse a join of two streams that compares no columns for equality: Spark starts none. Raises UnsupportedError.
 
     `followed` are the leaves that Spark reads as streams. `bounded`: those of SELECTs with a bound in time, which
-    Spark runs whatever else keeps the results up to date; else the others.
+    Spark runs even in an incremental query; else the others.
     """
     for select in query.find_all(exp.Select):
         nodes = _relations(select)
@@ -80,7 +80,7 @@ def _leaves(node: exp.Expr) -> set[int]:
 
 
 def _proctimes(nodes: Sequence[exp.Expr], tables: Sequence[ScanFlow]) -> frozenset[str]:
-    """Return the columns of relations that say when a row came, by the names that their tables have for them."""
+    """Return the processing-time columns of relations, by their names in the tables."""
     found = (tables[leaf].proctimes for node in nodes for leaf in _leaves(node))
     return frozenset[str]().union(*found)
 
@@ -99,7 +99,7 @@ def _conditions(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _is_compared(alias: str, tests: Sequence[exp.Expr]) -> bool:
-    """Return whether a condition says that a value of one relation is equal to a value of others."""
+    """Return whether a condition compares a value of one relation with a value of others for equality."""
     for test in tests:
         inner = test.unnest()
         if not isinstance(inner, exp.EQ | exp.NullSafeEQ):

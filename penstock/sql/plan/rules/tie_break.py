@@ -1,8 +1,8 @@
-"""Which of rows with equal order ROW_NUMBER takes: Flink's rule, and how a query carries the order in which rows came.
+"""Tie-breaking of ROW_NUMBER: Flink's rule, and how a query carries the arrival order of rows.
 
-Flink keeps rows of one sort key in the order in which they came (AppendOnlyTopNFunction, TopNBuffer), and the first
-row of a key stays where another of the same time comes. Only the last row of a key by a rowtime, ORDER BY ts DESC and
-the number 1, gives way to one of the same time (RowTimeDeduplicateFunction, keepLastRow).
+Flink keeps rows of one sort key in order of arrival (AppendOnlyTopNFunction, TopNBuffer), and the first row of a key
+stays when another of the same time arrives. Only the last row of a key by a rowtime, ORDER BY ts DESC and the number
+1, gives way to one of the same time (RowTimeDeduplicateFunction, keepLastRow).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def tie_break(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak 
 
 
 def winner(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak:
-    """Return which of rows with equal order is taken."""
+    """Return which of the tied rows is taken."""
     order = numbered.window.args.get("order")
     parts = order.expressions if order is not None else []
     if numbered.limit > 1 or len(parts) != 1 or not parts[0].args.get("desc"):
@@ -53,7 +53,7 @@ def winner(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak:
 
 
 def carry_arrival(select: exp.Select, tables: Sequence[ScanFlow]) -> bool:
-    """Add the column ARRIVED to the FROM of `select`; False, and nothing is changed, where rows have no such order.
+    """Add the column ARRIVED to the FROM of `select`; False, without a change, where rows have no arrival order.
 
     They have one as long as each is a row of a table: through projections, filters, windows and UNION ALL.
     """
@@ -71,7 +71,7 @@ def carry_arrival(select: exp.Select, tables: Sequence[ScanFlow]) -> bool:
 
 
 def _carriers(node: exp.Expr, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
-    """Return the tables and the SELECTs that have to give the column; None where it cannot be."""
+    """Return the tables and the SELECTs that have to provide the column; None where that is impossible."""
     if _names_columns(node):
         return None
     match node:
@@ -132,7 +132,7 @@ def _is_rowtime(
 ) -> bool:
     """Return whether a column of a relation is a time attribute of event time; `inside`: of the FROM of a SELECT.
 
-    The windows of TABLE(TUMBLE(...)) leave the rowtime what it is to a deduplication (WindowDeduplicate).
+    The windows of TABLE(TUMBLE(...)) keep the rowtime a time attribute for deduplication (WindowDeduplicate).
     """
     match node:
         case exp.Table() if LEAF in node.meta:

@@ -2,9 +2,8 @@
 
 Spark has no OVER in streams. The best row of each key is max_by or min_by of the whole row in update mode; the n best
 are their form with a count, an array that is unfolded behind the aggregation, each row under its number. Numbers are
-never taken back over inserts: whatever comes, row 3 of a key is replaced by another row 3, so (key, number) is the key
-of the result. Of rows with equal order the one that came first is taken, as in Flink (`tie_break.py`), where the tables
-tell.
+never retracted over inserts: row 3 of a key is replaced by another row 3, so (key, number) is the key of the result.
+Of tied rows the first to arrive is taken, as in Flink (`tie_break.py`), where the tables record that.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def rewrite_top_n(
 ) -> Flow:
     """Replace the query that numbers rows by an aggregation. `source` is the flow of its FROM clause.
 
-    `tie` says which of rows with equal order is taken; None leaves it open.
+    `tie` breaks ties in the order; None leaves them open.
     """
     select, item = numbered.select, numbered.item
     _check(numbered, source)
@@ -165,7 +164,7 @@ def _to_pairs(
     partition: list[exp.Expr],
     order: exp.Expr,
 ) -> None:
-    """Make `select` give key, whole row and order."""
+    """Make `select` return key, whole row and order."""
     fields: list[exp.Expr] = []
     for name, item in zip(names, columns, strict=True):
         fields += [exp.Literal.string(name), item.unalias().copy()]
