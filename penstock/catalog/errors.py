@@ -256,7 +256,7 @@ class QueryFailedError(RunError):
 
 
 MARK_VARIABLE = "PENSTOCK_FAILURE_MARK"
-"""The variable by which a process tells those that it starts how errors are marked."""
+"""The variable by which a process passes the mark of errors to those that it starts."""
 
 _MARK = re.compile(r"[0-9a-f]{32}")
 
@@ -341,7 +341,7 @@ def known_are(names: Sequence[str], *, all_by: str) -> str:
 
 
 def _ends_alike(one: str, other: str) -> int:
-    """How many letters two words have in common at the beginning and at the end, less what one is longer by."""
+    """How many characters two words have in common at the beginning and at the end, less what one is longer by."""
     ahead = _begins_alike(one, other)
     behind = _begins_alike(one[ahead:][::-1], other[ahead:][::-1])
     return ahead + behind - abs(len(one) - len(other))

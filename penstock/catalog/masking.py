@@ -1,4 +1,4 @@
-"""Keeps secrets out of what a process says: the values that this process must not show, and what masks them.
+"""Masking of secrets in output: the values that this process must not show, and their masking.
 
 Values come from `{{ secret('...') }}` of templates, from CREATE SECRET and from references
 (`catalog/options/references.py`). Messages, logs, plans and status pass through `without_secrets`; rows of tables do
@@ -50,7 +50,7 @@ def kept_secrets() -> frozenset[str]:
 
 
 def forget_secrets() -> None:
-    """Forget what is masked, in a child process that tells its parent what it has seen itself."""
+    """Forget what is masked, in a child process that reports to its parent what it has seen itself."""
     _values.clear()
 
 

@@ -38,9 +38,9 @@ class FunctionStore(Protocol):
         """List all functions, sorted by name."""
 
     def put(self, function: Function, *, before: Function | None = None) -> None:
-        """Add a function, or change what was `before`, and is so no longer.
+        """Add a function, or change the one that was `before`.
 
-        Raises ObjectExistsError for one to add that is there, UnknownObjectError for one to change that is not, and
+        Raises ObjectExistsError for an addition that exists, UnknownObjectError for a change of a missing one, and
         DefinitionError for one that is no longer `before`.
         """
 
@@ -54,12 +54,12 @@ ObjectKind = Literal["table", "view"]
 class Catalog(Protocol):
     """Keeps definitions, and the leases of running pipelines. Every method may block on I/O.
 
-    Tables and views share one space of names. A change is there as a whole or not at all, and a change that
-    another process made is seen by the next call. Every method raises CatalogError when the store cannot be used.
+    Tables and views share one space of names. A change is atomic, and a change of another process is visible to the
+    next call. Every method raises CatalogError when the store cannot be used.
 
-    What a store gives carries a `version`, which grows with each change of the name and is no part of its value; None
-    where nothing is stored. A `replace` is refused when the stored version is another than that of `before`, and so is
-    a `create` with `replace` of what was made of another version.
+    A definition from a store carries a `version`, which grows with each change of the name and is no part of its
+    value; None where nothing is stored. A `replace` is refused when the stored version is another than that of
+    `before`, and so is a `create` with `replace` of a definition derived from another version.
     """
 
     @property
@@ -155,7 +155,7 @@ class Catalog(Protocol):
         """Release a lease; one that was lost is left alone."""
 
     def claims(self) -> list[Claim]:
-        """List the claims of runners that live, by pipeline."""
+        """List the claims of live runners, by pipeline."""
 
     def request_stop(self, pipeline: str) -> Claim | None:
         """Request that the runner of a pipeline ends; it learns of that when it renews its lease.
@@ -166,10 +166,10 @@ class Catalog(Protocol):
         """Return whether a stop was requested of the run that holds `lease`."""
 
     def report_job(self, lease: Lease, report: JobReport) -> None:
-        """Keep what the holder of a lease says of its job; what one that lost it says is left out."""
+        """Store the job report of a lease's holder; the report of one that lost it is ignored."""
 
     def job_reports(self) -> dict[str, JobReport]:
-        """Return what the last runner of each pipeline said of its job, by pipeline."""
+        """Return the last job report of each pipeline, by pipeline."""
 
 
 def kind_of(obj: Table | View) -> ObjectKind:

@@ -113,7 +113,7 @@ SHOWN = 5
 
 
 class Namespaces(Protocol):
-    """What is there, as far as the rules ask."""
+    """The existing definitions, as far as the rules need them."""
 
     def catalogs(self) -> list[CatalogDescriptor]:
         """List the catalogs, sorted by name."""
@@ -248,9 +248,9 @@ def check_unchanged(
     *,
     last: Callable[[], object] | None = None,
 ) -> None:
-    """Refuse a change of what is no longer as it was read: of another version, or another value.
+    """Refuse a change of a definition that changed since it was read: another version, or another value.
 
-    `last` tells of the newest change where there is a history. Raises DefinitionError.
+    `last` returns the newest change where there is a history. Raises DefinitionError.
     """
     now, then = None if found is None else found.version, before.version
     if found != before or (None not in (now, then) and now != then):

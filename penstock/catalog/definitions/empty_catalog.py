@@ -1,6 +1,6 @@
-"""The catalog of a project that was not run yet, for those who only look: no database is opened.
+"""The catalog of a project that was not run yet, for reading: no database is opened.
 
-Nor is SQLAlchemy loaded: that was a quarter of what a check of a small file takes.
+Nor is SQLAlchemy loaded: that was a quarter of the time of a check of a small file.
 """
 
 # ruff: noqa: ARG002 - there is nothing to do with what methods are given

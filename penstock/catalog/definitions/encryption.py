@@ -40,8 +40,8 @@ def check_written_references(table: Table) -> None:
 def encrypt_references(table: Table, secrets: SecretStore) -> Table:
     """Make a table ready for the processes that connect: encrypted values beside the names of secrets.
 
-    Also looks whether what its options refer to is there, for this process; and masks it from now on. May block on
-    I/O. Raises UnknownObjectError, ConfigError.
+    Also checks that the references of its options exist, for this process, and masks their values from now on. May
+    block on I/O. Raises UnknownObjectError, ConfigError.
     """
     if not any(holds_reference(text) for _, text in table.options):
         return table
@@ -56,7 +56,7 @@ def encrypt_references(table: Table, secrets: SecretStore) -> Table:
 
 
 def without_references(table: Table) -> Table:
-    """Return a table whose references are plain text and stand for nothing: for a double that connects to nothing."""
+    """Return a table whose references are plain text and are not resolved: for a double that connects to nothing."""
     options = tuple((key, escaped_references(text)) for key, text in table.options)
     return replace(table, options=options)
 

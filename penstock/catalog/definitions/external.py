@@ -33,7 +33,7 @@ class ExternalCatalog(Protocol):
     """
 
     def check(self) -> None:
-        """See that it can be looked into: CREATE CATALOG asks before the catalog is there. Raises InputError."""
+        """Check that it can be read: CREATE CATALOG does so before the catalog exists. Raises InputError."""
 
     def databases(self) -> Sequence[str]:
         """List its databases; the default one need not be among them."""
@@ -77,7 +77,7 @@ def folder_options(catalog: CatalogDescriptor, identifier: Identifier) -> dict[s
 
 
 def location_in(catalog: CatalogDescriptor, table: Table) -> tuple[tuple[str, str], ...]:
-    """Return a table's options with those that its catalog decides. Raises DefinitionError where they say otherwise."""
+    """Return a table's options with those that its catalog decides. Raises DefinitionError where they contradict."""
     assert catalog.type == DELTA_PATH, "asked for a folder"
     given, decided = table.option_map, folder_options(catalog, table.identifier)
     for key, value in decided.items():

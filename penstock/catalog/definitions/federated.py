@@ -1,7 +1,7 @@
 """The store and the catalogs whose tables are found elsewhere, as one catalog; each has `information_schema` in it.
 
 Of an external catalog the store keeps the descriptor, and for a folder of Delta tables what users define in it: a
-table's key and options, views. Such a definition goes before what is found under its name.
+table's key and options, views. Such a definition takes precedence over a table found under its name.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from penstock.catalog.model.table import Table, View
 __all__ = ["FederatedCatalog", "with_location"]
 
 REMEMBERED_MS = 2_000
-"""How long a definition that was found elsewhere is taken for what is there: a statement asks for it many times."""
+"""How long a definition that was found elsewhere is cached: a statement asks for it many times."""
 
 
 class FederatedCatalog(Overlay):
-    """A catalog (`contract.Catalog`) over `base`, with the tables of external catalogs. Not for many threads.
+    """A catalog (`contract.Catalog`) over `base`, with the tables of external catalogs. Not thread-safe.
 
-    `now_ms` is a clock. A draft looks at each name once and keeps what it found. Listings without a database name
-    what the store keeps; those of a database have what is found there, too.
+    `now_ms` is a clock. A draft looks up each name once and keeps the answer. Listings without a database name what
+    the store has; those of a database include what is found there, too.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class FederatedCatalog(Overlay):
         return found if found is not None and found.is_external else None
 
     def _descriptor_here(self, catalog: str) -> CatalogDescriptor | None:
-        """Return the descriptor of an external catalog that this layer looks into; one below is looked into there."""
+        """Return the descriptor of an external catalog that this layer reads; those of the base are read there."""
         if self._draft and self._catalogs.get(catalog) is None:
             return None
         return self._external(catalog)
@@ -264,7 +264,7 @@ class FederatedCatalog(Overlay):
         return identifier in (*super().tables(*place), *super().views(*place))
 
     def _look(self, descriptor: CatalogDescriptor, identifier: Identifier) -> Table | None:
-        """Return what is found elsewhere under a name."""
+        """Return the external definition of a name."""
         asked = (descriptor, identifier)
         now = self._now_ms()
         since, known = self._found.get(asked, (now, None))
@@ -310,7 +310,7 @@ def with_location(table: Table, catalog: Catalog) -> Table:
 
 
 def _check_takes(descriptor: CatalogDescriptor, what: str) -> None:
-    """Refuse definitions in catalogs that only show what is there. Raises UnsupportedError."""
+    """Refuse definitions in read-only catalogs. Raises UnsupportedError."""
     if descriptor.type != DELTA_PATH:
         raise UnsupportedError(
             f"{what} is in the catalog {descriptor.name!r} of type '{descriptor.type}', where nothing is created, "

@@ -63,7 +63,7 @@ class Author:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """A definition that this Penstock cannot read, with what it says to that."""
+    """A definition that this Penstock cannot read, with its error."""
 
     reason: str
 

@@ -1,7 +1,7 @@
 """Leases of pipelines and job reports as values: who runs a pipeline, when a lease has lapsed. Stores nothing.
 
-The rules follow Kafka Connect's and Flink's fencing: an owner renews within `HEARTBEAT_MS`, another may claim
-after `LEASE_TIMEOUT_MS`. `store/leases.py` keeps leases as rows, `sql/run` renews them while a job runs.
+The rules follow Kafka Connect's and Flink's fencing: an owner renews within `HEARTBEAT_MS`, another may claim after
+`LEASE_TIMEOUT_MS`. `store/leases.py` keeps leases as rows, `sql/jobs` renews them while a job runs.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ RENEWAL_TIMEOUT_S = 6
 """How long a database may take to answer a renewal: a second one has to fit into HOLDER_TIMEOUT_MS."""
 
 ASIDE_TIMEOUT_S = 3
-"""How long it may take to answer what is asked between two renewals (stop requests), or told (reports)."""
+"""Bound of the requests between two renewals: reads of stop requests, writes of reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
     """A process that may hold leases, and one attempt of it to run something (`token`).
 
-    `boot_id` names the boot of the machine and the space of process ids in it, empty where that cannot be told.
-    `started` is the process's start in ticks of that boot: ids are used again, this pair is not.
+    `boot_id` names the boot of the machine and the space of process ids in it, empty where that is unknown. `started`
+    is the process's start in ticks of that boot: ids are used again, this pair is not.
     """
 
     host: str

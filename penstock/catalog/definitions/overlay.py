@@ -1,5 +1,4 @@
-"""A catalog on top of another one: changes stay here. Used to check files and for catalogs that live with a
-session.
+"""A catalog over another one: changes stay here. Used to check files and for catalogs that live with a session.
 
 `Snapshot` reads the catalog below once and answers from memory afterwards.
 """
@@ -283,7 +282,7 @@ class Overlay:
         self._base.release(lease)
 
     def claims(self) -> list[Claim]:
-        """List the claims of runners that live, by pipeline."""
+        """List the claims of live runners, by pipeline."""
         return self._base.claims()
 
     def request_stop(self, pipeline: str) -> Claim | None:
@@ -296,12 +295,12 @@ class Overlay:
         return self._base.is_asked_to_stop(lease)
 
     def report_job(self, lease: Lease, report: JobReport) -> None:
-        """Keep what the holder of a lease says of its job."""
+        """Store the job report of a lease's holder."""
         assert not self._draft, f"a draft was asked to keep what is said of {lease}"
         self._base.report_job(lease, report)
 
     def job_reports(self) -> dict[str, JobReport]:
-        """Return what the last runner of each pipeline said of its job, by pipeline."""
+        """Return the last job report of each pipeline, by pipeline."""
         return self._base.job_reports()
 
     # --- parts ---

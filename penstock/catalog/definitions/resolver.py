@@ -40,9 +40,9 @@ __all__ = ["FunctionNames", "Namespace"]
 
 
 class FunctionNames:
-    """Finds functions by name (in lower case). A draft takes changes without touching the store. Not for many threads.
+    """Finds functions by name (in lower case). A draft accepts changes without touching the store. Not thread-safe.
 
-    `store` gives the store when it is first needed: most files define no function.
+    `store` returns the store on first use: most files define no function.
     """
 
     def __init__(self, store: Callable[[], FunctionStore], *, draft: bool = False) -> None:
@@ -85,7 +85,7 @@ class FunctionNames:
         raise UnknownObjectError(f"there is no function {identifier}", hint=hint)
 
     def create(self, function: Function, *, if_not_exists: bool = False) -> None:
-        """Add a function; one that is there with the same code is that function. Raises ObjectExistsError."""
+        """Add a function; an existing one with the same code is that function. Raises ObjectExistsError."""
         identifier, temporary, system = function.identifier, function.temporary, function.system
         found = self._own(identifier, temporary=temporary, system=system)
         if found is None:
@@ -201,7 +201,7 @@ class Namespace:
         return Identifier(catalog=catalog, database=database, name=name)
 
     def lookup(self, identifier: Identifier) -> Table | View:
-        """Return what a name stands for. Raises UnknownObjectError with the nearest name."""
+        """Resolve a name. Raises UnknownObjectError with the nearest name."""
         found = self._temporary.get(identifier)
         if found is not None:
             return found
@@ -310,10 +310,9 @@ class Namespace:
         if_exists: bool = False,
         temporary: bool | None = None,
     ) -> None:
-        """Remove a definition. `temporary` None removes what the name stands for, a temporary object first.
+        """Remove a definition. `temporary` None removes what the name resolves to, a temporary object first.
 
-        With False a temporary object in the way is refused, as Flink does for a plain DROP. Raises
-        UnknownObjectError.
+        With False a temporary object in the way is refused, as Flink does for a plain DROP. Raises UnknownObjectError.
         """
         found = self._temporary.get(identifier)
         hides = found is not None and kind_of(found) == kind

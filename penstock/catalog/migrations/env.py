@@ -1,4 +1,4 @@
-"""What Alembic runs to migrate: on the connection, and within the transaction, that `upgrade.py` gives it."""
+"""The Alembic environment: migrates on the connection, and within the transaction, of `upgrade.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which version a store has, and who may use it. One plain query where it is up to date: every transaction asks."""
+"""The version of a store, and the versions of Penstock that may use it. One plain query where it is
+up to date: every transaction asks.
+"""
 
 from __future__ import annotations
 

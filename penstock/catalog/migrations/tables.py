@@ -68,7 +68,7 @@ SECRETS_SINCE = 4
 STEPS_SINCE = 5
 """The first version of a store whose version and lowest reader are recorded separately."""
 JOB_STATES_SINCE = 5
-"""The version of a store from which on it holds what runners say of their jobs."""
+"""The first version of a store with job reports."""
 
 STEP = Table(
     "penstock_alembic_step",

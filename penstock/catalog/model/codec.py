@@ -39,7 +39,7 @@ VERSION = 1
 
 
 def table_to_json(value: Table | View) -> dict[str, Any]:
-    """Write a table or view as JSON values; `table_from_json` gives the same value back."""
+    """Write a table or view as JSON values; `table_from_json` is the inverse."""
     base = {
         "v": VERSION,
         "name": [value.identifier.catalog, value.identifier.database, value.identifier.name],

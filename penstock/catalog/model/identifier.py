@@ -79,7 +79,7 @@ def check_storable(name: Iterable[str]) -> None:
 def name_clash(names: Iterable[str]) -> str | None:
     """Describe which two names of one list conflict; None when none do.
 
-    Flink tells `id` from `ID`, Spark does not (spark.sql.caseSensitive is false), and both read our tables.
+    Flink distinguishes `id` and `ID`, Spark does not (spark.sql.caseSensitive is false), and both read our tables.
     """
     seen: dict[str, str] = {}
     for name in names:

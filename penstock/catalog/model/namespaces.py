@@ -1,4 +1,4 @@
-"""What tables live in, as values: catalogs and databases, and the options that a catalog has."""
+"""Namespaces of tables, as values: catalogs and databases, and the options of a catalog."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class CatalogDescriptor:
 
     @property
     def default_database(self) -> str:
-        """The database that is there from the start, and that USE CATALOG leads to."""
+        """The initial database, which USE CATALOG selects."""
         return self.resolved.get(self._database)
 
     @property

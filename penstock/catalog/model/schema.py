@@ -46,7 +46,7 @@ class MetadataColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputedColumn:
-    """A column made of others: `name AS expression`. Its type is known only where the expression tells it."""
+    """A column made of others: `name AS expression`. Its type is known only where the expression determines it."""
 
     name: str
     expression: str

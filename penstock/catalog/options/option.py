@@ -190,7 +190,7 @@ class Resolved:
     def get(self, option: Option[T]) -> T:
         """Return an option's value: as set, else its default.
 
-        An option without a default gives None; its descriptor then says `T | None`.
+        An option without a default returns None; its descriptor is then of `T | None`.
         """
         return cast("T", self.values.get(option.key, option.default))
 
@@ -199,7 +199,7 @@ class Resolved:
         return option.key in self.values
 
     def at_least_one(self, option: Option[T], *, owner: str) -> T:
-        """Return a number that must be above 0 where it is there. Raises OptionError."""
+        """Return a number that must be above 0 where it is set. Raises OptionError."""
         value = self.get(option)
         if isinstance(value, int) and value < 1:
             raise OptionError(f"{owner}: option '{option.key}' = '{value}' must be at least 1")
@@ -251,7 +251,7 @@ def _check_required(
     unknown: Sequence[str],
     owner: str,
 ) -> None:
-    """Check that all are there that have to be; one that is misspelt is said with the one that it stands for."""
+    """Check that all required options are set; a misspelt one is reported with the intended one."""
     missing = sorted(
         option.key
         for option in known

@@ -116,10 +116,10 @@ def read_allowed_file(path: Path, *, what: str, rules: ReferenceRules | None = N
 
 
 def read_referred_file(path: Path, *, what: str, roots: Sequence[tuple[Path, ...]] = ()) -> str:
-    """Return the text of a file; `what` names who asks. The file must lie in a folder of each group of `roots`.
+    """Return the text of a file; `what` names the requester. The file must lie in a folder of each group of `roots`.
 
-    It is opened once, so that what is looked at is what is read. Raises OSError as it comes, OptionError for a key's
-    file and one outside of `roots`, ConfigError for one that is no regular file, too large or no text.
+    It is opened once, so that the checked file is the one that is read. Raises OSError as it comes, OptionError for a
+    key's file and one outside of `roots`, ConfigError for one that is no regular file, too large or no text.
     """
     # a pipe without a writer would block the process that opens it
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -131,7 +131,7 @@ def read_referred_file(path: Path, *, what: str, roots: Sequence[tuple[Path, ...
 
 
 def check_no_key(value: str, *, what: str) -> None:
-    """Refuse a value that holds a key of the secrets, whatever way it came. Raises OptionError."""
+    """Refuse a value that holds a key of the secrets, whatever its origin. Raises OptionError."""
     if any(key in value for key in keys_in_use()):
         raise _is_the_key(what)
 
@@ -161,7 +161,7 @@ def _check_roots(opened: _Opened, roots: tuple[Path, ...]) -> None:
 
 
 def _content(opened: _Opened) -> bytes:
-    """Read the file, at most one byte more than is allowed: its size is what a file system says of it."""
+    """Read the file, at most one byte more than is allowed: the size that a file system reports may be wrong."""
     left, parts = LARGEST_FILE + 1, []
     while left and (part := os.read(opened.handle, left)):
         parts.append(part)
@@ -188,7 +188,7 @@ def _text(content: bytes, what: str) -> str:
 
 
 def _true_path(handle: int, path: Path) -> Path:
-    """Return the path of an open file, links followed: as the kernel has it where it tells."""
+    """Return the path of an open file, links followed: the kernel's where it is available."""
     try:
         return Path(os.readlink(f"/proc/self/fd/{handle}"))  # noqa: PTH115  no path of its own
     except OSError:

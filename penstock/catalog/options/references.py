@@ -1,8 +1,8 @@
 """References in option values: `${secret:name}`, `${env:NAME}`, `${file:/path}`, `${file:/path:key}` (as in KIP-297).
 
-A definition keeps the reference. The process that connects puts the value in its place (`reveal`), as late as it can.
-`$${` stands for the two characters `${`. Before a definition travels to other processes, `sealed_text` writes the
-encrypted value beside the name of a secret, so that they need the key and not the catalog.
+A definition keeps the reference. The process that connects replaces it by the value (`reveal`), as late as possible.
+`$${` is the escape of `${`. Before a definition travels to other processes, `sealed_text` writes the encrypted value
+beside the name of a secret, so that they need the key and not the catalog.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def holds_reference(text: str) -> bool:
 
 
 def holds_only_references(text: str) -> bool:
-    """Return whether a text is made of references alone, so that it shows nothing of what they stand for."""
+    """Return whether a text is made of references alone, so that it shows nothing of their values."""
     return _WHOLE.fullmatch(text) is not None
 
 
@@ -98,7 +98,7 @@ def references_in(text: str) -> tuple[Reference, ...]:
 
 
 def check_references(text: str, *, what: str) -> None:
-    """Check that what stands in `${...}` is well formed; `what` names the option. Raises OptionError."""
+    """Check that the content of `${...}` is well formed; `what` names the option. Raises OptionError."""
     try:
         _parts(text)
     except OptionError as error:
@@ -106,8 +106,8 @@ def check_references(text: str, *, what: str) -> None:
 
 
 def resolve_reference(reference: Reference) -> str:
-    """Return what a reference stands for, here and now. Raises UnknownObjectError, ConfigError; OptionError for one
-    that was not sealed, that gives a key of the secrets away, or that the rules of the place do not allow.
+    """Resolve a reference, in this process. Raises UnknownObjectError, ConfigError; OptionError for one that was not
+    sealed, that would disclose a key of the secrets, or that the rules of the machine do not allow.
     """
     match reference:
         case SealedSecret():
@@ -134,8 +134,8 @@ def resolve_reference(reference: Reference) -> str:
 def reveal(text: str, *, secret: bool) -> str:
     """Replace references by their values; call it in the process that connects, where it connects.
 
-    From then on the values are masked in all that this process says: those of secrets always, others where `secret`
-    says that the option's value is never shown. Raises as `resolve_reference`.
+    From then on the values are masked in all output of this process: those of secrets always, others where `secret`
+    marks the option's value as never shown. Raises as `resolve_reference`.
     """
     if "${" not in text:
         return text
@@ -152,7 +152,7 @@ def reveal(text: str, *, secret: bool) -> str:
 
 
 def sealed_text(text: str, seal: Callable[[str], SealedSecret]) -> str:
-    """Write the encrypted value into each `${secret:name}`; `seal` gives it by name. Other text stays as it is."""
+    """Write the encrypted value into each `${secret:name}`; `seal` returns it by name. Other text stays as it is."""
 
     def written(match: re.Match[str]) -> str:
         if match["escaped"] or not match["inside"].startswith("secret:"):

@@ -63,9 +63,9 @@ _BOUND = "v2."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedSecret:
-    """A secret as it travels between processes and lies in the catalog: its name and the encrypted value.
+    """A secret as it is passed between processes and stored in the catalog: its name and the encrypted value.
 
-    `key_id` tells which key it was encrypted with, `key_file` where the process that sealed it has its keys.
+    `key_id` identifies the key of the encryption, `key_file` is the key file of the process that sealed it.
     """
 
     name: str
@@ -133,7 +133,7 @@ class KeyRing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLocation:
-    """Where a process has its keys: a variable's text, or a file that is there or can be made."""
+    """Where a process has its keys: a variable's text, or a file that exists or can be made."""
 
     text: str | None = field(default=None, repr=False)
     file: Path | None = None
@@ -221,7 +221,7 @@ _key_files: set[Path] = set()
 
 
 def keep_key_file(file: Path) -> None:
-    """Remember a file of keys, whether it is there already or not: no reference of this process may read it."""
+    """Register a key file, whether it exists already or not: no reference of this process may read it."""
     _key_files.add(file.absolute())
 
 

@@ -15,7 +15,7 @@ OWN_FOLDER = ".penstock"
 def make_private_folder(folder: Path) -> None:
     """Make a folder and those above it that are missing, each for its owner alone. Raises OSError.
 
-    `mkdir(parents=True, mode=0o700)` sets the last one only. A folder that is there keeps its rights, but for a
+    `mkdir(parents=True, mode=0o700)` sets the last one only. An existing folder keeps its permissions, but for a
     `.penstock` of this user, which an older Penstock made for everybody to read.
     """
     way = [folder, *folder.parents]

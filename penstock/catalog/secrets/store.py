@@ -66,7 +66,7 @@ class SecretStore(Protocol):
         """Remove a secret; tables that refer to it stay. Raises UnknownObjectError."""
 
     def sealed(self, name: str) -> SealedSecret:
-        """Return a secret as it travels to a process that connects. Raises UnknownObjectError."""
+        """Return a secret, encrypted for a process that connects. Raises UnknownObjectError."""
 
     def seal(self, name: str, value: str) -> SealedSecret:
         """Return a value in the same form without keeping it; makes the key where there is none yet."""
@@ -111,7 +111,7 @@ class DraftSecrets:
         self._drafts[name] = None
 
     def sealed(self, name: str) -> SealedSecret:
-        """Return a secret as it travels to a process that connects. Raises UnknownObjectError."""
+        """Return a secret, encrypted for a process that connects. Raises UnknownObjectError."""
         self._check_known(name)
         value = self._drafts.get(name)
         return self._base().sealed(name) if value is None else self.seal(name, value)

@@ -96,7 +96,7 @@ class Database:
         passing, where that stops nobody; a server's store is by `upgrade` alone. `queued`: no other one that is queued
         runs at once, as with SQLite's writers always.
 
-        Raises CatalogError for an older store, lets IntegrityError pass: the caller knows what it means.
+        Raises CatalogError for an older store, passes IntegrityError on: the caller knows its meaning.
         """
         with self._turn, self._explained():
             version = self._ready_to_write(since, upgrading=upgrading)

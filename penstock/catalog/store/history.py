@@ -43,9 +43,9 @@ RELATIONS = (ChangeKind.TABLE, ChangeKind.VIEW)
 def next_version(
     connection: Connection, kind: ChangeKind, *names: tuple[str, ...], found: int | None = None
 ) -> int:
-    """Return the version that a change makes of what has, or is going to have, one of `names`.
+    """Return the version that a change of one of `names` makes.
 
-    `found` is the one that it has: what an older Penstock wrote has no history.
+    `found` is the present one: what an older Penstock wrote has no history.
     """
     asked = or_(*(_about(name) for name in names))
     newest = select(func.max(HISTORY.c.version)).where(asked, HISTORY.c.kind.in_(_space(kind)))
@@ -105,9 +105,9 @@ def last_change(connection: Connection, name: tuple[str, ...], kind: ChangeKind)
 def purge(
     connection: Connection, name: tuple[str, ...] | None, age_ms: int, *, counted_only: bool
 ) -> int:
-    """Remove the changes of a name, or all, that are older than an age; give how many they are.
+    """Remove the changes of a name, or all, that are older than an age; returns their number.
 
-    One line for each name stays: who removed them and when, and the version, which grows over this too.
+    One row for each name stays: who removed them and when, and the version, which keeps growing.
     """
     old = HISTORY.c.changed_ms <= now_ms(connection) - age_ms
     wanted = and_(old, HISTORY.c.action != Action.PURGE, *(() if name is None else (_about(name),)))

@@ -122,7 +122,7 @@ def is_asked_to_stop(connection: Connection, lease: Lease) -> bool:
 
 
 def report_job(connection: Connection, lease: Lease, report: JobReport) -> None:
-    """Keep what a holder says of its job; nothing happens when the lease is another's by now."""
+    """Store the job report of a holder; does nothing when the lease is another's by now."""
     if connection.scalar(select(LEASES.c.fence).where(*_is(lease)).with_for_update()) is None:
         return
     connection.execute(delete(JOB_STATES).where(JOB_STATES.c.pipeline == lease.pipeline))
@@ -141,7 +141,7 @@ def report_job(connection: Connection, lease: Lease, report: JobReport) -> None:
 
 
 def job_reports(connection: Connection) -> dict[str, JobReport]:
-    """Return what the last holder of each pipeline said of its job, by pipeline."""
+    """Return the last job report of each pipeline, by pipeline."""
     now = now_ms(connection)
     same = (LEASES.c.pipeline == JOB_STATES.c.pipeline) & (LEASES.c.fence == JOB_STATES.c.fence)
     rows = connection.execute(select(JOB_STATES, LEASES.c.since_ms).join(LEASES, same))

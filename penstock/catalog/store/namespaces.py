@@ -39,12 +39,12 @@ T = TypeVar("T", CatalogDescriptor, DatabaseDescriptor)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredNamespaces:
-    """What one transaction sees (`places.Places`). None as connection is a store that is not there yet."""
+    """What one transaction sees (`ddl_rules.Namespaces`). None as connection is a store that does not exist yet."""
 
     connection: Connection | None
 
     def catalogs(self) -> list[CatalogDescriptor]:
-        """List the catalogs, sorted by name; the default one is there without a row, until it is altered."""
+        """List the catalogs, sorted by name; the default one exists without a row, until it is altered."""
         found = {DEFAULT_CATALOG: replace(default_catalog(), version=0)}
         if self.connection is not None:
             columns = (CATALOGS.c.catalog_name, *self._kept(CATALOGS))

@@ -100,7 +100,7 @@ def create_object(
 ) -> None:
     """Add a definition, or with `replace` change the one of that name and kind.
 
-    Raises ObjectExistsError, and DefinitionError where `obj` was made of another version than what is there.
+    Raises ObjectExistsError, and DefinitionError where `obj` was derived from another version than the stored one.
     """
     name, kind = _name(obj.identifier), ChangeKind(kind_of(obj))
     check_storable(name)

@@ -1,7 +1,7 @@
-"""A connection to PostgreSQL that gives up on a server, or a network, that answers nothing.
+"""A connection to PostgreSQL that times out on a server, or a network, that does not answer.
 
-The driver's timeouts cover the connecting alone, TCP's notice a network that is cut: behind a proxy or a server that
-stands still, a statement would be waited for without an end. Imported where psycopg is needed.
+The driver's timeouts cover only connecting, TCP's notice a broken network: behind a proxy or a hanging server, a
+statement would wait without end. Imported where psycopg is needed.
 """
 
 from __future__ import annotations

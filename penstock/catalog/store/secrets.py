@@ -109,7 +109,7 @@ class SqlSecrets:
         self._database.change(remove)
 
     def sealed(self, name: str) -> SealedSecret:
-        """Return a secret as it travels to a process that connects. Raises UnknownObjectError.
+        """Return a secret, encrypted for a process that connects. Raises UnknownObjectError.
 
         Opens it once: a wrong key shows here, and this process knows from now on what it must not show.
         """

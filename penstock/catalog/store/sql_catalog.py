@@ -135,7 +135,7 @@ class SqlCatalog:
     def purge_history(
         self, name: tuple[str, ...] | None, age_ms: int = 0, *, counted_only: bool = False
     ) -> int:
-        """Remove the changes of a name, or all, that are older than an age; give how many. What is defined stays.
+        """Remove the changes of a name, or all, that are older than an age; returns their number. Definitions stay.
 
         Nothing of them is left in a SQLite file; other databases overwrite it when they vacuum.
         """
@@ -257,7 +257,7 @@ class SqlCatalog:
             lease_rows.release(connection, lease)
 
     def claims(self) -> list[Claim]:
-        """List the claims of runners that live, by pipeline."""
+        """List the claims of live runners, by pipeline."""
         with self._leases.reading() as connection:
             return [] if connection is None else lease_rows.claims(connection)
 
@@ -280,13 +280,13 @@ class SqlCatalog:
             return connection is not None and lease_rows.is_asked_to_stop(connection, lease)
 
     def report_job(self, lease: Lease, report: JobReport) -> None:
-        """Keep what the holder of a lease says of its job; a store that has no place for it goes without."""
+        """Store the job report of a lease's holder; a store without a table for it ignores it."""
         with answers_within(ASIDE_TIMEOUT_S), self._writing_leases() as connection:
             if stored_version(connection) >= JOB_STATES_SINCE:
                 lease_rows.report_job(connection, lease, report)
 
     def job_reports(self) -> dict[str, JobReport]:
-        """Return what the last runner of each pipeline said of its job, by pipeline."""
+        """Return the last job report of each pipeline, by pipeline."""
         with self._leases.reading(since=JOB_STATES_SINCE) as connection:
             return {} if connection is None else lease_rows.job_reports(connection)
 

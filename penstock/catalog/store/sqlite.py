@@ -1,4 +1,4 @@
-"""The catalog's SQLite file: who may read it, how it is opened, how writers queue up. The one dialect branch."""
+"""The catalog's SQLite file: its permissions, how it is opened, how writers queue up. The only dialect branch."""
 
 from __future__ import annotations
 

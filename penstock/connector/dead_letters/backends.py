@@ -96,7 +96,7 @@ class KafkaDeadLetters:
         return self.outlet.topic in admin.topics([self.outlet.topic])
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """Return the letters among its committed records."""
+        """Return the dead letters among its committed records."""
         from penstock.connector.spark.source.frame import read_scan_frame
 
         table = define_dead_letter_topic(self.outlet)

@@ -66,7 +66,7 @@ class DeadLetterFiles:
         ]
 
     def newest(self, limit: int) -> Sequence[dict[str, Any]]:
-        """Return the last letters, newest first. Raises NotReadableHereError."""
+        """Return the last dead letters, newest first. Raises NotReadableHereError."""
         given = self._given()
 
         def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -93,7 +93,7 @@ class DeadLetterFiles:
         )
 
     def _given(self) -> set[_RecordPosition]:
-        """Return the places of records that were given back: from here, or from elsewhere to where they came from."""
+        """Return the places of records that were replayed: from here, or from elsewhere to where they came from."""
         places = set()
         for path in (self.path, *self.others):
             found = read_rows(open_folder(f"{path.rstrip('/')}{REPLAYED_SUFFIX}"), _REPLAYS)

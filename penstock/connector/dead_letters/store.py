@@ -97,7 +97,7 @@ class DeadLetterStore:
         return joined.withColumn("replayed", F.coalesce("replayed", F.lit(False)))
 
     def _given(self, target: str | None) -> DataFrame:
-        """Return the places of records that were given back: from here, or from elsewhere to the same topic."""
+        """Return the places of records that were replayed: from here, or from elsewhere to the same topic."""
         given = self._replays(self.place).filter(F.col("state") == ReplayState.PLANNED.value)
         for other in self.others:
             planned = F.col("state") == ReplayState.PLANNED.value
@@ -135,7 +135,7 @@ class DeadLetterStore:
         ]
 
     def newest(self, limit: int) -> Sequence[dict[str, Any]]:
-        """Return the last letters, newest first."""
+        """Return the last dead letters, newest first."""
         order = (F.desc("batch_id"), F.desc("offset"), F.desc("position"))
         ordered = self.letters().orderBy(F.desc("left_out_at"), *order)
         return [row.asDict(recursive=True) for row in ordered.limit(limit).collect()]
@@ -143,7 +143,7 @@ class DeadLetterStore:
     def waiting(
         self, target: str | None = None, besides: Sequence[DeadLetterStore] = ()
     ) -> DataFrame:
-        """Return the records of Kafka that were not given back, each once, however many letters it has.
+        """Return the records of Kafka that were not replayed, each once, however many dead letters it has.
 
         Of several tables it is that of the first by its name. `besides` are places whose records are given back
         before, `target` is the topic that they go to, None each to its own.

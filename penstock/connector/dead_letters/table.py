@@ -43,7 +43,7 @@ STAGING = "dead-letters-staging"
 """Name of the folder in a checkpoint directory that tasks write to before the batch is done."""
 
 REPLAYED_SUFFIX = "-replayed"
-"""Behind the path of a table of dead letters: the table that says which were given back."""
+"""Suffix of the path of a table of dead letters: the table of its replays."""
 
 _TEXT = t.VarCharType(length=t.MAX_LENGTH)
 

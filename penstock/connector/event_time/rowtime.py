@@ -36,7 +36,7 @@ def evaluate_watermarks(
 
 
 def highest_watermark(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str) -> int | None:
-    """Return the highest watermark in a batch, as `evaluate` would, without a Python value for each row."""
+    """Return the highest watermark in a batch, as `evaluate_watermarks` would, without a Python value for each row."""
     us: int | None = None if rowtime.delayed is None else _delayed_us(rowtime.delayed, batch)
     if us is None:
         found = query(

@@ -42,7 +42,7 @@ class EndOffsetsLookup:
         return self._looking > 0
 
     def look(self, split_ids: Collection[str]) -> None:
-        """Request the ends of splits; `know` has to be called with the answer, which arrives as ExtentsKnown."""
+        """Request the ends of splits; `know` has to be called with the answer, which arrives as SplitOffsetsKnown."""
         if split_ids:
             self._looking += 1
             self._worker.call(partial(self._planner.extents, tuple(split_ids)), self._found)

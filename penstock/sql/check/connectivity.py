@@ -66,7 +66,7 @@ def check_target_folders(scripts: Sequence[CheckedScript], project: Path) -> Non
 
 
 def check_folder(table: Table, project: Path) -> None:
-    """Check that a table's folder is there or can be made, where this process can tell. Raises OptionError."""
+    """Check that a table's folder exists or can be made, where this process can know. Raises OptionError."""
     path = table.option_map.get("path")
     if table.connector not in _IN_FOLDERS or not path:
         return
@@ -98,7 +98,7 @@ _STARTUP = "scan.startup.mode"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableUse:
-    """A table and what the files do with it. `missing`: what its options refer to is not there."""
+    """A table and its use in the files. `missing`: what its options refer to does not exist."""
 
     table: Table
     read: bool

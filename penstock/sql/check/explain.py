@@ -54,7 +54,7 @@ _INDENT = "  "
 
 
 def explain_lines(statement: Explain, analyzer: Analyzer) -> list[str]:
-    """Describe what would run, line by line, and what else is asked for. Raises InputError for what could not run."""
+    """Describe what would run, line by line, with the requested details. Raises InputError for what could not run."""
     made: list[str] = []
     match statement.statement:
         case (CreateTableAs() | ReplaceTableAs()) as create:

@@ -107,7 +107,7 @@ def _by_part(parts: Sequence[_Part], describe: Any, analyzer: Analyzer) -> Itera
 
 
 def _modes(part: _Part, analyzer: Analyzer) -> Iterator[str]:
-    """From the tables to the sink: what each operator gives, its key, what it keeps and what bounds that."""
+    """From the tables to the sink: the output of each operator, its key, its state and the bound of that."""
     query = part.query
     for leaf in query.leaves:
         connector = connector_of(leaf.table, project=analyzer.project)

@@ -41,7 +41,7 @@ __all__ = [
 
 
 class OnlySparkKnowsError(Exception):
-    """What a start would do cannot be told without an engine; the message says why."""
+    """The start decision is unknown without an engine; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class OfflineQuery:
     def check_target(self) -> None:
         """Check that every target goes with the checkpoint; changes nothing.
 
-        Raises StateMismatchError; NotReachedError where only Spark can tell.
+        Raises StateMismatchError; NotReachedError where only Spark can check.
         """
         text = LocalFiles(location=self.checkpoint).text(METADATA)
         query = None if text is None else str(json.loads(text)["id"])
@@ -113,7 +113,7 @@ def plan_scripts_offline(
     settings: Mapping[str, str],
     from_scratch: bool = False,
 ) -> list[list[OfflineStatement]]:
-    """Name the queries of checked files, and give them, statement by statement.
+    """Name the queries of checked files, and return them, statement by statement.
 
     May block on I/O where options refer to secrets. Raises InputErrors, OnlySparkKnowsError.
     """

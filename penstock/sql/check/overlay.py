@@ -38,7 +38,7 @@ class ErrorCollector:
         self._broken: set[str] = set()
 
     def gather(self, step: Callable[[], T], *, default: D, text: str = "") -> T | D:
-        """Do a step; give `default` where it finds a fault, and keep the fault.
+        """Run a step; returns `default` where it finds a fault, and records the fault.
 
         `text` is the statement: a table whose definition is wrong is not reported again as missing.
         """
@@ -73,7 +73,7 @@ class ErrorCollector:
 
 
 class CheckOverlay:
-    """What the statements so far have made of names and settings, on paper only."""
+    """Names and settings after the statements so far, without a change of the catalog."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class CheckOverlay:
         self._drifts: list[DefinitionDiff] = []
 
     def analyzer(self, file: ScriptFile) -> Analyzer:
-        """Make what checks a file's statements; it sees what is changed here."""
+        """Make the checker of a file's statements; it sees the changes made here."""
         return Analyzer(
             namespace=self.namespace,
             project=self.project,

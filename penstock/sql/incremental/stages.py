@@ -231,7 +231,7 @@ Stage = ChangelogNormalize | Calc | RecomputeOperator | EventTimeStage
 class IncrementalQuery:
     """An incremental query: its inputs by index, its stages in order; the last one's changes are the result.
 
-    The streaming query returns FEED, FEED_TIME and `feed_column(i)` for each input.
+    The streaming query returns INPUT_INDEX, INPUT_TIME and `input_column(i)` for each input.
     """
 
     feeds: tuple[StreamInput, ...]

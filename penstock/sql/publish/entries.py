@@ -20,7 +20,7 @@ from penstock.sql.publish.text import PublishedName
 __all__ = ["MARK", "SparkEntries", "is_durable"]
 
 MARK = "penstock.published"
-"""The property of an entry, or of a database, that says who put it there."""
+"""The property of an entry, or of a database, with its owner."""
 
 _CATALYST = "org.apache.spark.sql.catalyst.catalog"
 _FIRST_DEFAULT, _FIELDS = 5, 22  # CatalogTable: the first four fields are always given
@@ -33,7 +33,7 @@ def is_durable(spark: SparkSession) -> bool:
 
 
 class SparkEntries:
-    """The entries of one Spark's session catalog; `owner` is what MARK says of those that are put here."""
+    """The entries of one Spark's session catalog; `owner` is the value of MARK for those that are put here."""
 
     def __init__(self, spark: SparkSession, owner: str) -> None:
         self._spark = spark
@@ -73,7 +73,7 @@ class SparkEntries:
         return str(properties.apply(MARK)) if properties.contains(MARK) else None
 
     def create_database(self, name: str) -> bool:
-        """Make a database unless there is one; tells whether it was made."""
+        """Make a database unless it exists; returns whether it was made."""
         if self._catalog.databaseExists(name):
             return False
         self._spark.sql(

@@ -64,7 +64,7 @@ class PublishedNames:
         return place in self._for_good
 
     def take(self, place: PublishedName) -> None:
-        """Count a name among those that are there."""
+        """Add a name to the existing ones."""
         self._names_in(place.database).add(place.name.lower())
 
     def release(self, place: PublishedName) -> None:
@@ -72,7 +72,7 @@ class PublishedNames:
         self._names_in(place.database).discard(place.name.lower())
 
     def forget(self) -> None:
-        """Ask Spark again for what is there."""
+        """Forget the names, to ask Spark again."""
         self._known.clear()
 
     def close(self) -> None:

@@ -1,5 +1,4 @@
-"""What a published name stands for: a Delta table, files, a scan, a query, or `information_schema`; with its
-columns.
+"""What a published name resolves to: a Delta table, files, a scan, a query, or `information_schema`; with its columns.
 
 Asks Spark only whether a declared Delta table exists yet.
 """
@@ -62,7 +61,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformationReader:
-    """Reads one of the tables from the store at `catalog`; what lives in a session alone is not seen by it."""
+    """Reads one of the tables from the store at `catalog`; it does not see temporary objects of a session."""
 
     table: Table
     catalog: str
@@ -102,7 +101,7 @@ class DeltaTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedQuery:
-    """What a text of Spark SQL gives. `pending`: nothing was written yet, so it is to be looked at again."""
+    """The result of a text of Spark SQL. `pending`: nothing was written yet, so it has to be checked again."""
 
     text: str
     pending: bool = False
@@ -110,7 +109,7 @@ class PublishedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedScan:
-    """A table of the split runtime, read once to what it holds when a query starts. `schema` is what the scan gives."""
+    """A table of the split runtime, read once to what it holds when a query starts. `schema` is that of the scan."""
 
     scan: Scan
     schema: StructType
@@ -187,7 +186,7 @@ def resolve_published(
 
 
 def fields_of(found: Table | View, namespace: Namespace) -> tuple[Field, ...]:
-    """Return the columns, in order; none where the names of a view's columns cannot be told."""
+    """Return the columns, in order; none where the names of a view's columns are unknown."""
     if isinstance(found, Table):
         fields = []
         for column in found.schema.columns:

@@ -1,9 +1,9 @@
 """Publishes the catalog to Spark: `spark.sql("SELECT ... FROM orders")` finds its tables and views.
 
-Names go into Spark's session catalog: those of the default database into the database that Spark is in, those of
-other databases into databases of their name. What is there already is never replaced. A Delta table keeps its own
-way of being read; tables of the split runtime are read once, to what they hold when a query starts. docs/spark-sql.md
-says what is seen where, and why entries go when the session stops.
+Names go into Spark's session catalog: those of the default database into the database that Spark is in, those of other
+databases into databases of their name. Existing names are never replaced. A Delta table keeps its own way of being
+read; tables of the split runtime are read once, to what they hold when a query starts. docs/spark-sql.md says what is
+visible where, and why entries are removed when the session stops.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class _Entry:
 class CatalogPublisher:
     """The names of a catalog in Spark's session catalog. Any thread may `refresh`, one at a time does.
 
-    `catalog` tells one catalog from another: entries that a session over the same one has left are taken over.
-    `hidden` names tables of `information_schema` that are not published.
+    `catalog` identifies a catalog: entries that a session over the same one has left are taken over. `hidden` names
+    tables of `information_schema` that are not published.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class CatalogPublisher:
         )
 
     def find(self, name: str) -> Identifier | None:
-        """Return what a name in Spark SQL stands for: `name` or `database.name`; None for one that is not ours."""
+        """Resolve a name in Spark SQL: `name` or `database.name`; None for one that is not ours."""
         parts = [part.strip("`").lower() for part in name.split(".")]
         if len(parts) == 3 and parts[0] == "spark_catalog":
             parts = parts[1:]
@@ -185,7 +185,7 @@ class CatalogPublisher:
                     continue  # dropped since it was listed
 
     def _take_new(self, wanted: Mapping[Identifier, Table | View], *, again: bool = False) -> bool:
-        """Publish what is not there as it is defined; tells whether there was any."""
+        """Publish definitions that are missing or changed; returns whether there were any."""
         changed = False
         for identifier, found in wanted.items():
             entry = self._there.get(identifier)
@@ -201,7 +201,7 @@ class CatalogPublisher:
         return changed
 
     def _take(self, identifier: Identifier, found: Table | View, entry: _Entry | None) -> bool:
-        """Publish one definition in place of what was published for it; tells whether anything has changed."""
+        """Publish one definition, replacing what was published for it; returns whether anything has changed."""
         if found.temporary and self._durable:
             return False
         try:
@@ -290,7 +290,7 @@ class CatalogPublisher:
         return called_names(query, self._namespace)
 
     def _typed(self, fields: tuple[Field, ...], text: str) -> StructType:
-        """Return the columns of a text; Spark is asked only for what cannot be told without it."""
+        """Return the columns of a text; Spark is asked only where they are unknown without it."""
         if fields and all(field.type is not None for field in fields):
             return _schema(fields)
         comments = {field.name: field.comment for field in fields}

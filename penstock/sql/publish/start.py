@@ -57,7 +57,7 @@ def _find(spark: SparkSession, name: str) -> tuple[Callable[[str], DataFrame], s
 
 
 def _jvm_session(spark: SparkSession) -> Any:
-    """Return the session that a Python object stands for; there may be several objects for one."""
+    """Return the JVM session of a Python object; there may be several objects for one."""
     return spark._jsparkSession  # noqa: SLF001
 
 
@@ -68,8 +68,8 @@ class Publishing(StrEnum):
     """What is published, and for how long.
 
     SESSION: everything, `information_schema` too, until the session stops. TABLES: the same, but of
-    `information_schema` nothing that tells of operations: options, functions, pipelines, checkpoints. DURABLE: what
-    others can read too, for good; for a Hive metastore. OFF: nothing.
+    `information_schema` nothing about operations: options, functions, pipelines, checkpoints. DURABLE: what others can
+    read too, permanently; for a Hive metastore. OFF: nothing.
     """
 
     SESSION = "session"
@@ -82,7 +82,7 @@ _INFORMATION: Mapping[Publishing | None, frozenset[str]] = {
     Publishing.SESSION: frozenset(),
     Publishing.TABLES: frozenset({"options", "functions", "pipelines", "checkpoints"}),
 }
-"""The tables of `information_schema` that stay away, where it is published at all."""
+"""The tables of `information_schema` that are not published, where it is published at all."""
 
 
 def read_publishing(text: str | None) -> Publishing | None:

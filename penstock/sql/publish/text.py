@@ -50,9 +50,9 @@ def selected_text(table: Table, relation: str) -> str:
 def scanned_text(
     table: Table, relation: str, *, changes: ChangelogMode, counts_skipped: bool
 ) -> str:
-    """Select the rows that a scanned table holds now; of changes, what they have come to.
+    """Select the rows that a scanned table holds now; of changes, their final rows.
 
-    Raises UnsupportedError for changes without a key: which row a delete takes away is not told by its place.
+    Raises UnsupportedError for changes without a key: a delete does not identify its row.
     """
     if counts_skipped:
         relation = f"(SELECT * FROM {relation} WHERE {quoted(SKIPPED)} IS NULL)"

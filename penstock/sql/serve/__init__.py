@@ -1,8 +1,8 @@
 """`penstock serve`: the catalog over JDBC and ODBC, by Spark's Thrift server in the process of a session.
 
-`settings` says what is asked for. `front` is what clients connect to: `sasl`, `users`, `directory` and `login_limits`
-log them in, `tls` has the keys, `guests` bounds the connections, `hive_calls` and `thrift_codec` choose what reaches
-Spark, `client_errors` what is told of errors. `bind_server` lets the front in at Spark's server, which `thrift` starts
-and stops. `guard` keeps clients to reading what is published, `commands` says which commands do that, `primary_keys`
-tells them the keys, `serving` is the whole.
+`settings` holds the options. Clients connect to `front`: `sasl`, `password_file` and `ldap` log them in, `tls` has the
+keys, `connection_limits` bounds connections and log-ins, `hive_calls`, `thrift_codec` and `metadata_rows` choose what
+reaches Spark and what comes back. `thrift_server` starts and stops Spark's server, which accepts only the front
+(`ldap`). `guard` restricts clients to reading what is published, `spark_commands` lists the commands that do so,
+`primary_keys` reports the keys, `server` is the whole.
 """

@@ -1,8 +1,8 @@
 """Limits on connections: how many at a time, in all and per address; and how long a log-in waits after failures.
 
-Guesses of one address, or at one name, wait longer and longer; a log-in from elsewhere, or from an address that
-has logged in before, does not wait for them. Where too many wait to log in, the oldest is closed, unless its
-password is being checked. Times come from the caller.
+Attempts of one address, or for one name, wait longer and longer; a log-in from elsewhere, or from an address that has
+logged in before, does not wait for them. Where too many wait to log in, the oldest is closed, unless its password is
+being checked. Times come from the caller.
 """
 
 from __future__ import annotations

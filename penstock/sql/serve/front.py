@@ -1,7 +1,8 @@
-"""What clients connect to: logs them in, and hands on to Spark's Thrift server the calls that `hive_calls` takes.
+"""The server that clients connect to: logs them in, and forwards to Spark's Thrift server the calls that `hive_calls`
+allows.
 
-The Thrift server listens on the loopback interface and lets in only who knows the secret of this process. A thread for
-each connection, as many as `Bounds` has.
+The Thrift server listens on the loopback interface and accepts only clients with the secret of this process. A thread
+for each connection, as many as `Bounds` has.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ class Backend:
 
 
 class Front:
-    """Takes connections while it is entered. `lets_in` tells whether a name and a password are right; it may block.
+    """Accepts connections while it is entered. `lets_in` returns whether a name and a password are right; it may
+    block.
 
     Raises ConfigError where it cannot listen.
     """
@@ -211,7 +213,7 @@ class Front:
             guest.connection.close()
 
     def _log_in(self, guest: Guest) -> str | None:
-        """Return the name of the user who has logged in; None: refused, and told so."""
+        """Return the name of the user who has logged in; None: refused, with an answer."""
         try:
             credentials = negotiate(_reader(guest.connection))
             self._check(guest, credentials)

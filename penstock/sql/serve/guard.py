@@ -195,7 +195,7 @@ class _ReadOnlyRule:
             self._refuse(f"SET {key}: this setting is not a client's")
 
     def _check_relations(self, plan: Any) -> None:
-        """Check what each name in a query resolves to; what a published view reads is the view's affair."""
+        """Check what each name in a query resolves to; the relations of a published view are not checked."""
         nodes = [plan]
         while nodes:
             node = nodes.pop()
@@ -307,7 +307,7 @@ def _refusing(jvm: Any, name: str) -> Any:
 
 
 def _instance_of(jvm: Any, names: Sequence[str]) -> Any:
-    """Make a scala.Function1 that tells whether something is of one of the classes, without a call to Python."""
+    """Make a scala.Function1 that returns whether something is of one of the classes, without a call to Python."""
     handles, function = jvm.java.lang.invoke.MethodHandles, "scala.Function1"
     anything = jvm.java.lang.Class.forName("java.lang.Object")
     true = handles.dropArguments(handles.constant(jvm.java.lang.Boolean.TYPE, True), 0, [anything])
@@ -333,7 +333,7 @@ def _class_loader(jvm: Any) -> Any:
 
 
 def _nothing_to_check(jvm: Any) -> Any:
-    """Make a scala.Function1 that gives Unit."""
+    """Make a scala.Function1 that returns Unit."""
     java_class, handles = jvm.java.lang.Class, jvm.java.lang.invoke.MethodHandles
     anything = java_class.forName("java.lang.Object")
     unit = handles.constant(anything, jvm.scala.runtime.BoxedUnit.UNIT)

@@ -157,7 +157,7 @@ class ConnectionCalls:
         self._called: tuple[str, Mapping[int, Value]] = ("", {})
 
     def request(self, message: Message) -> Message:
-        """Return the call that goes to Spark in the place of a client's. Raises RefusedCallError."""
+        """Return the call that goes to Spark instead of a client's. Raises RefusedCallError."""
         if message.type is not MessageType.CALL:
             raise RefusedCallError("only calls are taken")
         asked = _struct(message.fields.get(REQUEST))

@@ -129,7 +129,7 @@ log = logging.getLogger(__name__)
 class BindServer:
     """Answers while it is entered; `url` is for `hive.server2.authentication.ldap.url`.
 
-    Only who has `password` gets in, under any name.
+    Only `password` is accepted, under any name.
     """
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class _Server(socketserver.ThreadingTCPServer):
         return self._places.acquire(blocking=False)
 
     def process_request_thread(self, request: socket.socket, client_address: object) -> None:  # type: ignore[override]
-        """Serve a connection, and give its place back."""
+        """Serve a connection, and release its place."""
         try:
             super().process_request_thread(request, client_address)
         finally:

@@ -105,9 +105,9 @@ def read_users(path: Path) -> dict[str, PasswordHash]:
 
 
 def write_user(path: Path, name: str, password: str) -> bool:
-    """Add a user, or change the password of one; tells whether it is a new one. Makes the file, readable by its owner.
+    """Add a user, or change the password of one; returns whether it is new. Makes the file, readable by its owner.
 
-    Raises ConfigError for a name or a password that will not do, and where the file cannot be read.
+    Raises ConfigError for an invalid name or password, and where the file cannot be read.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(

@@ -1,6 +1,6 @@
 """SASL as HiveServer2 speaks it: frames of a negotiation, the mechanism PLAIN (RFC 4616), then messages by length.
 
-Pure but for the stream that is read: anything with `read(count)`, which gives exactly so many bytes or raises.
+Pure but for the stream that is read: anything with `read(count)`, which returns exactly so many bytes or raises.
 """
 
 from __future__ import annotations

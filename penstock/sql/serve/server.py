@@ -43,7 +43,7 @@ __all__ = [
 
 BOUNDS = Bounds()
 LOOK_INTERVAL_S = 0.25
-"""How often the loop looks whether it was told to stop."""
+"""How often the loop checks for a stop request."""
 
 CHANGES_INTERVAL_S = 2.0
 """How often the catalog is asked for its newest change, which costs next to nothing."""
@@ -148,7 +148,7 @@ def _by_file(path: Path, name: str, password: str) -> bool:
 
 
 def until_stopped(served: Served, request: StopRequest) -> bool:
-    """Serve until the request is made; tells whether every job is well.
+    """Serve until the request is made; returns whether every job is well.
 
     Raises QueryFailedError when Spark's Java process has ended.
     """
@@ -187,7 +187,7 @@ class CatalogWatch:
         self._asked_ms = self._refreshed_ms = clock.now_ms()
 
     def refresh_when_due(self) -> None:
-        """Read the newest change, and refresh. A catalog that cannot be read is logged: what is there stays."""
+        """Read the newest change, and refresh. A catalog that cannot be read is logged: what is published stays."""
         now_ms = self._clock.now_ms()
         if now_ms - self._asked_ms < CHANGES_INTERVAL_S * 1000:
             return

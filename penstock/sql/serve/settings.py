@@ -170,7 +170,7 @@ def check_exposure(settings: ServeSettings) -> None:
 
 
 def check_port(settings: ServeSettings) -> None:
-    """Find out before Spark starts whether the port is free; for 0, whether the interface is there.
+    """Find out before Spark starts whether the port is free; for 0, whether the interface exists.
 
     Raises ConfigError.
     """

@@ -1,4 +1,4 @@
-"""Spark's commands that clients may run, by their class, and what the guard has to look at in each.
+"""Spark's commands that clients may run, by their class, and what the guard has to check in each.
 
 Nothing else is run. A new version of Spark or Delta may bring others: `tests/sql/serve/test_commands.py` has a list of
 all classes that begin like these, and fails when it changes.
@@ -13,7 +13,7 @@ __all__ = ["COMMANDS", "SETTINGS", "SHOWN_SETTINGS", "Target"]
 
 
 class Target(Enum):
-    """Where a command says what it is about."""
+    """Where a command names its object."""
 
     NOTHING = auto()
     """It changes or shows nothing but its own session, or what everybody may see."""

@@ -114,7 +114,7 @@ class ThriftServer:
 
 
 def _reason(error: Py4JJavaError | OSError) -> str:
-    """All that Java says, from the outside in: what failed is outside, why is inside."""
+    """All messages of a Java error, outermost first: the failure, then its causes."""
     if isinstance(error, OSError):
         return str(error)
     said: list[str] = []

@@ -30,10 +30,10 @@ def run_file(
     available_now: bool = False,
     from_scratch: bool = False,
 ) -> tuple[Job, ...]:
-    """Run a file: bounded INSERTs to their end, endless ones stay running. Returns the jobs of its INSERTs.
+    """Run a file: bounded INSERTs to their end, unbounded ones stay running. Returns the jobs of its INSERTs.
 
-    `available_now` ends all of them with what is there now, `from_scratch` sets their checkpoints aside.
-    Raises InputErrors before anything is started, and the error of the first statement that fails.
+    `available_now` ends all of them with the present data, `from_scratch` sets their checkpoints aside. Raises
+    InputErrors before anything is started, and the error of the first statement that fails.
     """
     settings = dict(environment.settings)
     checked = check_scripts(

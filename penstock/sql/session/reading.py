@@ -50,9 +50,9 @@ def select_all(name: str, namespace: Namespace) -> Select:
 
 
 def table_frame(statement: Select, planner: Planner, spark: SparkSession) -> DataFrame:
-    """Read what the tables of a query hold when the frame runs; of changes, what they have come to.
+    """Read what the tables of a query hold when the frame runs; of changes, their final rows.
 
-    Raises InputError, UnsupportedError for changes that no key tells apart.
+    Raises InputError, UnsupportedError for changes without a key.
     """
     draft = planner.namespace.overlay()
     for leaf in find_relations(statement.query, planner.namespace).leaves:
@@ -83,7 +83,7 @@ def table_frame(statement: Select, planner: Planner, spark: SparkSession) -> Dat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selected:
-    """The frame of a SELECT over tables that have an end; or `live`, what shows one without, and its frame."""
+    """The frame of a SELECT over bounded tables; or `live`, the follower of an unbounded one, and its frame."""
 
     frame: DataFrame
     live: LiveQuery | None = None

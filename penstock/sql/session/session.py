@@ -131,7 +131,7 @@ def connect(
 
 
 class Session:
-    """Runs Flink SQL. Tables and views persist in the catalog, temporary ones and SETs live as long as the session."""
+    """Runs Flink SQL. Tables and views persist in the catalog, temporary ones and SETs last as long as the session."""
 
     def __init__(
         self, spark: SparkSession, catalog: Catalog, project: Project, *, catalog_url: str
@@ -158,12 +158,11 @@ class Session:
     def sql(self, text: str) -> DataFrame | Job | tuple[Job, ...] | None:
         """Run one statement.
 
-        Definitions and SET give None; a query gives a frame, streaming where one of its tables has no end; SHOW,
-        DESCRIBE and EXPLAIN give a frame of text, UPDATE and DELETE one with the number of rows. INSERT starts and
-        gives a Job, or None for INSERT .. VALUES and INSERT OVERWRITE, which are over then; so does what has a
-        materialized table kept fresh. A statement set gives the jobs of its queries, of which there is one where its
-        INSERTs share their read.
-        Raises InputError before anything is started.
+        Definitions and SET return None; a query returns a frame, streaming where one of its tables has no end; SHOW,
+        DESCRIBE and EXPLAIN return a frame of text, UPDATE and DELETE one with the number of rows. INSERT starts and
+        returns a Job, or None for INSERT .. VALUES and INSERT OVERWRITE, which have ended then; so do statements that
+        schedule refreshes of a materialized table. A statement set returns the jobs of its queries, of which there is
+        one where its INSERTs share their read. Raises InputError before anything is started.
         """
         texts = split(text, "<statement>")
         if len(texts) != 1:
@@ -184,7 +183,7 @@ class Session:
     ) -> Sequence[Job]:
         """Run a file: check all of it, then run its statements in order. Returns the jobs of its INSERTs.
 
-        `available_now` reads what is there and returns when it is written; otherwise the jobs of unbounded queries
+        `available_now` reads the present data and returns when it is written; otherwise the jobs of unbounded queries
         continue running. `from_scratch` sets the checkpoints of the INSERTs aside first, by renaming them. Raises
         InputErrors with everything that is wrong in the file, before anything is started.
         """
@@ -225,8 +224,8 @@ class Session:
     def table(self, name: str) -> DataFrame:
         """Return what a table or view holds: `name`, `database.name` or `catalog.database.name`.
 
-        A table without an end is read to what is there when the frame first runs, one of changes to what they have
-        come to. Raises InputError.
+        An unbounded table is read to its ends when the frame first runs, one of changes to its final rows. Raises
+        InputError.
         """
         return self._reading(name, stream=False)
 
@@ -258,7 +257,7 @@ class Session:
         )
 
     def stop(self) -> None:
-        """Stop the session's jobs, forget its temporary objects, take published names away. The Spark session stays."""
+        """Stop the session's jobs, drop its temporary objects, remove published names. The Spark session stays."""
         for job in self._jobs:
             job.stop()
         if self.published is not None:

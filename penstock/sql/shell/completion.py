@@ -1,6 +1,6 @@
-"""What may come next in a statement that is being typed: tables, columns, options and their values, keywords.
+"""Completion of a statement that is being typed: tables, columns, options and their values, keywords.
 
-Pure: it looks at the text and at the names it is given. Which options there are comes from the connectors' descriptors.
+Pure: it reads the text and the given names. Options come from the connectors' descriptors.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _starting(word: str, candidates: Iterable[str], quote: str = "") -> list[str
 
 
 def _alike(word: str, candidates: Iterable[str]) -> list[str]:
-    """Return the words in capitals that begin so, in small letters where the typed ones are."""
+    """Return the keywords with a prefix, in lower case where the typed text is."""
     if not word:
         return []
     found = [each for each in sorted(set(candidates)) if each.startswith(word.upper())]

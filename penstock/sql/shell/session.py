@@ -71,7 +71,7 @@ class _LazySpark:
 
 
 class _Interrupts:
-    """Ctrl-C while a statement runs: once asks it to stop, twice gives it up; Spark's handler would end all jobs."""
+    """Ctrl-C while a statement runs: once asks it to stop, twice abandons it; Spark's handler would end all jobs."""
 
     def __init__(self, request: StopRequest, say: Callable[[str], None]) -> None:
         self._request = request

@@ -1,4 +1,4 @@
-"""What runners say of their jobs; and the store's version apart from the lowest version that may read it."""
+"""Job reports of runners; and the store's version apart from the lowest version that may read it."""
 
 from __future__ import annotations
 

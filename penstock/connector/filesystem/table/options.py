@@ -1,7 +1,7 @@
 """The options of filesystem tables as data: Flink's (FileSystemConnectorOptions) with its defaults, and ours.
 
-Read and checked together in `settings`. Those that only writing needs have no effect on a scan; `sink_settings` acts
-on them or refuses them.
+Read and checked together in `settings`. Those that only writing needs have no effect on a scan;
+`filesystem/sink/target.py` acts on them or refuses them.
 """
 
 from __future__ import annotations

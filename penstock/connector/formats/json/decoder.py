@@ -1,7 +1,7 @@
 """Decodes batches of JSON records by Flink's rules.
 
-A batch goes through `json_batches` (one parse for all records); records that do not fit there are read one by one
-by `json_records`, whose rules are Flink's and decide. This module puts both together in the order of the records.
+A batch goes through `batches` (one parse for all records); records that do not fit there are read one by one by
+`records`, whose rules are Flink's and decide. This module merges both in the order of the records.
 """
 
 from __future__ import annotations

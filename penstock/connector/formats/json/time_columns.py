@@ -1,6 +1,6 @@
-"""Columns of date and time texts as columns of dates and times; what is not of the usual form is marked.
+"""Columns of date and time texts as columns of dates and times; values not of the usual form are marked.
 
-Marked values are read again one by one, by `json_times`: this takes only what that would give the same for.
+Marked values are read again one by one, by `scalars`: this module accepts only values for which both agree.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The options of Kafka tables as data: Flink's (KafkaConnectorOptions, FactoryUtil) with its defaults, and ours.
 
-Read and checked together in `settings`; names of client properties are in `client_properties`.
+Read and checked together in `settings`; names of client properties are in `client/properties.py`.
 """
 
 from __future__ import annotations

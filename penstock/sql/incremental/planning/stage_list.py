@@ -242,7 +242,7 @@ class StageList:
 
 
 def union_inputs(queries: Sequence[exp.Query], feeds: Sequence[StreamInput]) -> exp.Query:
-    """Return the query whose rows have FEED, FEED_TIME, and a STRUCT for each input, NULL but for their own."""
+    """Return the query whose rows have INPUT_INDEX, INPUT_TIME, and a STRUCT for each input, NULL but for their own."""
     parts = [_part(query, feeds, index) for index, query in enumerate(queries)]
     union: exp.Query = parts[0]
     for part in parts[1:]:
