@@ -37,7 +37,7 @@ def due(rows_per_second: int, now_ns: int) -> int:
 
 
 class DatagenMetadataClient:
-    """A SplitPlanner over rows that are made up: one split, whose positions are the numbers of rows."""
+    """A SplitMetadataClient over generated rows: one split, whose positions are the numbers of rows."""
 
     def __init__(
         self, settings: DatagenSettings, maker: RowMaker, now_ns: Callable[[], int] = wall_ns
@@ -85,7 +85,7 @@ class DatagenMetadataClient:
     def peek(
         self, ranges: Mapping[str, tuple[int, int]], accept: Accept | None = None
     ) -> Mapping[str, pa.RecordBatch]:
-        """Make the last row of each range, or one of those before it; see SplitPlanner."""
+        """Make the last row of each range, or one of those before it; see SplitMetadataClient."""
         found: dict[str, pa.RecordBatch] = {}
         for split_id, (first, end) in ranges.items():
             for row in range(end - 1, max(first, end - MOST_PEEKS) - 1, -1):

@@ -22,7 +22,7 @@ OWNER = "fixture"
 
 
 class FixtureMetadataClient:
-    """A SplitPlanner over records in files. All splits are there from the start, some without records yet."""
+    """A SplitMetadataClient over records in files. All splits are there from the start, some without records yet."""
 
     def __init__(self, folder: Path, decoder: RecordDecoder) -> None:
         """Read the records. `decoder` makes the columns that peeks return."""

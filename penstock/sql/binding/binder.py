@@ -166,12 +166,12 @@ def forget_types(query: exp.Expr) -> None:
 
 
 def columns_of_object(found: Table | View, namespace: Namespace) -> Columns | None:
-    """The columns of a table or view; None where a view's cannot be told."""
+    """The columns of a table or view; None where a view's are unknown."""
     return _columns_of(found, CheckedQuery(namespace))
 
 
 def type_expression(expression: exp.Expr, columns: Columns) -> None:
-    """Type the nodes of an expression over `columns` in place, as far as that can be told."""
+    """Type the nodes of an expression over `columns` in place, as far as possible."""
     if type_plain(expression, columns):
         return
     checking = CheckedQuery(relations={"t0": columns})
@@ -285,7 +285,7 @@ def _columns_of(found: Table | View, checking: CheckedQuery) -> Columns | None:
 
 
 def _checked_view(view: View, checking: CheckedQuery) -> tuple[exp.Query, Output] | None:
-    """The query of a view with its types, and its columns; None where they cannot be told."""
+    """The query of a view with its types, and its columns; None where they are unknown."""
     inner = CheckedQuery(checking.namespace, (*checking.viewing, view.identifier))
     tree = parse_query(view.query)
     bound = _bind(tree, inner)

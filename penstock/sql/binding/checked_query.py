@@ -50,7 +50,7 @@ class CheckedQuery:
         return pairs[0][1]
 
     def origin(self, node: exp.Expr) -> exp.Expr | None:
-        """The node of the original that a node of the copy stands for; None for one made since."""
+        """The original of a node of the copy; None for one made since."""
         number = node.meta_get(ORIGIN)
         return None if number is None else self.nodes[number]
 

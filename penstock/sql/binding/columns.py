@@ -1,7 +1,7 @@
 """Checks the columns of a query, and finds the types of its nodes: sqlglot's qualifier at work.
 
-Names that it resolves without a doubt to nothing are errors, at their place in the original; where
-it gives up on a query nothing is said.
+Names that are certainly unknown are errors, at their place in the original; where the qualifier fails on a query no
+error is reported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOST = (SqlglotError, KeyError, AttributeError, IndexError, TypeError, ValueErro
 
 
 def check_columns(stand_in: exp.Expr, checking: CheckedQuery) -> Output | None:
-    """Add to the errors what columns are not there; type the nodes; give the query's columns."""
+    """Add errors for unknown columns; type the nodes; return the query's columns."""
     if (plain := check_plain_columns(stand_in, checking)) is not None:
         return plain
     schema = _schema(checking.relations)
@@ -211,7 +211,7 @@ def _unknown_fields(qualified: exp.Expr, checking: CheckedQuery) -> Iterator[Inp
 
 
 def _aliases(select: exp.Expr) -> set[str]:
-    """The names that a SELECT itself gives; not those that the qualifier adds to plain columns."""
+    """The names that a SELECT itself sets; not those that the qualifier adds to plain columns."""
     return {
         item.alias
         for item in select.args.get("expressions", ())
@@ -239,7 +239,7 @@ def _ambiguous(column: exp.Column, holders: list[str], checking: CheckedQuery) -
 
 
 def _unknown_stars(stand_in: exp.Expr, checking: CheckedQuery) -> list[InputError]:
-    """name.* of a name that is not there (the qualifier gives up on it)."""
+    """name.* of an unknown name (the qualifier fails on it)."""
     errors: list[InputError] = []
     if not any(isinstance(node, exp.Column) and node.is_star for node in checking.nodes):
         return errors

@@ -99,7 +99,7 @@ UNFOLDING = ("EXPLODE", "POSEXPLODE", "INLINE", "STACK", "FLATTEN")
 """Functions of other engines that take arrays apart."""
 
 Called = tuple[exp.Table | exp.Lateral, exp.Anonymous]
-"""A relation in FROM, and the call that gives its rows."""
+"""A relation in FROM, and the call that returns its rows."""
 
 
 def table_calls(query: exp.Expr) -> list[Called]:

@@ -86,7 +86,7 @@ MISS = "lookup_miss"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupOptions:
-    """What a hint LOOKUP says: the table's name in the query, and how to ask again for keys without rows."""
+    """The content of a hint LOOKUP: the table's name in the query, and the retry of keys without rows."""
 
     table: str
     retry: MissRetry | None = None

@@ -51,7 +51,7 @@ class _Plain:
 
 
 def check_plain_columns(stand_in: exp.Expr, checking: CheckedQuery) -> Output | None:
-    """Type the nodes of a plain query and give its columns; None for any other, which is left as it is."""
+    """Type the nodes of a plain query and return its columns; None for any other, which is not changed."""
     plain = None if checking.unsure else _read(stand_in, checking)
     if plain is None:
         return None
@@ -169,7 +169,7 @@ def _holds(source: Columns | _Plain, name: str) -> bool:
 
 
 def _hides(plain: _Plain) -> bool:
-    """Return whether a name may stand for a column and for what the SELECT itself calls so."""
+    """Return whether a name is ambiguous between a column and an alias of the SELECT itself."""
     given = {
         item.alias
         for item in plain.select.selects
@@ -188,7 +188,7 @@ def set_type(annotator: TypeAnnotator, column: exp.Column, kind: exp.DataType | 
 
 
 def _typed(plain: _Plain, annotator: TypeAnnotator) -> list[exp.DataType | None]:
-    """Type the nodes of a plain SELECT, those of its relations first; gives the types of its columns."""
+    """Type the nodes of a plain SELECT, those of its relations first; returns the types of its columns."""
     known = {alias: _columns(source, annotator) for alias, source in plain.sources.items()}
     for column, alias in plain.columns:
         set_type(annotator, column, known[alias][column.name])

@@ -105,8 +105,8 @@ class CheckedStatement:
 class CheckedScript:
     """A file whose statements may run, in order. `unchecked` is how many more it has that could not be looked at.
 
-    `warnings` stop nothing: they say what a person would not expect, such as a definition that is not used.
-    `planner` is there once Spark has checked it: files that data sources read live as long as it does.
+    `warnings` stop nothing: they report surprises, such as an unused definition. `planner` is set once Spark has
+    checked it: files that data sources read exist as long as it.
     """
 
     file: ScriptFile
@@ -130,10 +130,10 @@ def check_scripts(
 ) -> tuple[CheckedScript, ...]:
     """Check files as one: templates, syntax, names, options, types of queries. Starts no JVM, does no I/O on tables.
 
-    `folders` are those that templates read beside their own, by default those of the project's folder. A SELECT that
-    never ends is an error where the caller does not follow it. `strict` makes errors of warnings; None gives none.
+    `folders` are those that templates read beside their own, by default those of the project's folder. An unbounded
+    SELECT is an error where the caller does not follow it. `strict` turns warnings into errors; None: no warnings.
 
-    Raises InputErrors with everything that is wrong.
+    Raises InputErrors with all errors.
     """
     check_settings(settings)
     folders = folders or TemplateFolders(root=project)
@@ -198,7 +198,7 @@ def _statements(
     folders: TemplateFolders,
     faults: ErrorCollector,
 ) -> tuple[tuple[StatementText, ...], InputError | None]:
-    """Render and split a file; give what stands in front of a fault, to be checked too, and the fault."""
+    """Render and split a file; returns the text before a fault, to be checked too, and the fault."""
     rendered = faults.gather(
         partial(render_template, file.text, file.name, variables, env, folders), default=None
     )

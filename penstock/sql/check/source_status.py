@@ -1,6 +1,6 @@
 """Ask the sources of a query for splits and bounds; decide with its checkpoint whether it starts new or resumes.
 
-The answers are for a person who decides whether to start; nothing else depends on them.
+The answers inform a person who decides whether to start; nothing else depends on them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which servers a check connects to: those that the user of the command names, and those that they trust.
 
-A project's files are an author's, and a check is there to look at what they wrote: by the URL of a catalog they would
-have the machine log in wherever they like, with its PGPASSWORD or `~/.pgpass`. As git does it for folders.
+A project's files are an author's, and a check is there to inspect them: by the URL of a catalog they could make the
+machine log in anywhere, with its PGPASSWORD or `~/.pgpass`. As git does it for folders.
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ _SHOWN = 160  # characters of a statement in a message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownCheckpoint:
-    """A checkpoint of the pipeline. `name` and `text` are what it says of itself; None for one of an earlier version.
+    """A checkpoint of the pipeline. `name` and `text` are its identity; None for one of an earlier version.
 
-    `table` is what it writes into; None where its shape cannot be read. `elsewhere`: another file that is there has
-    the statement, or a session had it and files run. `lost_table`: a file had it that is not there. `by_text`: only
-    the same statement goes on from it, as statements of sessions come one by one. `old_folder`: it lies where earlier
-    versions put several pipelines.
+    `table` is its target; None where its fingerprint is unreadable. `elsewhere`: another existing file has the
+    statement, or a session had it and files run. `lost_table`: a file had it that no longer exists. `by_text`: only
+    the same statement resumes from it, as statements of sessions come one by one. `old_folder`: it is in a folder
+    where earlier versions put several pipelines.
     """
 
     location: str

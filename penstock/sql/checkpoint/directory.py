@@ -114,7 +114,7 @@ def check_checkpoint(spark: SparkSession, place: QueryLocation, shape: QueryFing
 
 
 def record_query(spark: SparkSession, place: QueryLocation, shape: QueryFingerprint) -> None:
-    """Keep in the checkpoint whose it is, and the shape; a shape that is there stays.
+    """Store identity and fingerprint in the checkpoint; an existing fingerprint stays.
 
     The caller holds the query's leases. Raises StateMismatchError for a checkpoint that has become another's.
     """

@@ -59,12 +59,12 @@ _PARTS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointIdentity:
-    """`pipeline` and `query` are raw names, `table` is the target's full name (of a set: what its query is called).
+    """`pipeline` and `query` are raw names, `table` is the target's full name (of a set: the name of its query).
 
-    `statements` are the normalised texts of the INSERTs, each with the name of its sink in the query. `file` is the
-    file that they stood in, relative to the project; None where they stood in none. `target` is the project's target
-    that the query runs for, empty for the default one; None where the project has none, or the target has its
-    checkpoints elsewhere, and in what earlier versions wrote.
+    `statements` are the normalised texts of the INSERTs, each with the name of its sink in the query. `file` is their
+    file, relative to the project; None without one. `target` is the project's target that the query runs for, empty
+    for the default one; None where the project has none, or the target has its checkpoints elsewhere, and in what
+    earlier versions wrote.
     """
 
     pipeline: str
@@ -180,8 +180,7 @@ def check_identity(files: CheckpointFiles, wanted: CheckpointIdentity) -> None:
 def check_target(found: CheckpointIdentity, wanted: CheckpointIdentity, location: str) -> None:
     """Check that the checkpoint is no other target's: each has rows, tables and perhaps leases of its own.
 
-    One that says nothing of targets is of the default one, or of a time when this was not written.
-    Raises StateMismatchError.
+    One without a target is of the default one, or from before this was recorded. Raises StateMismatchError.
     """
     if wanted.target is None or wanted.target == (found.target or ""):
         return

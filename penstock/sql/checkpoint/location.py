@@ -47,8 +47,8 @@ def checkpoint_location(base: str, project: Path, pipeline: str, sink: str) -> s
 def folder_name(name: str) -> str:
     """Write a name as a folder's: another name has another folder, also where letter case does not count.
 
-    A short name of lower-case ASCII letters, digits, `_`, `-` and `.` is its own folder. Any other is what can be read
-    of it, and 128 bits of its SHA-256; no name of the first kind ends so. Neither leaves the folder that it is in.
+    A short name of lower-case ASCII letters, digits, `_`, `-` and `.` is its own folder. Any other is its readable
+    part, and 128 bits of its SHA-256; no name of the first kind ends so. Neither leaves its parent folder.
     """
     if _is_simple(name):
         return name

@@ -1,9 +1,8 @@
 """Read what a checkpoint directory holds without starting anything; a damaged one is refused.
 
-Local folders need no Hadoop. Spark itself ignores some damage: without `metadata` it gives the query a new id,
-by which sinks would write a replayed batch again; without `offsets` it starts new under the old id, by which
-sinks would drop new rows. `CheckpointFiles` is how files are reached; `directory.py` has the one for Hadoop's
-file systems.
+Local folders need no Hadoop. Spark itself ignores some damage: without `metadata` it assigns the query a new id, under
+which sinks would write a replayed batch again; without `offsets` it starts new under the old id, by which sinks would
+drop new rows. `CheckpointFiles` is the access to files; `directory.py` has the one for Hadoop's file systems.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ def _last(files: CheckpointFiles, folder: str) -> int | None:
 def _check_present(
     files: CheckpointFiles, there: set[str], planned: int | None, committed: int | None
 ) -> None:
-    """Refuse a checkpoint in which a file is missing that others say was there."""
+    """Refuse a checkpoint in which a file is missing that others refer to."""
     missing = None
     if SHAPE_FILE not in there:
         missing = SHAPE_FILE
@@ -145,7 +144,7 @@ def _check_present(
 
 
 def _check_never_ran(files: CheckpointFiles, there: set[str]) -> None:
-    """Refuse a checkpoint that has no batch, and in which something tells of one.
+    """Refuse a checkpoint that has no batch, but traces of one.
 
     Spark makes the folders of its logs, empty, before it writes `metadata`; the others come with a batch.
     """

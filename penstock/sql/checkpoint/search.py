@@ -27,10 +27,10 @@ from penstock.sql.checkpoint.reader import (
 __all__ = ["SET_TABLE", "CheckpointSearch", "OpenFiles", "is_checkpoint"]
 
 OpenFiles = Callable[[str], CheckpointFiles]
-"""Opens a folder, whether it is there or not."""
+"""Opens a folder, existing or not."""
 
 SET_TABLE = "statement-set"
-"""What stands for the table of a statement set that is one query."""
+"""The table name of a statement set that is one query."""
 
 _OF_SET = re.compile(rf"{SET_TABLE}(?:-\d+)?")
 _SIGNS = {SHAPE_FILE, METADATA, STATE, IDENTITY, OFFSETS, COMMITS}

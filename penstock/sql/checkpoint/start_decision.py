@@ -39,7 +39,7 @@ class SplitStart:
 
     @property
     def lag(self) -> int | None:
-        """Positions that are there to be read; None where the end is not known."""
+        """Positions that are available to read; None where the end is unknown."""
         return None if self.end is None else max(0, self.end - self.start)
 
 
@@ -47,7 +47,7 @@ class SplitStart:
 class SourceStatus:
     """What a source holds at this moment. `starts` are by its startup mode; `unknown` says why nothing is known.
 
-    `refusal`: what keeps a query from going on where its checkpoint stands.
+    `refusal`: why a query cannot resume from its checkpoint.
     """
 
     table: str
@@ -59,7 +59,7 @@ class SourceStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStart:
-    """Where a table is read from. `note` says what cannot be said by splits."""
+    """Where a table is read from. `note` says what splits cannot express."""
 
     table: str
     splits: tuple[SplitStart, ...] = ()
@@ -67,7 +67,7 @@ class SourceStart:
 
     @property
     def lag(self) -> int | None:
-        """Positions of all splits that are there to be read; None where one of them is not known."""
+        """Positions of all splits that are available to read; None where one of them is unknown."""
         lags = [split.lag for split in self.splits]
         known = [lag for lag in lags if lag is not None]
         return sum(known) if known and len(known) == len(lags) else None

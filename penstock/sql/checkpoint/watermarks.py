@@ -12,9 +12,10 @@ __all__ = ["ALL_READ", "EventTimeSpan", "Watermarks"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTimeSpan:
-    """The event time that a batch passes, in epoch ms: what is up to `before_ms` is late, up to `now_ms` complete.
+    """The event time that a batch passes, in epoch ms: up to `before_ms` rows are late, up to `now_ms` they are
+    complete.
 
-    Both ends count to what they say (Flink: no row at or below the watermark will come). None: there is no watermark.
+    Both bounds are inclusive (Flink: no row at or below the watermark will come). None: there is no watermark.
     """
 
     before_ms: int | None
@@ -25,7 +26,7 @@ class EventTimeSpan:
 class Watermarks:
     """The watermarks of a query's sources in their order, epoch ms, before a batch and with it; None: there is none.
 
-    They come from the offsets that Spark wrote before the batch, so that they are the same when it is run again.
+    They come from the offsets that Spark wrote before the batch, so that they are the same on a replay.
     """
 
     before_ms: Sequence[int | None]

@@ -1,4 +1,4 @@
 """Own the `penstock` command: `commands` has one module per command, `output` what they print.
 
-Here is what several commands share. No logic of SQL or Spark.
+This module has what several commands share. No logic of SQL or Spark.
 """

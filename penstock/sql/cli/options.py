@@ -80,7 +80,7 @@ def read_variables(file: Path | None) -> dict[str, Any]:
 
 
 class ScanStart(StrEnum):
-    """Where reading starts, in the place of the table's own startup mode."""
+    """Where reading starts, instead of the table's own startup mode."""
 
     EARLIEST = "earliest"
     LATEST = "latest"

@@ -26,7 +26,7 @@ def spark_logs(project: Project, *, verbose: bool) -> LogFiles | None:
 def open_spark(
     master: str | None, conf: Mapping[str, str], files: LogFiles | None, *, told: bool = True
 ) -> SparkSession:
-    """Start Spark, or give the session that runs; without `files` it writes to stderr. Raises ConfigError.
+    """Start Spark, or return the running session; without `files` it writes to stderr. Raises ConfigError.
 
     The caller ends it by `end_jvm`.
     """

@@ -1,6 +1,6 @@
 """Flink's built-in functions: the rows of the table of functions, and those that have a syntax of their own.
 
-What Flink answers to each is in tests/sql/dialect/answers, with the classes of Flink's that say so.
+Flink's answers to each are in tests/sql/dialect/answers, with their classes in Flink.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All rows, family by family: each family is a module that gives one tuple of rows."""
+"""All rows, family by family: each family is a module with one tuple of rows."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ VIEWS = (
 def define_tables(
     stream: Callable[[str], str] = KAFKA.format, rest: Callable[[str], str] = DELTA.format
 ) -> str:
-    """A script that defines them; the functions give the options of a table, by its name."""
+    """A script that defines them; the functions return the options of a table, by its name."""
     made = [(name, columns, stream(name)) for name, columns in STREAMS.items()]
     made += [(name, columns, rest(name)) for name, columns in AT_REST.items()]
     creates = [

@@ -219,7 +219,7 @@ def _is_known(node: exp.Expr, table: Table, draft: TableBuilder) -> bool:
 def _check_unused(
     node: exp.Expr, table: Table, others: tuple[Column, ...], draft: TableBuilder
 ) -> None:
-    """Note who of those that stay uses a column (Flink: ReferencesManager)."""
+    """Record the remaining users of a column (Flink: ReferencesManager)."""
     name, watermark = node.name, table.schema.watermark
     for column in others:
         if isinstance(column, ComputedColumn) and name in columns_of(column.expression):
@@ -303,7 +303,7 @@ def renamed(identifier: Identifier, node: exp.Expr) -> Identifier:
 def _table(
     identifier: Identifier, tree: exp.Alter, text: StatementText, namespace: Namespace
 ) -> Table | None:
-    """The table that is altered; None if there is none, and the statement says IF EXISTS."""
+    """The table that is altered; None for a missing one under IF EXISTS."""
     place = text.locate(tree.this)
     try:
         found = namespace.lookup(identifier)

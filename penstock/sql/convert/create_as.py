@@ -48,10 +48,10 @@ __all__ = ["convert_create_as", "item_of", "query_columns"]
 def query_columns(
     query: exp.Expr, namespace: Namespace
 ) -> tuple[tuple[str, LogicalType | None], ...]:
-    """Name and type of each column; None for a type that cannot be told.
+    """Name and type of each column; None for an unknown type.
 
-    Raises InputErrors with all that is wrong in the query, DefinitionError where its columns cannot be told at all
-    or two have one name.
+    Raises InputErrors with all errors of the query, DefinitionError where its columns are unknown or two have one
+    name.
     """
     bound = bind_query(query, namespace)
     if bound.errors:
@@ -78,7 +78,7 @@ def query_columns(
 
 
 def item_of(query: exp.Expr, name: str) -> exp.Expr:
-    """What a query selects by a name, the last of several; the query itself where that cannot be told."""
+    """The value that a query selects under a name, the last of several; the query itself where that is unknown."""
     items: list[exp.Expr] = query.selects if isinstance(query, exp.Select) else []
     return next((item for item in reversed(items) if item.alias_or_name == name), query)
 
@@ -209,7 +209,7 @@ def _check_filled(
     node: exp.Expr,
     text: StatementText,
 ) -> None:
-    """Check that a table that is there (IF NOT EXISTS) has the query's columns. Raises DefinitionError."""
+    """Check that an existing table (IF NOT EXISTS) has the query's columns. Raises DefinitionError."""
     if before is None or not create.if_not_exists:
         return
     writable = [c.name for c in before.schema.columns if _is_written(c)]

@@ -36,7 +36,7 @@ __all__ = ["add_columns", "convert_insert", "fixed_partition", "partition_errors
 
 
 def fixed_partition(tree: exp.Expr) -> dict[str, exp.Literal]:
-    """The partition columns that the statement gives a value, in its order."""
+    """The partition columns for which the statement has a value, in its order."""
     spec = tree.args.get("partition")
     parts: list[exp.Expr] = spec.expressions if spec is not None else []
     values = {p.this.name: p.args["value"] for p in parts if isinstance(p, exp.Property)}

@@ -209,7 +209,7 @@ def _insert(table: Table, query: exp.Expr, text: StatementText) -> InsertInto:
 def _columns(
     query: exp.Expr, text: StatementText, namespace: Namespace
 ) -> tuple[PhysicalColumn, ...]:
-    """The columns of the query, as the table's. Raises InputErrors, DefinitionError for a type that cannot be told."""
+    """The columns of the query, as the table's. Raises InputErrors, DefinitionError for an unknown type."""
     columns = []
     for name, kind in query_columns(query, namespace):
         if kind is None:
@@ -297,7 +297,7 @@ def _with_full_names(query: exp.Expr, namespace: Namespace) -> str:
 def _check_free(
     table: Table, tree: exp.Expr, name: exp.Expr, text: StatementText, namespace: Namespace
 ) -> None:
-    """Return whether the name is free, or stands for what OR ALTER may change."""
+    """Return whether the name is free, or that of an object that OR ALTER may change."""
     try:
         found = namespace.lookup(table.identifier)
     except UnknownObjectError:

@@ -24,7 +24,7 @@ __all__ = [
 
 
 def identifier_of(table: exp.Expr, text: StatementText, namespace: Namespace) -> Identifier:
-    """The full name that a table node stands for. Raises InputError."""
+    """The full name of a table node. Raises InputError."""
     assert isinstance(table, exp.Table), "the parser puts a table where a name stands"
     with text.placing(table):
         return namespace.resolve(tuple(part.name for part in table.parts))
@@ -41,7 +41,7 @@ def find_object(
 def resolve_table_location(
     table: Table, node: exp.Expr, text: StatementText, namespace: Namespace
 ) -> Table:
-    """A table with what its catalog decides: a folder of Delta tables says where it lies. Raises DefinitionError."""
+    """A table with what its catalog decides: a folder of Delta tables decides its location. Raises DefinitionError."""
     with text.placing(node):
         return with_location(table, namespace.catalog)
 

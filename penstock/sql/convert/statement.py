@@ -82,10 +82,10 @@ Explained = Select | InsertInto | StatementSet | CreateTableAs | ReplaceTableAs
 
 
 def parse_statement(text: StatementText, namespace: Namespace) -> Statement:
-    """The statement that a text says, against the tables and views of a namespace.
+    """The statement of a text, bound to the tables and views of a namespace.
 
-    Raises SqlSyntaxError, UnsupportedError, UnknownObjectError, DefinitionError, ObjectExistsError,
-    or InputErrors if there are several.
+    Raises SqlSyntaxError, UnsupportedError, UnknownObjectError, DefinitionError, ObjectExistsError, or InputErrors if
+    there are several.
     """
     try:
         match cut(text):

@@ -50,7 +50,7 @@ __all__ = ["TableBuilder", "column_kinds"]
 class TableBuilder:
     """Columns in order, watermark and keys, with the nodes that they were read from.
 
-    `where` is the place of errors about what no node of the statement stands for.
+    `where` is the place of errors without a node in the statement.
     """
 
     where: exp.Expr
@@ -61,7 +61,7 @@ class TableBuilder:
     watermark: exp.WatermarkColumnConstraint | None = None
     keys: list[tuple[exp.Expr, PrimaryKey]] = field(default_factory=list)
     unread: bool = False
-    """Whether a column could not be read, so that errors about others would say nothing."""
+    """Whether a column could not be read, so that errors about others would be meaningless."""
 
     # --- errors ---
 

@@ -65,7 +65,7 @@ def define_table(tree: exp.Create, identifier: Identifier, namespace: Namespace)
 
 
 def build_table(tree: exp.Create, identifier: Identifier, draft: TableBuilder) -> Table:
-    """The table of a draft that has all its columns, with what else the CREATE says. Raises InputErrors."""
+    """The table of a draft that has all its columns, with the other clauses of the CREATE. Raises InputErrors."""
     partition_keys = read_partition_keys(tree, draft)
     options = read_options(option_keys(tree), draft)
     distribution = read_distribution(_distribution(tree), draft)
@@ -264,7 +264,7 @@ def has_property(tree: exp.Create, kind: type[exp.Property]) -> bool:
 
 
 def properties_of(tree: exp.Create) -> list[exp.Expr]:
-    """What a CREATE says beside names and columns: comment, options, TEMPORARY, ..."""
+    """The clauses of a CREATE beside names and columns: comment, options, TEMPORARY, ..."""
     found = tree.args.get("properties")
     return found.expressions if found else []
 

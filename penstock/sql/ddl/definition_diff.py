@@ -63,7 +63,7 @@ def diff_definitions(stored: Table | View, written: Table | View) -> DefinitionD
 
 
 def since(identifier: Identifier, namespace: Namespace) -> str:
-    """Return since when a definition is in the catalog, as ` since <time>`; empty where no history tells it."""
+    """Return since when a definition is in the catalog, as ` since <time>`; empty without a history."""
     try:
         changes = namespace.catalog.history(identifier, limit=RECENT)
     except PenstockError:
@@ -119,7 +119,7 @@ def _of_keys(table: Table) -> Iterator[Column]:
 
 
 def _column(column: Column) -> tuple[object, ...]:
-    """Return what makes a column what it is; the type of a computed one follows from its expression."""
+    """Return the definition of a column; the type of a computed one follows from its expression."""
     match column:
         case ComputedColumn():
             return ("computed", _spelled(column.expression))

@@ -1,7 +1,7 @@
 """CREATE of an existing object: the same definition is the same table; another one is reported with its differences.
 
 A file is run many times, against a catalog that remembers. Flink's default catalog is the session's, so that a file
-with a plain CREATE TABLE always starts there; here it starts as long as it says what the catalog says.
+with a plain CREATE TABLE always starts there; here it starts as long as it matches the catalog.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 def create_or_keep(obj: Table | View, namespace: Namespace, *, if_not_exists: bool) -> None:
-    """Add a definition, unless what has its name has the same. Raises ObjectExistsError with what differs."""
+    """Add a definition, unless an equal one exists. Raises ObjectExistsError with the differences."""
     found = namespace.same_named(obj) if namespace.redefines else None
     if found is not None and kind_of(found) == kind_of(obj) and diff_definitions(found, obj):
         namespace.replace(found, obj)
@@ -56,7 +56,7 @@ def create_or_keep(obj: Table | View, namespace: Namespace, *, if_not_exists: bo
 
 
 def create_database_or_keep(statement: CreateDatabase, catalog: Catalog) -> None:
-    """Add a database, unless it is there as the statement says it. Raises ObjectExistsError."""
+    """Add a database, unless an equal one exists. Raises ObjectExistsError."""
     wanted = statement.database
     try:
         catalog.create_database(wanted, if_not_exists=statement.if_not_exists)
@@ -66,7 +66,7 @@ def create_database_or_keep(statement: CreateDatabase, catalog: Catalog) -> None
 
 
 def create_catalog_or_keep(statement: CreateCatalog, catalog: Catalog) -> None:
-    """Add a catalog, unless it is there as the statement says it. Raises ObjectExistsError."""
+    """Add a catalog, unless an equal one exists. Raises ObjectExistsError."""
     wanted = statement.catalog
     try:
         catalog.create_catalog(wanted, if_not_exists=statement.if_not_exists)
@@ -76,7 +76,7 @@ def create_catalog_or_keep(statement: CreateCatalog, catalog: Catalog) -> None:
 
 
 def refilled_error(statement: Statement, namespace: Namespace) -> ObjectExistsError | None:
-    """Make the error for a CREATE TABLE ... AS of a table that is there, which would get its rows twice.
+    """Make the error for a CREATE TABLE ... AS of an existing table, which would get its rows twice.
 
     None for other statements, and for a new table. A query that never ends resumes from its checkpoint.
     """
@@ -94,7 +94,7 @@ def refilled_error(statement: Statement, namespace: Namespace) -> ObjectExistsEr
 
 
 def is_there(statement: Statement, namespace: Namespace) -> bool:
-    """Return whether a CREATE defines what is there already, under this name and with this definition."""
+    """Return whether a CREATE defines an existing object, of this name and definition."""
     obj = _created(statement)
     found = None if obj is None else namespace.same_named(obj)
     if obj is None or found is None or kind_of(found) != kind_of(obj):
@@ -113,7 +113,9 @@ def kept_note(statement: Statement, namespace: Namespace) -> str | None:
 
 
 def tell_definition(statement: Statement, namespace: Namespace) -> None:
-    """Log that what a typed CREATE defines is there already, as it says or otherwise. Raises ObjectExistsError."""
+    """Log that what a typed CREATE defines exists already, with the same definition or another.
+    Raises ObjectExistsError.
+    """
     if (refilled := refilled_error(statement, namespace)) is not None:
         raise refilled
     if (drift := diff_with_catalog(statement, namespace)) is not None:

@@ -27,7 +27,7 @@ class ErrorFormat(StrEnum):
 
 
 def show_failures(failures: Sequence[PenstockError], shape: ErrorFormat) -> str | None:
-    """Write what failed while running, for a program: one text for all; None for a person, who reads the summary."""
+    """Write the failures of a run, for a program: one text for all; None for a person, who reads the summary."""
     found = [each for failure in failures for each in each_of(failure)]
     if not found or shape is ErrorFormat.FULL:
         return None

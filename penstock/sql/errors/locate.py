@@ -1,4 +1,4 @@
-"""The place of an error that has none: where its statement says what the message is about."""
+"""The place of an error without one: that of the subject of its message in the statement."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ HELP = "bold cyan"
 
 
 def each_of(error: PenstockError) -> tuple[PenstockError, ...]:
-    """The errors that an error stands for: those of InputErrors, else itself."""
+    """The errors of an error: those of InputErrors, else itself."""
     return error.errors if isinstance(error, InputErrors) else (error,)
 
 

@@ -136,7 +136,9 @@ def translate(error: BaseException) -> PenstockError:
 
 
 def _refusal(error: BaseException) -> PermanentFailureError | None:
-    """Return what Spark refuses to run, in our words: its analysis of the same query says the same each time."""
+    """Return the error for a query that Spark refuses, in our words: its analysis of the same query
+    fails the same way each time.
+    """
     layer: BaseException | None = error
     for _ in range(DEEPEST_CAUSE):
         if layer is None or type(layer).__name__ == "AnalysisException":
@@ -152,8 +154,8 @@ def _refusal(error: BaseException) -> PermanentFailureError | None:
 
 
 def _is_gone(error: BaseException) -> bool:
-    """Return whether Spark's Java process is gone, as py4j says it; a Java exception may quote a
-    record that says so.
+    """Return whether Spark's Java process is gone, by py4j's error; a Java exception may quote a
+    record with the same text.
     """
     if type(error).__name__ in _JVM_GONE:
         return True
@@ -171,9 +173,9 @@ def _layers(error: BaseException) -> list[str]:
 
 
 def _telling(layers: list[str]) -> str:
-    """Choose the layer that says most: the deepest that Spark worded itself, else the deepest with any words.
+    """Choose the most specific layer: the deepest with a message of Spark's own, else the deepest with any message.
 
-    A sink's "task failed while writing rows" hides the task's reason; below Spark's words there is often only the
+    A sink's "task failed while writing rows" hides the task's reason; below Spark's message there is often only the
     name of a Java class.
     """
     worded = [layer for layer in layers if set(_CONDITION.findall(layer)) - _WRAPPING_CONDITIONS]

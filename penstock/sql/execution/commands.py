@@ -185,7 +185,7 @@ def check_command(statement: Statement, namespace: Namespace, project: Path) -> 
 
 
 def run_command(statement: Statement, scene: SessionContext) -> Listing | None:
-    """Run a command; returns what it has to say. Raises InputError, RunError."""
+    """Run a command; returns its output. Raises InputError, RunError."""
     match statement:
         case AddJar(path=path):
             from penstock.sql.execution.functions import add_jar

@@ -47,7 +47,7 @@ def define(statement: Statement, namespace: Namespace) -> None:
 
 
 def set_option(statement: SetOption | ResetOption, settings: dict[str, str]) -> None:
-    """Run SET and RESET. Raises OptionError for what the project gives."""
+    """Run SET and RESET. Raises OptionError for keys that the project sets."""
     match statement:
         case SetOption(key=TARGET.key) | ResetOption(key=TARGET.key):
             raise OptionError(
@@ -96,7 +96,7 @@ def describe(found: Table | View, namespace: Namespace) -> Listing:
 
 
 def _described_view(view: View, namespace: Namespace) -> Iterator[tuple[str | None, ...]]:
-    """Return the columns of a view with the types that its query has; one that cannot be told is left empty."""
+    """Return the columns of a view with the types that its query has; an unknown one is left empty."""
     known = columns_of_object(view, namespace) or dict.fromkeys(view.columns)
     comments = view.column_comments or (None,) * len(known)
     for (name, kind), comment in zip(known.items(), comments, strict=True):

@@ -47,7 +47,7 @@ def check_change(statement: Change, namespace: Namespace, project: Path) -> None
 
 
 def run_change(statement: Change, scene: SessionContext) -> Listing | None:
-    """Run the statement, to its end. Returns the number of rows of UPDATE and DELETE, and what a procedure gives."""
+    """Run the statement, to its end. Returns the number of rows of UPDATE and DELETE, and the result of a procedure."""
     if isinstance(statement, CallProcedure):
         return _call(statement, scene)
     table = _table(statement, scene.namespace)
@@ -75,7 +75,9 @@ def run_change(statement: Change, scene: SessionContext) -> Listing | None:
 
 
 def editor_of(table: Table, project: Path, what: str) -> TableEditor:
-    """Return what edits a table. Raises UnsupportedError for a connector that cannot; `what` is the change in words."""
+    """Return the editor of a table. Raises UnsupportedError for a connector without one; `what` is
+    the change in words.
+    """
     connector = connector_of(table, project=project)
     if isinstance(connector, EditorConnector):
         return connector.editor(table)

@@ -54,7 +54,9 @@ COLUMNS = ("pandas", "pyarrow")
 
 
 def result_type(function: Callable[..., Any], *, owner: str) -> str:
-    """Spark's type of what `function` gives. Raises DefinitionError where the hint is missing or says no SQL type."""
+    """The Spark type of the result of `function`. Raises DefinitionError where the hint is missing
+    or is no SQL type.
+    """
     try:
         hint = typing.get_type_hints(function).get("return")
     except (NameError, TypeError) as error:

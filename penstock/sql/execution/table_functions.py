@@ -76,10 +76,10 @@ def registered_names(function: Function, calls: Sequence[exp.Anonymous]) -> tupl
 
 
 def keeping_rows(found: UserDefinedTableFunction, schema: StructType) -> UserDefinedTableFunction:
-    """The same table function, but with one row of NULLs where it gives none.
+    """The same table function, but with one row of NULLs where it returns none.
 
-    Spark's operator for table functions in Python has no outer form: without ON a LEFT JOIN with one
-    loses rows, and with ON it is an aggregation, which no stream can do.
+    Spark's operator for table functions in Python has no outer form: without ON a LEFT JOIN with one loses rows, and
+    with ON it is an aggregation, which no stream can do.
     """
     handler: Any = found.func
     nothing = (None,) * len(schema.fields)

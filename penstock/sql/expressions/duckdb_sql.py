@@ -1,10 +1,10 @@
 """Write expressions for DuckDB, which evaluates event time while a micro-batch is planned.
 
-A closed set: each form gives, value for value, what Spark gives (the tests hold the two together), or NULL
-where Spark fails or would need another time zone. A time that is too late would lose rows, so DuckDB's defaults
-are not used: casts do not round, texts are read only in shapes that both engines read alike, errors are NULL.
-TRY stands around each operation that can fail: DuckDB moves what occurs twice out of a TRY around the whole.
-Java's date patterns become strptime formats, from a closed set of letters of fixed width.
+A closed set: each form has, value for value, Spark's result (tests compare the two), or NULL where Spark fails or
+would need another time zone. A time that is too late would lose rows, so DuckDB's defaults are not used: casts do not
+round, texts are read only in shapes that both engines read alike, errors are NULL. TRY stands around each operation
+that can fail: DuckDB moves what occurs twice out of a TRY around the whole. Java's date patterns become strptime
+formats, from a closed set of letters of fixed width.
 """
 
 from __future__ import annotations

@@ -83,12 +83,12 @@ def substitute_tree(tree: exp.Expr, columns: Mapping[str, exp.Expr]) -> exp.Expr
 
 
 def infer_type(expression: str | exp.Expr, schema: Schema) -> LogicalType | None:
-    """The type of an expression over a table's columns; None where it cannot be told for sure."""
+    """The type of an expression over a table's columns; None where it is not certain."""
     return _infer(_typed(expression, schema))
 
 
 def known_type(tree: exp.Expr) -> LogicalType | None:
-    """The type of an expression whose nodes are typed; None where it cannot be told for sure."""
+    """The type of an expression whose nodes are typed; None where it is not certain."""
     return _infer(tree)
 
 
@@ -103,8 +103,8 @@ def timestamp_kind(
 def to_spark(expression: str | exp.Expr, schema: Schema | None = None) -> str:
     """Spark SQL of an expression. Raises UnsupportedError, naming the function.
 
-    `schema` gives the types that some forms depend on (division of whole numbers, CAST to STRING,
-    FLOOR to a unit); without it they are left to Spark or refused.
+    `schema` has the types that some forms depend on (division of whole numbers, CAST to STRING, FLOOR to a unit);
+    without it they are left to Spark or refused.
     """
     tree = _typed(expression, schema)
     try:

@@ -1,4 +1,4 @@
-"""Functions that give another value each time they are asked, such as the clock."""
+"""Functions that are not deterministic, such as the clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHANCE_NAMES = frozenset({"RAND", "RAND_INTEGER", "UUID"})
 
 
 def find_random_functions(query: exp.Expr) -> Iterator[exp.Expr]:
-    """Find functions that give another value to each row and at each look; the time of a batch is kept with it."""
+    """Find functions whose value differs by row and by evaluation; the time of a batch is kept with it."""
     yield from query.find_all(exp.Rand, exp.Randn, exp.Uuid)
     yield from (
         call for call in query.find_all(exp.Anonymous) if call.name.upper() in _CHANCE_NAMES

@@ -24,7 +24,7 @@ _ASIDE = ".set-aside-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStatus:
-    """What a checkpoint says: batches from 0, times in epoch ms. `problem` where it is DAMAGED."""
+    """The content of a checkpoint: batches from 0, times in epoch ms. `problem` where it is DAMAGED."""
 
     status: str
     planned: int | None = None

@@ -24,7 +24,7 @@ KINDS = {"table": "BASE TABLE", "view": "VIEW"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedObject:
-    """A name and what it stands for; None where that cannot be described. `kind` is SQL's word."""
+    """A name and what it resolves to; None where that cannot be described. `kind` is SQL's word."""
 
     identifier: Identifier
     kind: str

@@ -19,7 +19,7 @@ __all__ = ["InformationSource"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformationSource(BoundedSource):
-    """What the names of `namespace` and the checkpoints of `project` say (`EngineSource`)."""
+    """The rows about the names of `namespace` and the checkpoints of `project` (`EngineSource`)."""
 
     table: Table
     namespace: Namespace

@@ -47,8 +47,8 @@ class NodeKind(StrEnum):
 class NodeColumn:
     """A column of an object. `kind` is physical, metadata, computed, or query for those of a view.
 
-    A computed one has its `expression`, and `sources`: the physical and metadata columns that it is made of.
-    `type` is None where it cannot be told without Spark.
+    A computed one has its `expression`, and `sources`: the physical and metadata columns that it is computed from.
+    `type` is None where it is unknown without Spark.
     """
 
     name: str
@@ -60,7 +60,7 @@ class NodeColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A table or view. `columns` are empty where those of a view cannot be told without Spark."""
+    """A table or view. `columns` are empty where those of a view are unknown without Spark."""
 
     identifier: Identifier
     kind: NodeKind
@@ -89,7 +89,7 @@ class ColumnFlow:
 class Flow:
     """A query that fills an object. `by` is VIEW, MATERIALIZED TABLE or INSERT, `place` file:line of a statement.
 
-    `sources` are the objects that the query names, in order; `columns` None where they cannot be told without Spark.
+    `sources` are the objects that the query names, in order; `columns` None where they are unknown without Spark.
     """
 
     target: Identifier
@@ -120,7 +120,7 @@ class Graph:
         return tuple(flow for flow in self.flows if source in flow.sources)
 
     def around(self, start: Identifier, directions: Iterable[Direction]) -> Graph:
-        """Return what `start` is made of (upstream), and what is made of it (downstream)."""
+        """Return the sources of `start` (upstream), and what is derived from it (downstream)."""
         kept: dict[Identifier, None] = {start: None}
         flows: dict[int, None] = {}
         for direction in directions:

@@ -40,9 +40,9 @@ Relations = Mapping[str, tuple[Identifier, tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryLineage:
-    """The objects that a query names, each once, in order; and its columns, None where they cannot be told.
+    """The objects that a query names, each once, in order; and its columns, None where they are unknown.
 
-    The columns have the names that the query gives them, empty where it gives none.
+    The columns have their names in the query, empty for unnamed ones.
     """
 
     tables: tuple[Identifier, ...]
@@ -70,7 +70,7 @@ def lineage_of_query(query: exp.Expr, namespace: Namespace) -> QueryLineage:
 
 
 def _columns(identifier: Identifier, namespace: Namespace) -> Columns | None:
-    """Return the columns of an object; None where they cannot be told, or where it lives is not to be asked."""
+    """Return the columns of an object; None where they are unknown, or where its external system must not be asked."""
     try:
         return columns_of_object(namespace.lookup(identifier), namespace)
     except InputError:

@@ -1,4 +1,4 @@
-"""Lineage as a tree for people: what an object is made of, and what is made of it."""
+"""Lineage as a tree for people: the sources of an object, and what is derived from it."""
 
 from __future__ import annotations
 

@@ -95,9 +95,9 @@ CellResult = Any
 
 
 def run_cell(text: str, session: Session, options: CellOptions, screen: Screen) -> CellResult:
-    """Run a cell and show what it gives; an error is shown with its place, and ends the cell.
+    """Run a cell and show its results; an error is shown with its place, and ends the cell.
 
-    Gives the frame of the last SELECT or the job of the last INSERT, whichever came later; None where there is none.
+    Returns the frame of the last SELECT or the job of the last INSERT, whichever is later; None where there is none.
     """
     cell = Cell(session, options, screen, SystemClock())
     try:

@@ -135,7 +135,7 @@ def _watch(
     options: CellOptions,
     clock: Clock,
 ) -> str:
-    """Draw until there is a reason to end, and give it. `--seconds` count from the start of the first batch."""
+    """Draw until there is a reason to end, and return it. `--seconds` count from the start of the first batch."""
     never, began_ms, drawn_ms = Event(), clock.now_ms(), 0
     reading_since_ms: int | None = None
     while True:

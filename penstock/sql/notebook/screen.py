@@ -85,7 +85,7 @@ class OutputArea(Protocol):
 
 
 Screen = Callable[[View], OutputArea]
-"""Shows a view, and gives the place where it stands."""
+"""Shows a view, and returns its place."""
 
 
 def screen_of(shell: Any) -> Screen:

@@ -41,7 +41,7 @@ class Head:
 class TableView:
     """Rows under their heads. `more`: there are more rows than these; `limit` is the option that cut them.
 
-    `newest`: what is left out came before, and not behind.
+    `newest`: the omitted rows are earlier ones, not later ones.
     """
 
     heads: tuple[Head, ...]
@@ -61,11 +61,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveView:
-    """A query that never ends, as of its last batch: its newest rows, `op` in front where rows change.
+    """An unbounded query, as of its last batch: its newest rows, `op` in front where rows change.
 
     `rows_seen` counts rows of the result, `watermark_ms` is event time, `seconds` wall-clock time since the start.
-    `ended` says why it is over; None while it runs. `starting`: its first batch has not begun. `rows_in` are those
-    of `batches`, which were completed; rows of the batch in flight may be among those seen.
+    `ended` says why it is over; None while it runs. `starting`: its first batch has not begun. `rows_in` are those of
+    `batches`, which were completed; rows of the batch in flight may be among those seen.
     """
 
     table: TableView

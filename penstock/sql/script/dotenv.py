@@ -41,8 +41,9 @@ _SETTABLE = frozenset(
         "TARGET",
     )
 )
-"""Variables of Penstock that a file of a project may set: what `penstock.toml` may say, shapes of output, and what
-only limits. None decides how deeply a command looks, which file it reads or what it lets pass."""
+"""Variables of Penstock that a file of a project may set: keys of `penstock.toml`, output formats, and limits. None
+decides how thoroughly a command checks, which file it reads or what it permits.
+"""
 
 _WHERE_TO = re.compile(
     r"PG(?!(?:USER|PASSWORD|DATABASE|APPNAME)$)[A-Z]\w*|HOSTALIASES|LOCALDOMAIN|RES_OPTIONS|SSLKEYLOGFILE|KRB5\w*"

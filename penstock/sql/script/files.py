@@ -30,9 +30,9 @@ SAFE_FOLDERS_VARIABLE = "PENSTOCK_SAFE_FOLDERS"
 
 
 def check_own(file: Path, *, folder: bool = True) -> None:
-    """Check that a file that is there, and with `folder` what it lies in, belong to this user or to root.
+    """Check that an existing file, and with `folder` its folder, belong to this user or to root.
 
-    Raises ConfigError. A link belongs to who made it, and leads to a file that is looked at as well.
+    Raises ConfigError. A link belongs to its maker, and its target is checked as well.
     """
     if not hasattr(os, "geteuid") or _is_safe(file):
         return
@@ -113,7 +113,7 @@ class ScriptFile:
 
     @property
     def pipeline(self) -> str:
-        """The pipeline's name where no SET gives one: the file's, without folders and ending."""
+        """The pipeline's name without a SET: the file's, without folders and ending."""
         return Path(self.name).stem
 
 
@@ -127,7 +127,7 @@ def read_script(path: Path) -> ScriptFile:
 
 
 def write_script(file: ScriptFile, text: str) -> None:
-    """Write another text into a file that was read; it is there whole or not at all. Raises ConfigError."""
+    """Replace the text of a file that was read, atomically. Raises ConfigError."""
     assert file.path is not None, "a text in no file cannot be written back"
     target = file.path.resolve()  # a link stays one
     beside = target.with_name(f".{target.name}.tmp")

@@ -185,15 +185,14 @@ SECTIONS = ("catalog", "spark", "settings", "variables")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A project: its folder, and what its file says for the chosen target.
+    """A project: its folder, and its file's configuration for the chosen target.
 
     `root` is the folder of `penstock.toml`, or the folder the search began in when there is none; relative paths in
-    SQL (a Delta table's `path`, the checkpoint directory) start there. `spark_conf` are Spark settings, `settings`
-    the SET keys that every file starts with, `variables` the values of `{{ var('...') }}`. `dotenv` is what `.env`
-    adds to the environment, `target` the target that was chosen, `targets` those there are; `sharing` are others that
-    have the same catalog, `is_main` tells whether this one has the project's own. `secret_key_file` has the
-    keys of CREATE SECRET's values; None is what `SqlCatalog` says. `reference_rules` limit what references and
-    templates may read.
+    SQL (a Delta table's `path`, the checkpoint directory) start there. `spark_conf` are Spark settings, `settings` the
+    SET keys that every file starts with, `variables` the values of `{{ var('...') }}`. `dotenv` is what `.env` adds to
+    the environment, `target` the chosen target, `targets` all targets; `sharing` are others with the same catalog,
+    `is_main`: this one has the project's own. `secret_key_file` has the keys of CREATE SECRET's values; None is the
+    default of `SqlCatalog`. `reference_rules` limit what references and templates may read.
     """
 
     root: Path
@@ -297,8 +296,8 @@ def load_dotenv(start: Path) -> tuple[str, ...]:
     """Add the variables of the project's `.env` to the process's environment, where they are not set. Raises
     ConfigError.
 
-    Gives the names that it leaves out: options that the author of a project does not set for those who check it. For
-    commands, whose options have variables of their own, and whose children (Spark) look at the environment too.
+    Returns the names that it leaves out: options that the author of a project may not set for those who check it. For
+    commands, whose options have variables of their own, and whose children (Spark) read the environment too.
     """
     folder = start.resolve()
     roots = (each for each in (folder, *folder.parents) if (each / PROJECT_FILE).is_file())
@@ -363,7 +362,7 @@ def read_project(file: Path, *, target: str | None = None) -> Project:
 
 
 def _has_own_place(target: Section) -> bool:
-    """Return whether a target says itself where its checkpoints are, or what they are called by."""
+    """Return whether a target sets its own checkpoint directory or their names."""
     own = target.section("settings").flat()
     return CHECKPOINT_DIR.key in own or PIPELINE_NAME.key in own
 
@@ -389,9 +388,9 @@ def _macro_path(paths: Section, root: Path) -> Path | None:
 
 
 def _keep_key_files(project: Project) -> None:
-    """Remember where keys of the secrets may lie, before anything is rendered or looked up.
+    """Register where keys of the secrets may be, before anything is rendered or resolved.
 
-    All places, also those that the file says nothing of any more: it may be an author's whom the key is kept from.
+    All places, also those that the file no longer names: the key may be kept from the file's author.
     """
     keep_key_file(project.root / DATA_DIRECTORY / KEY_FILE)
     keep_key_file(project.data_directory / KEY_FILE)
@@ -401,7 +400,7 @@ def _keep_key_files(project: Project) -> None:
 
 
 def _with(project: Project, document: Section) -> Project:
-    """Lay the sections of a document, or of a target, over what a project says."""
+    """Overlay a project's configuration with the sections of a document, or of a target."""
     catalog, spark = document.section("catalog"), document.section("spark")
     catalog.only("url")
     spark.only("master", "conf")

@@ -42,12 +42,12 @@ _TEXT = re.compile(r"'((?:[^']|'')*+)(?:'|\Z)")
 
 
 def states_secret(text: str) -> bool:
-    """Return whether a statement says the value of a secret, or was meant to (a typo)."""
+    """Return whether a statement has the value of a secret, or was meant to (a typo)."""
     return any(True for _ in _stated(text))
 
 
 def mask_stated_secrets(text: str) -> None:
-    """Mask the values that CREATE SECRET and ALTER SECRET say in a text, before anything is said of the text."""
+    """Mask the values of CREATE SECRET and ALTER SECRET in a text, before any message about the text."""
     for rest in _stated(text):
         for found in _TEXT.finditer(rest):
             keep_secret(found[1].replace("''", "'"))
@@ -133,7 +133,7 @@ def split(text: str, file: str, line_map: LineMap | None = None) -> tuple[Statem
 
 
 def split_all(source: Source) -> tuple[tuple[StatementText, ...], SqlSyntaxError | None]:
-    """As `split`; gives the statements in front of the error beside it. Secrets in the text are masked from now on."""
+    """As `split`; returns the statements before the error beside it. Secrets in the text are masked from now on."""
     mask_stated_secrets(source.text)
     error = _lexical_error(source)
     text = source.text if error is None else source.text[: error[0]]

@@ -1,8 +1,8 @@
 """Bounds of a template's time and memory: what could loop or grow is rendered in a child process of its own.
 
 A template that only names variables cannot do either and is rendered here, which costs nothing. For the others a fork
-takes some milliseconds, and what they use goes with them: no look at the template tells what a macro, a filter or a
-number times a text comes to. Where there is no fork, on Windows, templates have no bounds.
+takes some milliseconds, and their memory is freed with them: the result of a macro, a filter or a number times a text
+cannot be predicted from the template. Where there is no fork, on Windows, templates have no bounds.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def is_plain(tree: nodes.Template) -> bool:
 
 
 def within_limits(work: Callable[[], T], text: str, file: str) -> T:
-    """Do `work` in a child process with bounds, and give what it gave. Raises what it raises, and TemplateError.
+    """Run `work` in a child process with bounds, and return its result. Raises its errors, and TemplateError.
 
     Secrets that the child has seen are masked here too.
     """
@@ -102,7 +102,7 @@ def within_limits(work: Callable[[], T], text: str, file: str) -> T:
 
 
 def _answer(work: Callable[[], Any], writer: int) -> NoReturn:
-    """Do the work in the child and write what came of it; nothing of the parent's is flushed or closed."""
+    """Run the work in the child and write its result; nothing of the parent's is flushed or closed."""
     try:
         forget_secrets()
         _bind()

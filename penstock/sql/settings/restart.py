@@ -37,10 +37,9 @@ class FixedDelay:
 class ExponentialDelay:
     """Restarts at growing intervals (Flink: `exponential-delay`).
 
-    `attempts` restarts in a row, then the job fails; a run of `reset_after_ms` without a failure makes both the
-    delay and the count new. Flink's own defaults are 1.5, no limit and an hour; ours ride out five minutes of a
-    broker that is gone and then say so. `jitter` is the part of a delay by which chance makes it shorter or longer, so
-    that what failed together does not start together.
+    `attempts` restarts in a row, then the job fails; a run of `reset_after_ms` without a failure resets both the delay
+    and the count. Flink's own defaults are 1.5, no limit and an hour; ours survive five minutes without a broker and
+    then fail. `jitter` is the random part of a delay, so that queries which failed together do not restart together.
     """
 
     initial_ms: int = 1_000

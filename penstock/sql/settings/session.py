@@ -1,6 +1,6 @@
-"""The SET keys that say how a query is kept running, and the check of all keys that a file sets.
+"""The SET keys of restarts, and the check of all keys that a file sets.
 
-Keys are Flink's. What the planner reads of them is `sql/settings/pipeline.py`' part.
+Keys are Flink's. `sql/settings/pipeline.py` has those that the planner reads.
 """
 
 from __future__ import annotations

@@ -71,9 +71,9 @@ def _hold(folder: Path) -> None:
 
 
 def _remove_stale_folders() -> None:
-    """Remove the keys that processes of this user left which were killed.
+    """Remove the keys of killed processes of this user.
 
-    A lock tells it: numbers of processes are others in another container, which may share the folder.
+    A lock shows that: process ids differ in another container, which may share the folder.
     """
     with suppress(ImportError):
         import fcntl

@@ -1,7 +1,6 @@
 """Launches and ends the Java process of Spark for commands and `penstock.connect`, away from terminal and signals.
 
-Spark's settings are `spark_session.py`'s part. Uses the hook that PySpark leaves for this (`launch_gateway`'s
-`popen_kwargs`).
+`spark_session.py` has Spark's settings. Uses PySpark's hook for this (`launch_gateway`'s `popen_kwargs`).
 """
 
 from __future__ import annotations

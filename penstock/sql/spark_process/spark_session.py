@@ -65,7 +65,7 @@ TESTED_SPARK = ("4.2.0",)
 TESTED_DELTA = ("4.4.0",)
 
 OVERRIDE = "PENSTOCK_UNTESTED_VERSIONS"
-"""The variable that lets other releases pass when it is 1; each start says so."""
+"""The variable that permits other releases when it is 1; each start logs it."""
 
 logger = logging.getLogger(__name__)
 
@@ -195,9 +195,9 @@ def check_spark(spark: SparkSession) -> None:
 
 
 def _check_interpreter(python: str) -> None:
-    """Check that the interpreter of Spark's Python processes has what they need. Raises ConfigError.
+    """Check that the interpreter of Spark's Python processes has the needed packages. Raises ConfigError.
 
-    Without it Spark says that a "Python worker failed to connect back", and why only in its log.
+    Without them Spark reports that a "Python worker failed to connect back", and the cause only in its log.
     """
     if shutil.which(python) == sys.executable:
         return

@@ -45,7 +45,7 @@ def locate_option(
 class AlterTable:
     """ALTER TABLE [IF EXISTS] name ADD | MODIFY | DROP | RENAME | SET | RESET ...: one definition becomes another.
 
-    `before` and `after` are None if there is no such table and the statement says IF EXISTS.
+    `before` and `after` are None for a missing table under IF EXISTS.
     """
 
     identifier: Identifier

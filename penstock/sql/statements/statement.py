@@ -145,7 +145,7 @@ class DropView:
 class CreateTableAs:
     """CREATE TABLE [IF NOT EXISTS] name ... AS query: a table of the query's columns, and its rows.
 
-    As in Flink, a table that is there already (IF NOT EXISTS) is filled too.
+    As in Flink, an existing table (IF NOT EXISTS) is filled too.
     """
 
     create: CreateTable

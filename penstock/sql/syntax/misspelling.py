@@ -47,7 +47,7 @@ BEFORE_BY = ("ORDER", "GROUP")
 """What a word in front of BY was most likely meant for."""
 
 SHORT = ("AS", "BY", "IN", "IS", "ON", "OR")
-"""Words of two letters, where only their swapping is taken for a slip."""
+"""Words of two letters, where only swapped letters count as a typo."""
 
 JOIN_TYPES = ("LEFT", "RIGHT", "FULL", "INNER", "CROSS", "OUTER", "NATURAL")
 LATE = ("DISTINCT", "NULL", "TRUE", "FALSE", "CASE", "CURRENT_DATE", "CURRENT_TIMESTAMP")
@@ -89,7 +89,7 @@ def _nearest_here(token: Token, keywords: Sequence[str], tokens: Sequence[Token]
 
 
 def mistaken_join(tokens: Sequence[Token]) -> tuple[Token, str] | None:
-    """The alias in front of a JOIN that was to be LEFT, INNER, ..., one slip away, and that word.
+    """The alias in front of a JOIN that was meant as LEFT, INNER, ..., one typo away, and that word.
 
     One that is given with AS is an alias.
     """

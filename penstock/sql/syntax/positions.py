@@ -40,8 +40,7 @@ Node = TypeVar("Node", bound=exp.Expr)
 class LineOrigin:
     """The line of a file that a person edits, for a line of a rendered text; `line` counts from 1.
 
-    `text` is what stands there. `called_from` are the lines (file:line) that include or call what stands there, the
-    nearest first.
+    `text` is its content. `called_from` are the lines (file:line) that include or call it, the nearest first.
     """
 
     file: str
@@ -108,7 +107,7 @@ def attach(node: Node, source: Source | None) -> Node:
 
 
 def position_as(node: Node, other: exp.Expr) -> Node:
-    """Note that `node`, made by code, stands for `other` of the text, whatever is below it."""
+    """Set the position of a generated `node` to that of `other`, whatever is below it."""
     node.meta[PLACE] = extent(other)
     return node
 

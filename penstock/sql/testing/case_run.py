@@ -45,7 +45,7 @@ __all__ = ["SPARK_CONF", "CaseResult", "CaseRunner", "check_case", "check_suite"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """What came of a case. `problems` is empty where it passed; `found` is None where it ended with an `error`.
+    """The result of a case. `problems` is empty where it passed; `found` is None where it ended with an `error`.
 
     `tables` are those that the case names, by the names that it uses.
     """
@@ -59,7 +59,7 @@ class CaseResult:
 
     @property
     def passed(self) -> bool:
-        """Whether everything came as expected."""
+        """Whether all results are as expected."""
         return not self.problems
 
 
@@ -77,7 +77,7 @@ class CaseRunner:
     lenient: bool = False
 
     def run(self, case: Case, number: int) -> CaseResult:
-        """Run a case; `number` tells it from the others. Raises InputError for a mistake in the case itself."""
+        """Run a case; `number` identifies it. Raises InputError for a mistake in the case itself."""
         began_ns = time.monotonic_ns()
         folder = self.folder / str(number)
         found: ActualResults | None = None
@@ -193,7 +193,7 @@ class _Run:
     folder: Path
 
     def result(self) -> ActualResults:
-        """Run the case to its end. Raises what its SQL fails with, _CaseMistake for what is wrong with the case."""
+        """Run the case to its end. Raises the error of its SQL, _CaseMistake for a mistake in the case."""
         draft = self.draft
         sources = draft.sources(self.folder)
         with _mistakes():
@@ -307,7 +307,7 @@ def run_suite(
     lenient: bool,
     ended: Callable[[TestFile, CaseResult], None],
 ) -> Iterator[CaseResult]:
-    """Run cases and give their results; `ended` is called with each. `lenient`: see CaseRunner.
+    """Run cases and return their results; `ended` is called with each. `lenient`: see CaseRunner.
 
     Raises InputError for a mistake in a case.
     """

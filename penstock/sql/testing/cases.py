@@ -1,4 +1,4 @@
-"""What a test file says, as values: cases, their input rows, and their expectations; the choice of cases by name."""
+"""A test file as values: cases, their input rows, and their expectations; the choice of cases by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedRow:
-    """A row that a case gives, and where it stands."""
+    """An input row of a case, and its place."""
 
     row: InputRow
     span: Span = field(compare=False)
@@ -57,7 +57,7 @@ class ExpectedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedTable:
-    """The rows of one table. `changes`: every change, with its kind; else the rows that are there in the end.
+    """The rows of one table. `changes`: every change, with its kind; else the final rows.
 
     `ordered`: in this order; else in any.
     """
@@ -71,10 +71,10 @@ class ExpectedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What is to come of a case. Counts and the watermark are None where they are not looked at.
+    """The expectations of a case. Counts and the watermark are None where they are not checked.
 
-    `watermark` is that of the last batch, as SQL writes it; "none" says that there is none yet. `dead_letters` are
-    compared by the columns that they name; an `error` is a part of the letter's text.
+    `watermark` is that of the last batch, as SQL writes it; "none": there is none yet. `dead_letters` are compared by
+    the columns that they name; an `error` is a part of the dead letter's text.
     """
 
     tables: tuple[ExpectedTable, ...] = ()
@@ -108,10 +108,10 @@ class ThenBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A case: SQL files, what fills them in, rows in steps, and what is to come of them.
+    """A case: SQL files, their variables, rows in steps, and expectations.
 
     `now` is the clock as SQL writes it. `ends`: sources end with their last row, so that all windows close, or do not;
-    None: as their tables say. `goes_idle`: the time of `scan.watermark.idle-timeout` passes after each step.
+    None: by their tables. `goes_idle`: the time of `scan.watermark.idle-timeout` passes after each step.
     """
 
     name: str

@@ -59,14 +59,14 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceLine:
-    """A row of a difference. Of a changed one `cells` are as expected, `found` those that came; else None."""
+    """A row of a difference. Of a changed one `cells` are the expected ones, `found` the actual ones; else None."""
 
     mark: Mark
     cells: tuple[str, ...]
     found: tuple[str, ...] | None = None
 
     def changed(self, index: int) -> bool:
-        """Return whether a cell came otherwise than expected."""
+        """Return whether a cell differs from the expected one."""
         return self.found is not None and self.cells[index] != self.found[index]
 
 
@@ -79,7 +79,7 @@ class Difference:
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything came as expected."""
+        """Whether all results are as expected."""
         return all(line.mark is Mark.SAME for line in self.lines)
 
 

@@ -1,7 +1,7 @@
 """The clock of a case: functions of the current time return `now:` instead.
 
-Where such a call says how rows are ordered (ROW_NUMBER ... ORDER BY PROCTIME()) it is left: that means the order in
-which they came. The planner recognises columns that are PROCTIME(), and they get their value afterwards.
+Such a call in an order (ROW_NUMBER ... ORDER BY PROCTIME()) is kept: it means the order of arrival. The planner
+recognises columns that are PROCTIME(), and they get their value afterwards.
 """
 
 from __future__ import annotations

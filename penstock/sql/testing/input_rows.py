@@ -1,4 +1,4 @@
-"""The rows that a case gives: inline, or in CSV and JSON lines beside the test file."""
+"""The input rows of a case: inline, or in CSV and JSON lines beside the test file."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _KINDS = ("+I", "-U", "+U", "-D")
 
 
 def find_files(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Find test files: those named, and in folders those whose names say so. Raises ConfigError."""
+    """Find test files: those named, and in folders those with the names of test files. Raises ConfigError."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():

@@ -26,7 +26,7 @@ _KEPT = frozenset({"delta", "memory"})
 class NamedTables:
     """Tables by the names that a case uses. `written` are the names of those that its files write into.
 
-    `read` are those that queries read; `shared` those that live here and are read, replaced or given rows.
+    `read` are those that queries read; `shared` those that are stored here and are read, replaced or given rows.
     """
 
     tables: Mapping[str, Table] = field(default_factory=dict)

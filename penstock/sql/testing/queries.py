@@ -1,7 +1,7 @@
-"""Runs the streaming queries of a case step by step, each step to the point where nothing more would happen.
+"""Runs the streaming queries of a case step by step, each step to quiescence.
 
 A query over fixtures alone keeps running and receives what is new. One that reads tables which other queries write
-(Delta) is started for each step and reads what is there then, so that what it reads does not depend on which of them
+(Delta) is started for each step and reads the data of that moment, so that its input does not depend on which of them
 is faster.
 """
 
@@ -48,7 +48,7 @@ class RunningQuery:
                 self._stream = start_in_turn(lambda: self.query.start(Continuous()))
 
     def step(self) -> None:
-        """Process what is there. Raises what the query fails with, RunError or InputError."""
+        """Process the present rows. Raises the error of the query, RunError or InputError."""
         with _translated():
             if self.stays_up:
                 assert self._stream is not None, "it was started"
@@ -60,7 +60,7 @@ class RunningQuery:
             self._collect(self._stream)
 
     def stop(self) -> None:
-        """Stop the query; whatever that says, the case has its result."""
+        """Stop the query; errors are ignored, as the case has its result."""
         if self._stream is not None:
             self._stream.stop()
 

@@ -32,7 +32,7 @@ __all__ = ["headline", "problem_document", "problem_text", "write_junit"]
 WIDTH = 100_000
 
 MOST_SAME = 20
-"""Rows that came as expected are shown beside those that did not, up to so many."""
+"""Number of expected rows that are shown beside differing ones."""
 
 _STYLES = {Mark.SAME: "", Mark.MISSING: "red", Mark.UNEXPECTED: "green", Mark.CHANGED: "yellow"}
 
@@ -135,7 +135,7 @@ def _table(difference: Difference) -> Table:
 
 
 def _cell(line: DifferenceLine, index: int) -> Text:
-    """Write a cell; of one that changed what was expected, and what came."""
+    """Write a cell; of a changed one the expected and the actual value."""
     from rich.text import Text
 
     if not line.changed(index) or line.found is None:

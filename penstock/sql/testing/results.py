@@ -1,4 +1,4 @@
-"""What came of a case: rows of tables, late rows, bad records, dead letters, the watermark."""
+"""The results of a case: rows of tables, late rows, bad records, dead letters, the watermark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["ActualResults", "ActualRow", "dead_letters", "rows_of", "watermark_o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActualRow:
-    """A row that came out: values as `read_value` gives them. `kind` (`+I`) where changes were asked for."""
+    """An output row: values as `read_value` returns them. `kind` (`+I`) where changes were requested."""
 
     cells: Mapping[str, Any]
     kind: str | None = None
@@ -34,7 +34,7 @@ class ActualRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActualResults:
-    """What came of a case. `tables` are those that the case asks for, by the names that it uses."""
+    """The results of a case. `tables` are those that the case names, by the names that it uses."""
 
     tables: Mapping[str, Sequence[ActualRow]] = field(default_factory=dict)
     late: int = 0

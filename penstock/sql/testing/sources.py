@@ -1,4 +1,4 @@
-"""What a case gives, put where its queries read: records in files for tables read by splits, rows for the others."""
+"""The input of a case, put where its queries read: records in files for tables read by splits, rows for the others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Sources:
     _known: dict[Identifier, Table] = field(default_factory=dict)
 
     def write(self, steps: Sequence[Step], named: NamedTables) -> None:
-        """Write the records of all steps; none is there to be read yet. Raises InputError with the row's place."""
+        """Write the records of all steps; none is published yet. Raises InputError with the row's place."""
         given = self._by_table(steps, named)
         for table in named.all:
             self._known[table.identifier] = table

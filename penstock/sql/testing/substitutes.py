@@ -1,4 +1,4 @@
-"""The tables of a case with fixtures in the place of their connectors: nothing outside the case's folder is touched."""
+"""The tables of a case with fixtures instead of their connectors: nothing outside the case's folder is touched."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _LETTERS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSubstitutes:
-    """Makes the doubles of one case. `folder` is the case's own; `run` tells its places in memory from others.
+    """Makes the doubles of one case. `folder` is the case's own; `run` identifies its tables in memory.
 
-    `changes` are the tables whose changes are looked at, `shared` those that statements write and others read:
-    these are really written. `keeps_letters`: dead letters are looked at; else bad records are only counted.
+    `changes` are the tables whose changes are checked, `shared` those that statements write and others read: these are
+    really written. `keeps_letters`: dead letters are checked; else bad records are only counted.
     """
 
     folder: Path

@@ -1,4 +1,4 @@
-"""Rewrites what cases expect by what came of them: the block behind `then:` alone, all other text stays as it is."""
+"""Rewrites the expectations of cases by their results: only the block behind `then:`, all other text stays."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ STEP = 2
 
 
 def updated_text(file: TestFile, results: Sequence[CaseResult]) -> str:
-    """Return the text of a test file with the expectations of failed cases as they came.
+    """Return the text of a test file with the actual results as expectations of failed cases.
 
-    A case that ended with an error, or expects one, is left: what is to be expected there is for a person to say.
+    A case that ended with an error, or expects one, is left: a person has to decide there.
     """
     text = file.text
     changed = [r for r in results if r.found is not None and r.case.error is None]

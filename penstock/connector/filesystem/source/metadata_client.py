@@ -29,7 +29,7 @@ _GONE = SplitOffsets(first=1 << 62, end=0)
 
 
 class FileMetadataClient:
-    """A SplitPlanner over a folder. Driver only, one thread; every method may block on I/O.
+    """A SplitMetadataClient over a folder. Driver only, one thread; every method may block on I/O.
 
     A file is the one that was seen first under its name: what is appended later is not read. That is known for as
     long as the planner lives; a start from a checkpoint sees files as they are then.
@@ -90,7 +90,9 @@ class FileMetadataClient:
     def peek(
         self, ranges: Mapping[str, tuple[int, int]], accept: Accept | None = None
     ) -> Mapping[str, pa.RecordBatch]:
-        """Read the last decodable line of each range; see SplitPlanner. Raises DataLossError for a changed file."""
+        """Read the last decodable line of each range; see SplitMetadataClient. Raises DataLossError
+        for a changed file.
+        """
         splits = [self.split(split_id, *positions) for split_id, positions in ranges.items()]
         return peek(self._decoder, splits, self._candidates, accept)
 

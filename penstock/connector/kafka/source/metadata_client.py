@@ -115,7 +115,7 @@ class _BrokerOffsets:
 
 
 class KafkaMetadataClient:
-    """A SplitPlanner over Kafka. Driver only, one thread; every method may block up to half a minute."""
+    """A SplitMetadataClient over Kafka. Driver only, one thread; every method may block up to half a minute."""
 
     def __init__(self, settings: KafkaSettings, decoder: RecordDecoder) -> None:
         """Make a connection, without a request yet. `decoder` makes the columns that peeks return."""
@@ -191,7 +191,7 @@ class KafkaMetadataClient:
     def peek(
         self, ranges: Mapping[str, tuple[int, int]], accept: Accept | None = None
     ) -> Mapping[str, pa.RecordBatch]:
-        """Read the last decodable record of each range; see SplitPlanner."""
+        """Read the last decodable record of each range; see SplitMetadataClient."""
         if self._peeker is None:
             consumer = KafkaConsumer(peek_connection(self._settings.client))
             self._peeker = Peeker(consumer, self._decoder)

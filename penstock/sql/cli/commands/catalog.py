@@ -87,7 +87,7 @@ def show(
 
 
 def _found(text: str, url: str | None, target: str | None) -> Table | View:
-    """Find what a name stands for, in catalogs of other kinds too. Raises UnknownObjectError."""
+    """Resolve a name, in catalogs of other kinds too. Raises UnknownObjectError."""
     from penstock.catalog.model.identifier import parse_identifier
     from penstock.sql.execution.context import open_names
 

@@ -75,7 +75,7 @@ def apply(  # noqa: PLR0917  typer passes options by name
 
 
 def _applied(statement: Statement, namespace: Namespace) -> str | None:
-    """Run a definition, and say what it has changed; None for what changes nothing, or defines nothing that stays."""
+    """Run a definition, and describe its change; None without a change, or for a temporary object."""
     from penstock.sql.ddl.apply_ddl import apply_ddl
     from penstock.sql.ddl.definition_diff import diff_definitions
     from penstock.sql.statements.statement import (

@@ -166,7 +166,9 @@ def purge_history(  # noqa: PLR0917  typer passes options by name
     output: FormatOption = OutputFormat.TABLE,
     verbose: VerboseOption = False,
 ) -> None:
-    """Remove recorded changes for good; who did so is recorded. Example: `penstock catalog purge-history orders`"""
+    """Remove recorded changes permanently; the removal itself is recorded. Example: `penstock
+    catalog purge-history orders`
+    """
     with reporting(context, verbose=verbose, output=output):
         store = open_catalog(catalog, target=target)
         age_ms = 0 if older_than is None else _age_ms(older_than)
@@ -240,7 +242,7 @@ def upgrade(
 
 
 def _consequences(claims: list[Claim], *, goes_on: bool) -> list[str]:
-    """Name who runs, and what the upgrade means for them."""
+    """Name the running pipelines, and what the upgrade means for them."""
     from penstock.catalog.migrations import MIN_READER
 
     lines = [

@@ -1,6 +1,6 @@
-"""`penstock dlq`: where dead letters are, what is in them, and giving their records back.
+"""`penstock dlq`: where dead letters are, their content, and the replay of their records.
 
-`ls` and `show` start Spark for letters in topics and behind URLs only, `replay` always.
+`ls` and `show` start Spark only for dead letters in topics and behind URLs, `replay` always.
 """
 
 from __future__ import annotations
@@ -192,10 +192,9 @@ def replay(  # noqa: PLR0917  typer passes options by name
 ) -> None:
     """Write the records of dead letters to Kafka again, as they were, each of them once.
 
-    A record that several queries left out is given back once, too. What was given back is remembered beside the
-    letters, and is not given back a second time. The connection is that
-    of the catalog's table that the records were read for. A record that is still bad becomes a letter again, with
-    another offset.
+    A record that several queries left out is replayed once, too. Replays are recorded beside the dead letters, and a
+    record is not replayed a second time. The connection is that of the catalog's table for which the records were
+    read. A record that is still bad becomes a dead letter again, with another offset.
 
     Example: `penstock dlq replay orders.sql --yes`
     """
@@ -252,7 +251,7 @@ def pipelines_of(
 
 
 def check_known(pipeline: str, known: Sequence[str]) -> None:
-    """Check that a pipeline is there, by its name or that of a query of it. Raises UnknownObjectError."""
+    """Check that a pipeline exists, by its name or that of a query of it. Raises UnknownObjectError."""
     if pipeline in known or pipeline.rpartition("/")[0] in known:
         return
     raise UnknownObjectError(
@@ -264,7 +263,7 @@ def check_known(pipeline: str, known: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Search:
-    """Which dead letters a command looks for. `asked` is a pipeline that was named, and so has to be there."""
+    """The dead letters that a command selects. `asked` is a pipeline that was named, and so has to exist."""
 
     asked: str | None
     project: Project
@@ -307,7 +306,7 @@ T = TypeVar("T")
 
 
 def _looked_at(search: _Search, look: Callable[[Letters], T]) -> list[T]:
-    """Inspect every place, without Spark where that is enough: letters in folders of this machine."""
+    """Inspect every place, without Spark where that suffices: dead letters in folders of this machine."""
     from penstock.connector.delta.log.live_files import NotReadableHereError
     from penstock.sql.runner.dead_letters import find_dead_letter_files
 

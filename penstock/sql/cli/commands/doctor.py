@@ -227,7 +227,9 @@ def _server(store: SqlCatalog, names: int) -> Finding:
 
 
 def _data_folder() -> Iterator[Finding]:
-    """Checkpoints, state, dead letters and logs hold whole records; the folder above them keeps others out."""
+    """Checkpoints, state, dead letters and logs hold whole records; the permissions of the folder
+    above them exclude others.
+    """
     from penstock.sql.script.project import find_project
 
     folder = find_project(Path.cwd()).data_directory

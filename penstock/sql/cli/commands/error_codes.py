@@ -1,4 +1,4 @@
-"""`penstock errors`: what an error code means and what to do about it."""
+"""`penstock errors`: the meaning of an error code and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock explain`: how the queries of files would run, as EXPLAIN says it. Starts and asks nothing."""
+"""`penstock explain`: how the queries of files would run, as in EXPLAIN. Starts nothing and makes no request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock catalog infer`: a CREATE TABLE to review, from records, schemas or footers that are there. No Spark."""
+"""`penstock catalog infer`: a CREATE TABLE to review, from existing records, schemas or footers. No Spark."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def infer(  # noqa: PLR0917  typer passes options by name
     ] = OutputFormat.TABLE,
     verbose: VerboseOption = False,
 ) -> None:
-    """Propose a CREATE TABLE for what is there: types, rowtime, disorder, with reasons as comments. Changes nothing.
+    """Propose a CREATE TABLE for existing data: types, rowtime, disorder, with reasons as comments. Changes nothing.
 
     Reads a sample of the newest records of every partition; joins no consumer group.
 

@@ -175,7 +175,7 @@ def delete(
     bootstrap: BootstrapOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Delete topics with all their records. A pipeline that reads one of them stops and says so.
+    """Delete topics with all their records. A pipeline that reads one of them fails with an error.
 
     Example: `penstock kafka topics delete orders --yes`
     """

@@ -75,7 +75,7 @@ def lineage(  # noqa: PLR0917  typer passes options by name
     target: TargetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show what tables and views are made of, and what is made of them: from their queries, and from INSERTs of files.
+    """Show the sources of tables and views, and what is derived from them: by their queries, and by INSERTs of files.
 
     Example: `penstock catalog lineage revenue --files examples/quickstart.sql`
     """

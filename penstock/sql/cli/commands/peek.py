@@ -34,7 +34,7 @@ __all__ = ["peek"]
 
 TAKE_S = 0.05
 LOOK_INTERVAL_MS = 300
-"""How often the ends of the splits are looked up, to know when everything that is there was read."""
+"""How often the ends of the splits are looked up, to know when everything present was read."""
 
 
 class _End(Enum):
@@ -76,7 +76,7 @@ def peek(  # noqa: PLR0917  typer passes options by name
 ) -> None:
     """Show the first rows of a table, in seconds and without Spark. Example: `penstock peek orders --limit 3`
 
-    Starts where the table's startup mode says. Commits no offsets, and joins no consumer group.
+    Starts at the table's startup mode. Commits no offsets, and joins no consumer group.
     """
     with reporting(context, verbose=verbose):
         from penstock.connector.local.job import LocalJob

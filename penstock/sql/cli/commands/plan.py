@@ -103,7 +103,7 @@ class _Asked:
 
 
 def _plan(asked: _Asked) -> int:
-    """Plan without Spark where that can be, and give the exit status. Raises InputErrors."""
+    """Plan without Spark where possible, and return the exit status. Raises InputErrors."""
     from penstock.sql.check.connectivity import check_target_folders
     from penstock.sql.check.offline_plan import OnlySparkKnowsError, plan_scripts_offline
 
@@ -166,7 +166,7 @@ class _Engine:
         self._started = False
 
     def start(self) -> SparkSession:
-        """Start Spark, or give the session that runs. Raises ConfigError."""
+        """Start Spark, or return the running session. Raises ConfigError."""
         from penstock.sql.cli.spark import open_spark, spark_logs
 
         script = self._asked.script

@@ -1,4 +1,4 @@
-"""`penstock render`: what templates come to, and which line of which file each line came from."""
+"""`penstock render`: the rendered templates, and the file and line that each line came from."""
 
 from __future__ import annotations
 

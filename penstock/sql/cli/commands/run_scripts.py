@@ -48,10 +48,10 @@ __all__ = ["RunOptions", "run_scripts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What `penstock run` or `penstock plan` was asked for; `available_now` None leaves it to the tables.
+    """The options of `penstock run` or `penstock plan`; `available_now` None leaves it to the tables.
 
-    `dry_run` shows what would run; `from_scratch` sets checkpoints aside before it runs. `errors` is the shape of
-    what fails while it runs.
+    `dry_run` shows what would run; `from_scratch` sets checkpoints aside before it runs. `errors` is the format of
+    failures of the run.
     """
 
     script: ScriptInput
@@ -66,7 +66,7 @@ class RunOptions:
 
 
 def run_scripts(options: RunOptions) -> int:
-    """Run files and give the exit status. Raises InputErrors before anything is started."""
+    """Run files and return the exit status. Raises InputErrors before anything is started."""
     script, project = options.script, options.script.project
     files = spark_logs(project, verbose=options.verbose)
     told = options.progress is not ProgressMode.NONE

@@ -29,10 +29,10 @@ CATALOG_VARIABLE = "PENSTOCK_CATALOG"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptInput:
-    """Files and what fills them in: the project's variables and settings, `--var` and `--set` over them.
+    """Files and their values: the project's variables and settings, `--var` and `--set` over them.
 
     `master` and `spark_conf` are those of a Spark that is started for them. `given_variables` and `given_settings` are
-    those of the command line alone. `strict` refuses what is else warned of. `is_catalog_named`: by who types the
+    those of the command line alone. `strict` turns warnings into errors. `is_catalog_named`: by the user of the
     command, not by the project.
     """
 
@@ -146,7 +146,7 @@ def read_input(
     target: str | None = None,
     strict: bool = False,
 ) -> ScriptInput:
-    """Read files and pairs, and fill in what the project says. Raises ConfigError."""
+    """Read files and pairs, and fill in the project's values. Raises ConfigError."""
     project = find_project(Path.cwd(), target=target)
     given_variables = {**read_variables(vars_file), **read_pairs("--var", var)}
     given_settings = read_pairs("--set", settings)

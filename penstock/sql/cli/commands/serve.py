@@ -1,4 +1,4 @@
-"""`penstock serve`: what its options mean, and `serve users`: who may log in, in a password file.
+"""`penstock serve`: its options, and `serve users`: the users that may log in, in a password file.
 
 The server itself is started by `serve_run.py`.
 """

@@ -1,4 +1,4 @@
-"""Runs `penstock serve`: check, start Spark, serve, say where, and stop cleanly. Gives the exit status."""
+"""Runs `penstock serve`: check, start Spark, serve, print where, and stop cleanly. Returns the exit status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def serve_catalog(
     output: OutputFormat,
     verbose: bool,
 ) -> int:
-    """Serve until told to stop; with `operations` pipelines, checkpoints, options and functions too.
+    """Serve until stopped; with `operations` pipelines, checkpoints, options and functions too.
 
     Raises InputError before Spark is started where that can be known, RunError.
     """

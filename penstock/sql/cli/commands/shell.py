@@ -67,7 +67,7 @@ def shell(  # noqa: PLR0917  typer passes options by name
     errors: ErrorFormatOption = ErrorFormat.FULL,
     verbose: VerboseOption = False,
 ) -> None:
-    """Type Flink SQL and see what it gives: history, completion by Tab, HELP. Standard input may be a file, too.
+    """Type Flink SQL and see its results: history, completion by Tab, HELP. Standard input may be a file, too.
 
     Example: `penstock shell -e "SELECT COUNT(*) FROM orders /*+ OPTIONS('scan.bounded.mode' = 'latest-offset') */"`
     """

@@ -123,7 +123,7 @@ def _follow(
     stop: Event,
     refresh: Callable[[], None],
 ) -> None:
-    """Write rows until told to stop, enough, or the end of a table that has one."""
+    """Write rows until stopped, until the limit, or to the end of a bounded table."""
     announced = False
     while not stop.is_set() and (limit is None or writer.written < limit):
         ended = job.ended

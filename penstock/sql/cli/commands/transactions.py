@@ -231,7 +231,7 @@ def repair(  # noqa: PLR0917  typer passes options by name
     target: TargetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Set markers again that the broker has forgotten (a pipeline that says "the marker .. is lost"). Others stay.
+    """Set markers again that the broker has expired (a pipeline that reports "the marker .. is lost"). Others stay.
 
     Example: `penstock kafka transactions repair --table totals --checkpoint .penstock/checkpoints/job/totals --yes`
     """

@@ -43,7 +43,7 @@ __all__ = ["Depth", "validate"]
 
 
 class Depth(StrEnum):
-    """How deeply files are looked at: texts alone, where tables live too, or rows through every query."""
+    """How thoroughly files are checked: only texts, external systems too, or rows through every query."""
 
     STATIC = "static"
     CONNECT = "connect"

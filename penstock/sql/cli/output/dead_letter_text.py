@@ -1,4 +1,4 @@
-"""What `penstock dlq` prints: counts and letters as documents and as lines."""
+"""The output of `penstock dlq`: counts and dead letters as documents and as lines."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def letter_document(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def letter_lines(letter: Mapping[str, Any]) -> list[str]:
-    """Write a letter for people: its place, who left it out and why, then the record."""
+    """Write a dead letter for people: its place, the query that left it out and why, then the record."""
     if letter["topic"] is not None:
         place = f"{letter['topic']}, partition {letter['partition']}, offset {letter['offset']}"
     else:

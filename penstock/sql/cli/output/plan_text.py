@@ -101,7 +101,7 @@ def plans_of(
 
 
 def show_plans(plans: Sequence[StatementPlan], output: OutputFormat) -> int:
-    """Print plans, and give the exit status."""
+    """Print plans, and return the exit status."""
     if output is OutputFormat.JSON:
         print_json(plan_document(plans))
     else:

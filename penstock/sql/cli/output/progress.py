@@ -264,7 +264,7 @@ class ProgressLog:
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._last: dict[str, tuple[str, int]] = {}
-        """By query: what its last line said, but for what passing time changes, and when it was written."""
+        """By query: the content of its last line, except for what passing time changes, and when it was written."""
 
     def write(self, jobs: list[JobProgress], now_ms: int) -> None:
         """Log the jobs at this time."""

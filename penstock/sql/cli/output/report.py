@@ -1,4 +1,6 @@
-"""How a command speaks: data on stdout, everything else on stderr, an error as text with the status it stands for."""
+"""The output conventions of commands: data on stdout, everything else on stderr, an error as text
+with its exit status.
+"""
 
 from __future__ import annotations
 
@@ -168,7 +170,7 @@ class _Masked(logging.Formatter):
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
-    """Writes to what stderr is at that moment: a live display takes it over for a while."""
+    """Writes to the current stderr: a live display replaces it for a while."""
 
     @property
     def stream(self) -> TextIO:
