@@ -19,7 +19,7 @@ DEADLINE_S: ContextVar[float] = ContextVar("penstock_deadline_s", default=math.i
 
 @contextmanager
 def answers_within(seconds: float) -> Iterator[None]:
-    """Give up what is done in this thread and block once it has taken that long."""
+    """Abort the work of this thread in the block after that time."""
     token = DEADLINE_S.set(time.monotonic() + seconds)
     try:
         yield

@@ -211,7 +211,7 @@ class ShellSession:
         self.screen.ended(result)
 
     def _select(self, text: str) -> tuple[Select, AnalysedQuery] | None:
-        """Give the query that a text is, if it is one."""
+        """Return the query that a text is, if it is one."""
         source = render_template(
             text, NAME, self.variables, self.project.environment, self.project.folders
         )

@@ -43,11 +43,10 @@ class Conflict:
 class InsertInto:
     """INSERT INTO | OVERWRITE name [/*+ OPTIONS(...) */] [PARTITION (...)] [(columns)] query [ON CONFLICT].
 
-    `columns` is empty where the statement lists none: then the query fills the target's physical
-    and non-virtual metadata columns in order. `output` are the query's column names, None where
-    they could not be told without Spark. The values of `partition` are columns of `query` already;
-    with `overwrite` they name the partition that is replaced. `replaces`: all rows go first, those of other
-    partitions too (REPLACE TABLE ... AS).
+    `columns` is empty where the statement lists none: then the query fills the target's physical and non-virtual
+    metadata columns in order. `output` are the query's column names, None where they are unknown without Spark. The
+    values of `partition` are columns of `query` already; with `overwrite` they name the partition that is replaced.
+    `replaces`: all rows are removed first, those of other partitions too (REPLACE TABLE ... AS).
     """
 
     target: Identifier

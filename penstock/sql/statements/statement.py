@@ -330,7 +330,7 @@ UNSUPPORTED = (
 
 
 def starts_refresh(statement: Statement) -> bool:
-    """Tell whether a statement has a table refreshed from time to time: CREATE and RESUME of a FULL one."""
+    """Return whether a statement schedules refreshes of a table: CREATE and RESUME of a FULL one."""
     match statement:
         case CreateMaterializedTable(table=table):
             kept = table.materialization
@@ -342,7 +342,7 @@ def starts_refresh(statement: Statement) -> bool:
 
 
 def ends_refresh_of(statement: Statement) -> Identifier | None:
-    """Give the table that a statement has no longer kept fresh: SUSPEND and DROP."""
+    """Return the table that a statement has no longer kept fresh: SUSPEND and DROP."""
     match statement:
         case ChangeMaterializedTable(change=MaterializedChange.SUSPEND, table=table):
             return table.identifier

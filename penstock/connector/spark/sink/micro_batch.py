@@ -131,7 +131,7 @@ def saved_query_id(spark: SparkSession, checkpoint: str) -> str | None:
 def batch_digest(batch: MicroBatch) -> str:
     """Tell a batch's content from any other's, in 16 hex digits: where every source ends, and the plan.
 
-    Spark writes the offsets before the batch and never changes them, so that a replay gives the same. Reads a
+    Spark writes the offsets before the batch and never changes them, so that a replay has the same digest. Reads a
     small file of the checkpoint.
     """
     offsets = read_text(batch.spark, f"{batch.checkpoint}/offsets/{batch.batch_id}") or ""
