@@ -25,8 +25,8 @@ BEFORE = "548f484"
 RUNNER = """
 import json, sys
 import penstock
-from penstock.catalog.definitions.leases import this_process
-from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.catalog.lease import this_process
+from penstock.catalog.store import SqlCatalog
 
 catalog = SqlCatalog(sys.argv[1])
 lease = catalog.acquire_lease("job/t", this_process())
@@ -42,9 +42,9 @@ catalog.release(lease)
 
 WRITER = """
 import sys
-from penstock.catalog.definitions.leases import this_process
-from penstock.catalog.store.sql_catalog import SqlCatalog
-from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.lease import this_process
+from penstock.catalog.store import SqlCatalog
+from penstock.catalog.identifier import Identifier
 
 catalog = SqlCatalog(sys.argv[1])
 name = Identifier(catalog="default_catalog", database="default_database", name="orders")
