@@ -37,7 +37,7 @@ GROUP_BYTES = 64 << 20
 
 @dataclass(slots=True, kw_only=True)
 class _Range:
-    """A range that is being read: what was found so far, and the file that its letters go to."""
+    """A range that is being read: the bad records so far, and the file of its dead letters."""
 
     split: Split
     tally: Tally = field(default_factory=Tally)
@@ -118,7 +118,7 @@ class BadRecordCollector:
                 found.writer.write_batch(dead_letter_batch(self._table, group))
 
     def finish(self, split_ids: Collection[str]) -> None:
-        """Show the files of ranges that were read to their end, in the place of those of earlier attempts."""
+        """Publish the files of ranges that were read to their end, replacing those of earlier attempts."""
         if self._place is None:
             return
         for split_id in sorted(split_ids & self._ranges.keys()):

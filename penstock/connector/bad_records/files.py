@@ -128,7 +128,7 @@ def _microseconds(timestamp_ms: int | None) -> int | None:
 
 
 def dead_letter_batch(table: str, bad: Iterable[BadRecord]) -> pa.RecordBatch:
-    """Write bad records down as dead letters. `table` is the table's full name."""
+    """Write bad records as dead letters. `table` is the table's full name."""
     rows = list(bad)
     records = [item.record for item in rows]
     is_file = [record.path is not None for record in records]

@@ -28,7 +28,7 @@ class DeadLetterBackend(Protocol):
 
     @property
     def notes(self) -> str:
-        """Path of the Delta table that says which of them were given back (absolute, or a URL)."""
+        """Path of the Delta table of their replays (absolute, or a URL)."""
 
     def exists(self, spark: SparkSession) -> bool:
         """Return whether there is such a place."""

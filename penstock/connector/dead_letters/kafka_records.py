@@ -35,7 +35,7 @@ HEADERS = tuple(f"{_BEGIN}{header}" for _, header, _, _ in _OF_LETTERS)
 
 
 def encode_dead_letters(letters: DataFrame) -> DataFrame:
-    """Return the records of dead letters: `key`, `value`, `headers`. Letters of files lose their path."""
+    """Return the records of dead letters: `key`, `value`, `headers`. Dead letters of files lose their path."""
     added = ", ".join(
         f"named_struct('key', {sql_text(name)}, 'value', CAST({text} AS BINARY))"
         for name, (_, _, _, text) in zip(HEADERS, _OF_LETTERS, strict=True)

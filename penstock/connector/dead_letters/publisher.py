@@ -83,7 +83,7 @@ class DeadLetterPublisher:
     _sinks: dict[DeadLetterTarget, Sink] = field(default_factory=dict, compare=False, repr=False)
 
     def prepare(self, spark: SparkSession) -> None:
-        """Make or check what the user named for dead letters: tables, topics. Raises InputError, SinkError."""
+        """Create or check the user's targets of dead letters: tables, topics. Raises InputError, SinkError."""
         _check_one_cluster([c.settings.outlet for c in self.counters if c.settings.keeps])
         for outlet in self._outlets():
             if not isinstance(outlet, BesideCheckpoint):
@@ -154,7 +154,9 @@ class DeadLetterPublisher:
 
 
 def _check_one_cluster(outlets: Sequence[DeadLetterTarget]) -> None:
-    """Refuse one name for topics of two clusters: one writer would write the letters of both. Raises OptionError."""
+    """Refuse one name for topics of two clusters: one writer would write the dead letters of both.
+    Raises OptionError.
+    """
     known: dict[str, str] = {}
     for outlet in outlets:
         if isinstance(outlet, KafkaTopic):

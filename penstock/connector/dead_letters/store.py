@@ -39,7 +39,7 @@ CLUSTER = "cluster"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """Records that are to be given back, under an id that stays. `target` is a topic, None for each record's own.
+    """Records to replay, under a stable id. `target` is a topic, None for each record's own.
 
     `marked` is a topic that it writes to, always the same one. `planned_at_ms` is epoch ms.
     """
@@ -79,7 +79,7 @@ class DeadLetterStore:
     def letters(self, target: str | None = None) -> DataFrame:
         """Return the dead letters, with a column `replayed`. Raises UnknownObjectError.
 
-        `target` is the topic that records are to go to: what another place gave to it is not given again either.
+        `target` is the topic of the replay: records that another place replayed to it are not replayed again either.
         """
         if not self.exists():
             raise no_dead_letters(self.path)
@@ -145,8 +145,8 @@ class DeadLetterStore:
     ) -> DataFrame:
         """Return the records of Kafka that were not replayed, each once, however many dead letters it has.
 
-        Of several tables it is that of the first by its name. `besides` are places whose records are given back
-        before, `target` is the topic that they go to, None each to its own.
+        Of several tables it is that of the first by its name. `besides` are places whose records are replayed before,
+        `target` is the topic of the replay, None each to its own.
         """
         waits = (~F.col("replayed")) & F.col("topic").isNotNull()
         letters = (
@@ -174,7 +174,7 @@ class DeadLetterStore:
         return [_replay(row.asDict()) for row in grouped.orderBy("at_ms").collect()]
 
     def plan(self, table: str, target: str | None) -> Replay | None:
-        """Write down that the waiting records of `table` are to be given back; None where there are none."""
+        """Plan the replay of the waiting records of `table`; None where there are none."""
         replay_id = uuid4().hex
         planned = (
             self.waiting(target).filter(F.col("table") == table).select(*RECORD_POSITION, "table")
@@ -195,7 +195,7 @@ class DeadLetterStore:
             yield _record(row.asDict(recursive=True))
 
     def finish(self, replay: Replay) -> None:
-        """Write down that the records of a replay were given back."""
+        """Record that a replay is done."""
         kinds = {"topic": "string", "partition": "int", "offset": "bigint"}
         nowhere = [F.lit(None).cast(kind).alias(name) for name, kind in kinds.items()]
         row = self.spark.range(1).select(*nowhere, F.lit(replay.table).alias("table"))
@@ -229,7 +229,7 @@ class DeadLetterStore:
 
 
 def no_dead_letters(place: str) -> UnknownObjectError:
-    """Make the error for a place that was named and has no dead letters."""
+    """Make the error for a named place without dead letters."""
     return UnknownObjectError(
         f"there are no dead letters at {place}", hint="`penstock dlq ls` says where there are some"
     )

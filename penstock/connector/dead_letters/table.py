@@ -100,7 +100,7 @@ _RECORDS = {
 
 
 class ReplayState(StrEnum):
-    """What a row of the table of replays says: this record is to be given back, or all of the replay were."""
+    """The kind of a row in the table of replays: a record to replay, or the end of the replay."""
 
     PLANNED = "planned"
     DONE = "done"
@@ -122,8 +122,8 @@ def define_dead_letter_table(outlet: DeadLetterTarget, checkpoint: str) -> Table
 def define_dead_letter_topic(outlet: KafkaTopic) -> Table:
     """Define the topic of dead letters: key and value as they were, all else in headers.
 
-    `left_out_at` is the time of the record in this topic, which is the broker's measure of how long to keep it: an
-    old record is not gone as soon as it is written.
+    `left_out_at` is the time of the record in this topic, which is the broker's measure of how long to keep it: an old
+    record does not expire as soon as it is written.
     """
     cluster = dict(outlet.cluster)
     prefix = cluster.pop(_PREFIX, "penstock")
@@ -156,7 +156,7 @@ def define_dead_letter_topic(outlet: KafkaTopic) -> Table:
 
 
 def define_replay_table(path: str) -> Table:
-    """Define the table at `path` that says which dead letters of a place were given back."""
+    """Define the table at `path` of the replays of a place."""
     return _delta("replayed dead letters", path, _REPLAYED)
 
 
@@ -173,12 +173,12 @@ RECORD_POSITION = ("topic", "partition", "offset")
 
 # "field 'id': not a BIGINT: ..." and "it is not valid JSON: ...": what comes behind is different for each record
 ERROR_KIND = r"^((?:field '[^']*': )?[^:]*)"
-"""The part of an error that many letters share, as a group of a regular expression."""
+"""The part of an error that many dead letters share, as a group of a regular expression."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterCount:
-    """Dead letters of one table, stage and kind of error. `replayed` of them were given back."""
+    """Dead letters of one table, stage and kind of error. `replayed` of them were replayed."""
 
     table: str
     pipeline: str

@@ -82,7 +82,7 @@ class FutureRecordFiles:
             self._open[split_id].stream.write(b"".join(lines))
 
     def finish(self, split_ids: Collection[str]) -> None:
-        """Show the files of ranges that were read to their end, in the place of those of earlier attempts."""
+        """Publish the files of ranges that were read to their end, replacing those of earlier attempts."""
         for split_id in sorted(split_ids & self._open.keys()):
             assert self._directory is not None, "a file was opened in it"
             written = self._open.pop(split_id)

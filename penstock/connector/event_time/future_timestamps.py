@@ -54,9 +54,9 @@ class FilteredRows:
 def filter_future_rows(
     rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str, not_after_ms: int | None
 ) -> FilteredRows:
-    """Part the rows whose watermark is above `not_after_ms` from the rest; None is no bound.
+    """Separate the rows whose watermark is above `not_after_ms`; None is no bound.
 
-    One number tells whether there are any, rows are looked at only then. A row without a watermark stays.
+    The maximum shows whether there are any, rows are checked only then. A row without a watermark stays.
     """
     top_ms = highest_watermark(rowtime, batch, time_zone)
     if top_ms is None or not_after_ms is None or top_ms <= not_after_ms:
@@ -121,7 +121,7 @@ class FutureTimestampFilter:
 
     @property
     def needs_origins(self) -> bool:
-        """Whether the reader has to tell where rows came from."""
+        """Whether the reader has to return the origins of rows."""
         return self._sifts and self._on_future is not OnFuture.SKIP
 
     @property

@@ -56,7 +56,7 @@ class EventTimes:
 class ReportFolder:
     """Where the tasks of one batch report. `folder` is that of the scan, `batch` the name of the batch in it.
 
-    `replayed`: the batch may have run before, and what is reported of a range takes the place of what was.
+    `replayed`: the batch may have run before, and a report of a range replaces the former one.
     """
 
     folder: str

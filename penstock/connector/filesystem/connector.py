@@ -22,7 +22,7 @@ _WRITTEN_ONLY = {
     "csv": "read the lines, one column line STRING and 'format' = 'raw', and take them apart in a view: "
     "CAST(SPLIT_INDEX(line, ',', 0) AS INT) AS id, ..."
 }
-"""What can be done with files of a format that are there."""
+"""The operations on existing files of a format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,10 +37,10 @@ class Decoded:
     """The rows of some records.
 
     `kept[i]` is the position, among the values given, of the record that row `i` came from; it never falls, and
-    repeats where one record holds several rows. None: row `i` is record `i`. `skipped` counts the records that
-    gave less than they should: tombstones, empty values, and bad records that the options told to leave out.
-    `kinds[i]` is the RowKind of row `i`; None: all are inserts. `bad` are the bad records among those that were
-    left out, in order, where the decoder was told to list them (`collecting_errors`).
+    repeats where one record holds several rows. None: row `i` is record `i`. `skipped` counts the records with missing
+    rows: tombstones, empty values, and bad records that the options told to leave out. `kinds[i]` is the RowKind of
+    row `i`; None: all are inserts. `bad` are the bad records among those that were left out, in order, where the
+    decoder was told to list them (`collecting_errors`).
     """
 
     batch: pa.RecordBatch
@@ -89,9 +89,9 @@ class Format(Protocol):
     ) -> Decoder:
         """Make a decoder of `fields`: the columns asked for, which may be fewer than were checked, or none.
 
-        `metadata` are keys of `metadata`: a column each behind those of the fields. With no columns nothing is
-        decoded by an insert-only format: every value that is there gives a row, even one that is no valid record
-        (a COUNT(*) must not pay for columns that nobody reads).
+        `metadata` are keys of `metadata`: a column each behind those of the fields. With no columns nothing is decoded
+        by an insert-only format: every value yields a row, even one that is no valid record (a COUNT(*) must not pay
+        for unread columns).
         """
 
 

@@ -25,7 +25,7 @@ def rows_without_columns(count: int) -> pa.RecordBatch:
 
 
 def count_values(values: Sequence[bytes | None]) -> Decoded:
-    """Return a row for each value that is there; tombstones and empty values give none, and are counted.
+    """Return a row for each value; tombstones and empty values have none, and are counted.
 
     A value that the format could not decode, or that holds several rows, counts as one row all the same.
     """

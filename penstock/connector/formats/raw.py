@@ -112,7 +112,7 @@ def _endianness(prefix: str) -> Option[str]:
 
 
 class RawDecoder:
-    """Decodes whole values. A record without a value gives NULL; every record gives a row."""
+    """Decodes whole values. A record without a value is NULL; every record yields a row."""
 
     def __init__(self, fields: Fields, *, charset: str, big_endian: bool) -> None:
         self._fields = tuple(fields)

@@ -1,4 +1,4 @@
-"""Finds a format by the name that `format`, `key.format` or `value.format` gives."""
+"""Finds a format by the name in `format`, `key.format` or `value.format`."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class InferredTable:
 
 
 def name_from(text: str) -> str:
-    """Make a table's name of a topic, a subject or a path: `sales.orders-v2` gives `sales_orders_v2`."""
+    """Make a table's name from a topic, a subject or a path: `sales.orders-v2` becomes `sales_orders_v2`."""
     last = PurePosixPath(text.rstrip("/")).name or "t"
     name = _NOT_IN_NAMES.sub("_", last).strip("_") or "t"
     return f"t_{name}" if name[0].isdigit() else name

@@ -248,7 +248,9 @@ def _with_decoded(inferred: InferredRecords, sample: Sample) -> InferredRecords:
 def _decode(
     inferred: InferredRecords, split: SampledSplit
 ) -> tuple[pa.RecordBatch, list[str], int]:
-    """Decode a split; gives its rows, which records are bad and why, and how many have no value."""
+    """Decode a split; returns its rows, the bad records with their errors, and the number of
+    records without a value.
+    """
     chosen = find_format(inferred.format)
     options = {key: value for key, value in inferred.options if key != "format"}
     resolved = resolve(options, chosen.options(""), owner="discovery")

@@ -55,7 +55,7 @@ class Sample:
 
     @property
     def values(self) -> list[bytes]:
-        """The values of all splits that are there."""
+        """The values of all splits."""
         return [value for split in self.splits for value in split.values if value]
 
     @property

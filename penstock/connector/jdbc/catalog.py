@@ -1,7 +1,7 @@
 """A database server as a catalog (`ExternalCatalog`, Flink's JdbcCatalog): its tables as definitions, with their keys.
 
 PostgreSQL's databases are those of the server, a table outside of the schema `public` is named `schema.table`.
-SQLite's are the files of a folder. The database is asked each time; what it says is remembered by who asks.
+SQLite's are the files of a folder. The database is asked each time; the caller caches the answer.
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ def _column(found: Any, key: Sequence[str], backend: Backend) -> PhysicalColumn:
 
 
 def logical_type(kind: TypeEngine[Any], backend: Backend, *, nullable: bool) -> t.LogicalType:
-    """Return our type for a column's in a database (Flink: PostgresTypeMapper). What has none is
-    text, as it is there.
+    """Return our type for a column's in a database (Flink: PostgresTypeMapper). A type without a
+    counterpart is read as text.
     """
     match kind:
         case a.Boolean():

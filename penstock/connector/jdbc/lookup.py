@@ -52,7 +52,7 @@ def _wait(seconds: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JdbcLookup:
-    """Gives the rows of keys (`Lookup`). `name` tells it from every other one, so that its cache is found again."""
+    """Returns the rows of keys (`Lookup`). `name` is unique, so that its cache is found again."""
 
     name: str
     table: JdbcTable
@@ -73,7 +73,7 @@ class JdbcLookup:
         clock: Clock,
         wait: Wait = _wait,
     ) -> Iterator[pa.Array]:
-        """Return the rows of each key; what `cache` does not hold is asked for, and what no row has asked for again."""
+        """Return the rows of each key; keys that `cache` does not hold are queried, and keys without rows again."""
         database = Database.of(self.table, retries=self.settings.retries)
         types = [arrow_type(key.type) for key in self.keys]
         with closing(database.reads()) as reads:

@@ -165,7 +165,7 @@ def key_texts(parts: Sequence[pa.Array]) -> list[list[str]]:
 def types_text(
     columns: Sequence[PhysicalColumn], name: str, database_schema: str | None, dialect: Dialect
 ) -> str:
-    """Return PostgreSQL's query for no rows, which tells the types of columns."""
+    """Return PostgreSQL's query for no rows, which has the types of columns."""
     quoted = dialect.identifier_preparer
     names = ", ".join(quoted.quote(column.name) for column in columns)
     place = f"{quoted.quote(database_schema)}." if database_schema else ""

@@ -1,6 +1,6 @@
 """Reading a table of a database: the SQL of its partitions, their rows as Arrow batches. Runs in tasks, without Spark.
 
-PostgreSQL gives CSV (COPY), which Arrow reads whole pieces of; SQLite gives tuples, of which columns are made.
+PostgreSQL returns CSV (COPY), which Arrow reads in pieces; SQLite returns tuples, which are converted to columns.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class JdbcSink:
         sql.ledger_table(schema).create(connection, checkfirst=True)
 
     def _check_key(self, looked: Inspector) -> None:
-        """Check that the database tells rows apart by the declared key, which ON CONFLICT asks for."""
+        """Check that the declared key is unique in the database, as ON CONFLICT requires."""
         name, schema = self.table.name, self.table.database_schema
         keys = [set(looked.get_pk_constraint(name, schema)["constrained_columns"])]
         keys += [set(each["column_names"]) for each in looked.get_unique_constraints(name, schema)]

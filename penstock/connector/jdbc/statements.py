@@ -96,9 +96,9 @@ def write_ledger(
 
 
 def enter(ledger: Table, writer: str, backend: Backend) -> Executable:
-    """Write the row of a writer that writes once, unless it is there; waits for one that is on its way.
+    """Write the row of a writer that writes once, unless it exists; waits for a concurrent one.
 
-    Gives the row where it was written.
+    Returns the row where it was written.
     """
     row = {"application_id": writer, "batch_id": 0, "digest": ""}
     put = _insert(ledger, backend).values(row).on_conflict_do_nothing()
@@ -165,7 +165,7 @@ def delete_rows(target: TableClause, batch: TableClause, key: Sequence[str]) -> 
 def upsert_rows(
     target: TableClause, batch: TableClause, key: Sequence[str], backend: Backend
 ) -> Executable:
-    """Insert the last row of each key, in the place of the row that is there."""
+    """Insert the last row of each key, replacing the existing one."""
     names = [each.name for each in target.c]
     newest = select(*(batch.c[name] for name in names)).where(_is_last(batch, key, _THERE))
     put = _insert(target, backend).from_select(names, newest)

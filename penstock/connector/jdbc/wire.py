@@ -22,7 +22,7 @@ from penstock.connector.spark.errors import readable_by_spark
 __all__ = ["WIRE_SCHEMA", "RefusedRowsError", "encoder", "tuples", "wire_expression"]
 
 WIRE_SCHEMA = "payload BINARY"
-"""What `encoder` gives: a row for each piece."""
+"""The schema of the results of `encoder`: a row for each piece."""
 
 SHOWN = 60
 """Characters of a text in a message."""

@@ -18,7 +18,7 @@ DEFERRED = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Hold back SIGINT and SIGTERM during the block; what came meanwhile is handled at its end.
+    """Hold back SIGINT and SIGTERM during the block; signals meanwhile are handled at its end.
 
     Does nothing in other threads than the main one: Python handles signals there only.
     """

@@ -131,7 +131,7 @@ def fetch_jars(jar_set: JarSet) -> list[Path]:
 
 
 def is_complete(jar_set: JarSet, folder: Path) -> bool:
-    """Every file is there in its full size; `fetch_jars` looks at the hashes too."""
+    """Whether every file exists in its full size; `fetch_jars` checks the hashes too."""
     try:
         return all((folder / jar.file_name).stat().st_size == jar.size for jar in jar_set.jars)
     except OSError:

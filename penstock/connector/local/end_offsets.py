@@ -25,7 +25,9 @@ def is_permanent(error: Exception) -> bool:
 
 
 class EndOffsetsLookup:
-    """Asks for extents, one look at a time. Coordinator's thread, but for `ends`, which is replaced as a whole."""
+    """Looks up end offsets, one request at a time. Coordinator's thread, but for `ends`, which is
+    replaced as a whole.
+    """
 
     def __init__(
         self, planner: SplitMetadataClient, worker: Worker, post: Callable[[MasterMessage], None]

@@ -30,8 +30,8 @@ class LocalJob:
     """Reads a source; the consumer takes rows, one thread of its own. Publishes no progress (no group offsets).
 
     `restored` is a checkpoint to resume from; `on_checkpoint` is called for each complete one, on another thread.
-    `board` is shared by the jobs of a process whose tables name the same alignment group. `abandoned` tells after the
-    stop that a call of the planner had not come back; its thread ends with that call.
+    `board` is shared by the jobs of a process whose tables name the same alignment group. `abandoned`: at the stop a
+    call of the planner had not returned; its thread ends with that call.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class LocalJob:
         self.abandoned = not self._worker.close(self._close_planner, STOP_S)
 
     def take(self, timeout_s: float) -> Emission | None:
-        """Return the next rows; waits up to `timeout_s` for some; None when none came. Raises what the job failed with.
+        """Return the next rows; waits up to `timeout_s` for some; None when none came. Raises the job's error.
 
-        Rows that came before a failure are given first.
+        Rows from before a failure are returned first.
         """
         emission = self._output.take(timeout_s)
         if emission is None and self._master.ended.is_set() and self._master.error is not None:

@@ -64,10 +64,10 @@ __all__ = ["GroupWatermarks", "JobMaster", "JobParts", "JobSettings", "SubtaskGa
 class JobSettings:
     """`columns` are physical and metadata columns. Without `rowtime` there are no watermarks, and no alignment.
 
-    Intervals in ms; None is never. `restarts` says how often in a row a reader may fail, without a checkpoint that
+    Intervals in ms; None is never. `restarts` is how often in a row a reader may fail, without a checkpoint that
     completes in between, before its failure is the job's; `restart_delay_ms` passes before it is started again.
-    `extents_interval_ms` is how often the ends of the splits are looked up, for lags. `name` tells the job from
-    others of its alignment group.
+    `extents_interval_ms` is how often the ends of the splits are looked up, for lags. `name` identifies the job in its
+    alignment group.
     """
 
     columns: tuple[str, ...]

@@ -57,9 +57,9 @@ def _no_bound() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderContext:
-    """What all readers of a job share. `post` sends to the coordinator's thread; intervals in ms.
+    """Settings that all readers of a job share. `post` sends to the coordinator's thread; intervals in ms.
 
-    `not_after_ms` gives the highest watermark (epoch ms) that a record may have now, None for no bound: a row above
+    `not_after_ms` returns the highest watermark (epoch ms) that a record may have now, None for no bound: a row above
     it is left out and counted, whatever the table would do in a query.
     """
 
@@ -78,7 +78,7 @@ class LocalReader:
     """One attempt of a reader. After a failure another one takes its place, from a checkpoint."""
 
     def __init__(self, number: int, context: ReaderContext, restored: ReaderCheckpoint) -> None:
-        """`restored` gives event time; its splits come as the first event."""
+        """`restored` is the state of event time; its splits come as the first event."""
         self._number = number
         self._context = context
         self._restored = restored

@@ -33,7 +33,7 @@ class SplitStatus:
 
     @property
     def lag(self) -> int | None:
-        """Positions between here and the end of what is there; None while the end is not known."""
+        """Positions left to the present end; None while the end is unknown."""
         return None if self.end is None else max(self.end - self.position, 0)
 
     def with_end(self, end: int | None) -> SplitStatus:

@@ -141,9 +141,9 @@ class Worker:
         )
 
     def close(self, last: Callable[[], None], timeout_s: float) -> bool:
-        """Drop what has not begun, run `last` and end; waits up to `timeout_s` for it, and tells whether it ended.
+        """Drop what has not begun, run `last` and end; waits up to `timeout_s` for it, and returns whether it ended.
 
-        A call that is under way cannot be interrupted: `last` then runs when that call comes back.
+        A running call cannot be interrupted: `last` then runs when that call returns.
         """
         with self._changed:
             self._calls.clear()

@@ -108,7 +108,7 @@ class LookupCache:
         self._live -= held.count
 
     def _evict(self, now_ms: int) -> None:
-        """Drop what is too much, and what is stale and was not asked for again."""
+        """Drop entries beyond the bound, and stale ones that were not requested again."""
         most = self._limits.max_rows
         while self._held:
             key, oldest = next(iter(self._held.items()))

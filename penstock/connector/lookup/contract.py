@@ -56,7 +56,7 @@ class Lookup(Protocol):
 
     @property
     def columns(self) -> tuple[PhysicalColumn, ...]:
-        """The columns of the rows that it gives."""
+        """The columns of its rows."""
 
     def rows(self, parts: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Return the rows of each key, a list of structs: none where no row has the key, or a part of it is NULL.

@@ -1,4 +1,4 @@
-"""The connector `memory`: tables whose rows live in this process, for tests and trials of a query."""
+"""The connector `memory`: tables whose rows are kept in this process, for tests and trials of a query."""
 
 from __future__ import annotations
 

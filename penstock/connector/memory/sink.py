@@ -51,7 +51,7 @@ class MemorySink:
         return micro_batch_query(frame, settings, self.write_batch)
 
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
-        """Write the rows of a micro-batch, unless they are there."""
+        """Write the rows of a micro-batch, unless they are written already."""
         target = memory_table(self.place)
         if target.has(batch.application_id, batch.batch_id):
             discard_batch(frame)

@@ -35,7 +35,7 @@ class MemoryTable:
         return self.batches.get(application_id, -1) >= batch_id
 
     def append(self, rows: pa.Table) -> None:
-        """Add rows behind those that are there."""
+        """Append rows."""
         self.rows = rows if self.rows is None else pa.concat_tables([self.rows, rows])
 
     def replace(self, touched: pa.Table, rows: pa.Table) -> None:

@@ -1,7 +1,7 @@
-"""The options that say what becomes of records that cannot be decoded: fail, skip, or keep them as dead letters.
+"""The options for records that cannot be decoded: fail, skip, or keep them as dead letters.
 
-All are Penstock's own. Flink's `<format>.ignore-parse-errors` keeps its meaning beside them: it makes malformed
-fields NULL, so the two are not set together.
+All are Penstock's own. Flink's `<format>.ignore-parse-errors` keeps its meaning beside them: it makes malformed fields
+NULL, so the two are not set together.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ _MEANINGLESS = frozenset(
         "properties.zookeeper.connect",
     }
 )
-"""What no longer says anything: the table's columns are the schema, its PRIMARY KEY tells appends from upserts, and
+"""Options without effect: the table's columns are the schema, its PRIMARY KEY distinguishes appends and upserts, and
 clients of Kafka have not talked to ZooKeeper for years.
 """
 _DISCOVERY = "scan.topic-partition-discovery.interval"

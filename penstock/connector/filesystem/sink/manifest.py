@@ -137,7 +137,9 @@ def staging_name(batch_id: int, attempt: str) -> str:
 
 
 def done_name(batch_id: int) -> str:
-    """Name the note that a batch's files are all in place: what is missing from then on, others have taken away."""
+    """Name the note that a batch's files are all in place: files that are missing from then on were
+    removed by others.
+    """
     return f"{batch_id:020d}.done"
 
 
@@ -160,9 +162,9 @@ def manifest_of(
     staging: str,
     default_partition: str,
 ) -> Manifest:
-    """Name the files that Spark has staged: by writer, batch and number, so that no two batches meet.
+    """Name the files that Spark has staged: by writer, batch and number, so that no two batches collide.
 
-    `stage_records` gives the bytes of each.
+    `stage_records` has the bytes of each.
     """
     files = []
     rows = sorted(path for path in staged if not is_hidden(path.rpartition("/")[2]))

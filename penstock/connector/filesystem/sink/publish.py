@@ -129,7 +129,7 @@ def publish(
 
 
 def _is_moved(spark: SparkSession, staged: str, final: str, size: int | None) -> bool:
-    """Rename a file into place, unless it is there: then what is still staged of it is removed. False: it is gone."""
+    """Rename a file into place, unless it exists: then its staged copy is removed. False: it is missing."""
     there = hadoop_files.size_of(spark, final)
     if there is None:
         if hadoop_files.rename(spark, staged, final):

@@ -6,10 +6,10 @@
     day=2026-01-31/_SUCCESS                4 the folder's success file, where one is asked for
     _penstock/<writer>/<batch>.done        5 all of it is there; then older manifests and what is staged are removed
 
-A driver that dies anywhere goes on by the manifest when Spark runs the batch again. One that was paused and comes back
-behind its successor finds the manifest, and the files in their places, and removes neither: of two attempts at a batch
-one has the manifest, and the other takes that for its own. Readers see whole files only, but may see a part of a batch
-while its files are being moved.
+A driver that dies at any point resumes by the manifest when Spark runs the batch again. One that was paused and comes
+back behind its successor finds the manifest, and the files in their places, and removes neither: of two attempts at a
+batch one has the manifest, and the other takes that for its own. Readers see whole files only, but may see a part of a
+batch while its files are being moved.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class FilesystemSink:
             raise
 
     def _carry_out(self, spark: SparkSession, manifest: Manifest, writer: str) -> None:
-        """Move the files of rows that are decided on; who does not get through says that they come all the same."""
+        """Move the files of committed rows; an error says that they will be moved all the same."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 with self._explained():
@@ -275,11 +275,11 @@ class FilesystemSink:
         return replaced.among(present, staged.folders, keys=keys, default_partition=default)
 
     def _decide(self, spark: SparkSession, staged: Manifest, writer: str) -> Manifest:
-        """Write the manifest of a batch, and give the one that is there then: of two attempts one counts.
+        """Write the manifest of a batch, and return the one that exists then: of two attempts one wins.
 
-        That of an INSERT .. VALUES may be gone at once: the next statement, or a start of a pipeline on this machine,
-        has moved the files then. Raises StateMismatchError where other runners are beyond this batch, and its manifest
-        is gone already.
+        That of an INSERT .. VALUES may be removed at once: the next statement, or a start of a pipeline on this
+        machine, has moved the files then. Raises StateMismatchError where other runners are beyond this batch, and its
+        manifest is gone already.
         """
         path = self._ledger(writer, staged.name)
         written = hadoop_files.write_text(spark, path, staged.encode())

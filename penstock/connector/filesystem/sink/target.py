@@ -118,9 +118,9 @@ _HADOOP_SCHEMES = {"s3": "s3a", "gcs": "gs"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTarget:
-    """What a definition says of the files to write. `root` is a Hadoop URL or an absolute path, `shown` for messages.
+    """The definition of the files to write. `root` is a Hadoop URL or an absolute path, `shown` for messages.
 
-    `default_partition` stands in a folder's name in the place of NULL.
+    `default_partition` is NULL in a folder's name.
     """
 
     owner: str

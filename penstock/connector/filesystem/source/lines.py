@@ -137,7 +137,7 @@ class CompressedLines:
     """The lines of a compressed file from the split's start on, in decompressed bytes, to the file's end."""
 
     def __init__(self, stream: Any, split: FileSplit, *, piece_bytes: int = PIECE_BYTES) -> None:
-        """Read nothing yet. `stream` gives decompressed bytes."""
+        """Open without reading. `stream` returns decompressed bytes."""
         self._stream = stream
         self._split = split
         self._piece_bytes = piece_bytes

@@ -25,14 +25,14 @@ from penstock.connector.source.split import Discovery, SplitOffsets
 __all__ = ["FileMetadataClient"]
 
 _GONE = SplitOffsets(first=1 << 62, end=0)
-"""Of a file that is no longer the one that was listed: nothing of it is there. Read to its end it is not missed."""
+"""The offsets of a file that differs from its listing: it is empty. Once read to its end it is not missed."""
 
 
 class FileMetadataClient:
     """A SplitMetadataClient over a folder. Driver only, one thread; every method may block on I/O.
 
-    A file is the one that was seen first under its name: what is appended later is not read. That is known for as
-    long as the planner lives; a start from a checkpoint sees files as they are then.
+    A file is the one that was seen first under its name: what is appended later is not read. That is known as long as
+    the planner exists; a start from a checkpoint sees files as they are then.
     """
 
     def __init__(self, table: FilesystemTable, decoder: LineDecoder) -> None:
@@ -120,7 +120,7 @@ class FileMetadataClient:
         return change or vanished(self._folder.path_of(split_id))
 
     def changed(self, owner: str, known: str, found: str | None) -> Exception:  # noqa: ARG002  of the contract
-        """Make the error for a folder that is gone; folders are not told apart, files are."""
+        """Make the error for a missing folder; folders are not compared, files are."""
         return vanished(owner)
 
     def commit(self, positions: Mapping[str, int]) -> None:

@@ -37,10 +37,10 @@ __all__ = ["FilesystemSettings", "FilesystemTable", "read_settings", "read_table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesystemSettings:
-    """What the WITH clause of a filesystem table says, checked.
+    """The WITH clause of a filesystem table, checked.
 
     `monitor_interval_ms` is None for a scan that lists once and ends. `path_pattern` is for whole absolute paths.
-    `default_partition` is what a folder's name says in the place of NULL.
+    `default_partition` is NULL in a folder's name.
     """
 
     location: Location

@@ -90,7 +90,7 @@ DATA, OLD = "data", "old"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanalLayout:
-    """Where an envelope has what. `operations` are the values of the field `operation`.
+    """The layout of an envelope. `operations` are the values of the field `operation`.
 
     `lists`: `data` and `old` are lists of rows, of one change each; their values are texts. `unknown` is the hint for
     a record whose operation is none of them.

@@ -1,7 +1,7 @@
 """The format `canal-json`: changes as Alibaba's Canal writes them, with Flink's options, rules and metadata.
 
-Of every row in `data`, `INSERT` gives +I, `UPDATE` -U and +U, `DELETE` -D; `CREATE`, which is DDL, gives nothing, and
-other DDL is a bad record. Flink's CanalJsonFormatFactory, CanalJsonDecodingFormat and CanalJsonDeserializationSchema.
+Of every row in `data`, `INSERT` is +I, `UPDATE` -U and +U, `DELETE` -D; `CREATE`, which is DDL, has no row, and other
+DDL is a bad record. Flink's CanalJsonFormatFactory, CanalJsonDecodingFormat and CanalJsonDeserializationSchema.
 """
 
 from __future__ import annotations

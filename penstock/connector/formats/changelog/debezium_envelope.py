@@ -39,9 +39,9 @@ REPLICA_IDENTITY = "a table of PostgreSQL needs ALTER TABLE ... REPLICA IDENTITY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DebeziumLayout:
-    """Where an envelope has what. `operations` are the values of the field `operation`; `payload`: see Envelope.
+    """The layout of an envelope. `operations` are the values of the field `operation`; `payload`: see Envelope.
 
-    `unknown` gives the hint for a record whose operation is none of them.
+    `unknown` returns the hint for a record whose operation is none of them.
     """
 
     operation: str

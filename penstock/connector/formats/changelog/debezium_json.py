@@ -1,6 +1,6 @@
 """The format `debezium-json`: changes as Debezium writes them, with Flink's options, rules and metadata.
 
-`c` (insert) and `r` (snapshot) give +I, `u` gives -U and +U, `d` gives -D. Flink's DebeziumJsonFormatFactory,
+`c` (insert) and `r` (snapshot) are +I, `u` is -U and +U, `d` is -D. Flink's DebeziumJsonFormatFactory,
 DebeziumJsonDecodingFormat and DebeziumJsonDeserializationSchema.
 """
 

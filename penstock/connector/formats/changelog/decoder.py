@@ -105,7 +105,7 @@ class EnvelopeRows:
 
 
 class EnvelopeDecoder(ABC):
-    """A Decoder of changes. What tells nothing of a row, such as a tombstone or DDL, gives none and is not counted."""
+    """A Decoder of changes. A record without a row, such as a tombstone or DDL, is skipped and not counted."""
 
     def __init__(
         self,
@@ -156,4 +156,4 @@ class EnvelopeDecoder(ABC):
     def _rows(
         self, envelopes: Envelopes, operations: Operations, values: Sequence[bytes | None]
     ) -> EnvelopeRows:
-        """Make the rows of the operations; NOTHING gives none."""
+        """Make the rows of the operations; NOTHING has none."""

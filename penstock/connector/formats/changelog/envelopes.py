@@ -51,10 +51,10 @@ _NOBODY = t.RowField(name=" ", type=t.BooleanType())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataField:
-    """A format's metadata column: its type, the path in the envelope, and what is read there.
+    """A format's metadata column: its type, the path in the envelope, and the type read there.
 
-    `column` makes the column of what was read. Below the first step of a path everything is read as STRING.
-    `outside`: it stands beside the payload, where an envelope has one.
+    `column` converts the values read. Below the first step of a path everything is read as STRING. `outside`: it is
+    beside the payload, where an envelope has one.
     """
 
     type: t.LogicalType
@@ -97,7 +97,7 @@ class Envelope:
 class Envelopes:
     """The envelopes of a batch. `records[i]` is the position, among the values, that envelope `i` came from.
 
-    `skipped` and `bad` are what gave no envelope, as in Decoded, tombstones aside.
+    `skipped` and `bad` are the records without an envelope, as in Decoded, tombstones aside.
     """
 
     columns: Mapping[str, pa.Array]
@@ -124,7 +124,7 @@ def default_hint(_index: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Something wrong with the envelopes `at`; `what` says it of one, and `hint` what would help with it."""
+    """A fault of the envelopes `at`; `what` describes it for one, and `hint` its remedy."""
 
     at: Mask
     what: Callable[[int], str]

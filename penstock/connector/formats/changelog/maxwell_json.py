@@ -1,6 +1,6 @@
 """The format `maxwell-json`: changes as Maxwell's daemon writes them, with Flink's options, rules and metadata.
 
-`insert` gives +I, `update` gives -U and +U, `delete` gives -D. Flink's MaxwellJsonDecodingFormat and
+`insert` is +I, `update` is -U and +U, `delete` is -D. Flink's MaxwellJsonDecodingFormat and
 MaxwellJsonDeserializationSchema.
 """
 

@@ -1,9 +1,9 @@
 """The format `ogg-json`: changes as Oracle GoldenGate writes them, with Flink's options and rules.
 
-`I` gives +I, `U` gives -U and +U, `D` gives -D; `T`, a truncation, is no change of a row and a bad record, as in
-Flink's OggJsonDeserializationSchema. Of metadata there is what Flink's documentation lists and what its
-OggJsonDecodingFormat has; GoldenGate writes times as texts, which that class cannot read, so texts (of UTC) and epoch
-ms are both taken here.
+`I` is +I, `U` is -U and +U, `D` is -D; `T`, a truncation, is no change of a row and a bad record, as in Flink's
+OggJsonDeserializationSchema. Of metadata there is what Flink's documentation lists and what its OggJsonDecodingFormat
+has; GoldenGate writes times as texts, which that class cannot read, so texts (of UTC) and epoch ms are both taken
+here.
 """
 
 from __future__ import annotations

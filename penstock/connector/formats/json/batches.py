@@ -1,7 +1,7 @@
 """JSON a batch at a time: lines in, columns out, and which lines did not fit; the fast path of `json`.
 
-One parse when all is well. When the parser refuses a batch, DuckDB tells which lines to leave out, or that a
-column comes as texts where it should be numbers; what neither explains is found line by line.
+One parse when all is well. When the parser refuses a batch, DuckDB finds the lines to leave out, or a column of texts
+where numbers are expected; what neither explains is found line by line.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def is_batchable(fields: Fields) -> bool:
 
 
 class BatchReader:
-    """Reads lines into `fields`. It learns: a column that came as texts is next tried as texts."""
+    """Reads lines into `fields`. It adapts: a column that had texts is next tried as texts."""
 
     def __init__(
         self, fields: Fields, settings: JsonSettings, swapped: frozenset[Path] = frozenset()
@@ -131,7 +131,7 @@ class BatchReader:
         return unreliable
 
     def _parse(self, lines: Lines) -> tuple[pa.Table, Mask]:
-        """Parse the lines that can be parsed; gives the table and which they are."""
+        """Parse the lines that can be parsed; returns the table and their indices."""
         fits = np.ones(len(lines), np.bool_)
         done: set[object] = set()
         while True:

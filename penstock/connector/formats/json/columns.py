@@ -97,8 +97,8 @@ _TEXTS = (t.CharType, t.VarCharType)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """How columns travel. `swapped`: scalar columns that come the other way round, numbers and booleans as texts,
-    texts as whole numbers. `map_at` gives a map's column and marks: the parser knows no maps.
+    """How columns are represented. `swapped`: scalar columns in the other form, numbers and booleans as texts, texts
+    as whole numbers. `map_at` returns a map's column and marks: the parser has no maps.
     """
 
     settings: JsonSettings

@@ -1,6 +1,6 @@
 """A batch of JSON texts as one buffer of lines, and the single call that parses it.
 
-What makes the parse safe is checked here: that each line is one text of its own, and gives exactly one row.
+What makes the parse safe is checked here: that each line is one text of its own, and yields exactly one row.
 """
 
 from __future__ import annotations
@@ -108,10 +108,10 @@ def has_minus_zero(lines: Lines) -> Mask:
 def read_lines(lines: Lines, schema: pa.Schema) -> pa.Table:
     """Parse lines that look like objects: exactly one row for each, or UnreadableError.
 
-    The proof: the parser takes no newline inside a string, and nowhere takes `}` newline `{` but between two
-    whole values. So a line that begins with `{` and ends with `}` is one or more whole objects; as many rows as
-    lines means one each. pyarrow must never see anything else: a batch that begins with `null` crashes it. Nor
-    may it see what `has_long_decimal` tells, where `schema` has decimals.
+    The proof: the parser takes no newline inside a string, and nowhere takes `}` newline `{` but between two whole
+    values. So a line that begins with `{` and ends with `}` is one or more whole objects; as many rows as lines means
+    one each. pyarrow must never see anything else: a batch that begins with `null` crashes it. Nor may it see lines of
+    `has_long_decimal`, where `schema` has decimals.
     """
     if len(lines) == 0:
         return schema.empty_table()

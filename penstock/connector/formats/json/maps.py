@@ -39,7 +39,7 @@ def read_map(
 ) -> tuple[pa.Array, Mask]:
     """Return the map at `path` of each line, and which maps need to be read one by one.
 
-    `objects` tells where there is one at all.
+    `objects` marks the lines that have one.
     """
     try:
         keys, values = map_entries(lines, path)

@@ -47,9 +47,9 @@ _STANDARDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonSettings:
-    """What the options say about reading. `ignore_key` is the full key of ignore-parse-errors, for hints.
+    """The options for reading. `ignore_key` is the full key of ignore-parse-errors, for hints.
 
-    `explode_arrays`: a record that is an array gives a row for each object in it, else it is a bad record.
+    `explode_arrays`: a record that is an array yields a row for each object in it, else it is a bad record.
     """
 
     fail_on_missing_field: bool = False

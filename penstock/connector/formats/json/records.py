@@ -30,7 +30,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """What a record gives: rows of column values, and what was wrong with it, if anything was."""
+    """The result of a record: rows of column values, and its error, if any."""
 
     rows: tuple[tuple[Any, ...], ...]
     problem: str | None
@@ -47,7 +47,7 @@ class RecordReader:
         self._fields = [self._field(name, logical) for name, logical in fields]
 
     def read(self, value: bytes) -> Rows:
-        """Read one record: an object gives a row, an array a row for each object in it.
+        """Read one record: an object yields a row, an array a row for each object in it.
 
         A problem leaves out the row it is in; unless errors are ignored, the caller refuses the whole record.
         """
@@ -94,7 +94,7 @@ class RecordReader:
         return field
 
     def _item(self, logical: t.LogicalType) -> Convert:
-        """Make the converter of a type; what it gets and gives may be None where the type is nullable."""
+        """Make the converter of a type; its argument and result may be None where the type is nullable."""
         convert = self._present(logical)
         ignore = self._settings.ignore_parse_errors
         nullable = logical.nullable
