@@ -129,7 +129,7 @@ def saved_query_id(spark: SparkSession, checkpoint: str) -> str | None:
 
 
 def batch_digest(batch: MicroBatch) -> str:
-    """Tell a batch's content from any other's, in 16 hex digits: where every source ends, and the plan.
+    """Return a digest of a batch's content in 16 hex digits: the end of every source, and the plan.
 
     Spark writes the offsets before the batch and never changes them, so that a replay has the same digest. Reads a
     small file of the checkpoint.

@@ -24,7 +24,7 @@ REPEATED = "flatten(transform(map_entries({0}), e -> array_repeat(e.key, e.value
 def unnested_columns(
     node: exp.Unnest, *, ordinality: bool
 ) -> tuple[tuple[str, exp.DataType | None], ...] | None:
-    """Give the columns of an UNNEST by Flink's names, with their types; None where the type of its value is not known.
+    """Return the columns of an UNNEST by Flink's names, with their types; None where the type of its value is unknown.
 
     An element of an array or a multiset is one column, a row one for each field, a map's entry two; the number that
     WITH ORDINALITY gives stands behind them, an INT (Flink: UnnestRowsWithOrdinalityFunction).
