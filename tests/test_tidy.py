@@ -156,38 +156,13 @@ CONNECTOR_IMPORTS = {
 
 NAMES_USED_TWICE = {
     "AlterFunction",
-    "Backend",
     "CallProcedure",
-    "Clock",
     "CreateFunction",
     "CreateMaterializedTable",
-    "Database",
-    "Distribution",
     "DropFunction",
     "DropMaterializedTable",
-    "Field",
-    "Flow",
-    "Folder",
-    "Function",
-    "JobStatus",
-    "RecordDecoder",
-    "RowOrigins",
-    "Sample",
-    "Shown",
-    "Status",
-    "Stop",
-    "TypeParser",
-    "Watermarks",
-    "_Call",
-    "_Entry",
-    "_Found",
-    "_Part",
-    "_Reader",
-    "_Search",
-    "_Walk",
-    "_Window",
 }
-"""Names of classes that stand for two things."""
+"""Names of statements: a syntax tree and the value that it is converted to."""
 
 
 def name_of(path: Path) -> str:

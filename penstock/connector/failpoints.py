@@ -58,7 +58,7 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class Freeze:
     """Freeze the process (SIGSTOP); SIGCONT resumes it."""
 
 
@@ -74,7 +74,7 @@ class Wait:
     file: Path
 
 
-Action = Kill | Stop | Fail | Wait
+Action = Kill | Freeze | Fail | Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ def parse_failpoints(text: str) -> dict[str, Failpoint]:
 
 
 def _action(text: str) -> Action:
-    simple: dict[str, Action] = {"kill": Kill(), "stop": Stop(), "fail": Fail()}
+    simple: dict[str, Action] = {"kill": Kill(), "stop": Freeze(), "fail": Fail()}
     return simple[text] if text in simple else Wait(file=Path(text.removeprefix("wait:")))
 
 
@@ -145,7 +145,7 @@ def _take(action: Action, name: str) -> None:
     match action:
         case Kill():
             _end()
-        case Stop():
+        case Freeze():
             os.kill(os.getpid(), signal.SIGSTOP)
         case Fail():
             raise QueryFailedError(f"failpoint {name}", hint=f"unset {VARIABLE}")

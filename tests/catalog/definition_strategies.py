@@ -19,7 +19,13 @@ from penstock.catalog.model.schema import (
     Schema,
     Watermark,
 )
-from penstock.catalog.model.table import Distribution, Materialization, RefreshMode, Table, View
+from penstock.catalog.model.table import (
+    Materialization,
+    RefreshMode,
+    Table,
+    TableDistribution,
+    View,
+)
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import LogicalType
 from penstock.sql.dialect import to_text
@@ -153,14 +159,14 @@ def tables(draw: st.DrawFn) -> Table:
     )
 
 
-def distributions(columns: list[str]) -> st.SearchStrategy[Distribution]:
+def distributions(columns: list[str]) -> st.SearchStrategy[TableDistribution]:
     """Buckets by number, by columns, or both."""
     buckets = st.integers(1, 99)
-    by_number = st.builds(Distribution, buckets=buckets)
+    by_number = st.builds(TableDistribution, buckets=buckets)
     if not columns:
         return by_number
     return by_number | st.builds(
-        Distribution,
+        TableDistribution,
         kind=st.sampled_from((None, "HASH", "RANGE")),
         columns=st.lists(st.sampled_from(columns), min_size=1, unique=True).map(tuple),
         buckets=st.none() | buckets,

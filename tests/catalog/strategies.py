@@ -14,7 +14,7 @@ from penstock.catalog.model.schema import (
     Schema,
     Watermark,
 )
-from penstock.catalog.model.table import Distribution, Table, View
+from penstock.catalog.model.table import Table, TableDistribution, View
 
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=12)
 names = texts.filter(bool)
@@ -154,7 +154,7 @@ def tables(draw: st.DrawFn) -> Table:
         distribution=draw(
             st.none()
             | st.builds(
-                Distribution,
+                TableDistribution,
                 kind=st.sampled_from((None, "HASH", "RANGE")),
                 columns=st.just(schema.names[:1]),
                 buckets=st.none() | st.integers(1, 9),

@@ -19,8 +19,8 @@ from penstock.connector.failpoints import (
     Fail,
     Failpoint,
     Failpoints,
+    Freeze,
     Kill,
-    Stop,
     Wait,
     parse_failpoints,
     reach,
@@ -53,7 +53,7 @@ def test_every_action_is_understood() -> None:
 
     assert parse_failpoints(text) == {
         "planned": Failpoint(action=Kill(), count=3),
-        "read": Failpoint(action=Stop()),
+        "read": Failpoint(action=Freeze()),
         "written": Failpoint(action=Fail(), count=12),
         "committed": Failpoint(action=Wait(file=Path("/tmp/a=b@c")), count=2),
     }

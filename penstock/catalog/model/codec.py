@@ -18,8 +18,8 @@ from penstock.catalog.model.schema import (
     Watermark,
 )
 from penstock.catalog.model.table import (
-    Distribution,
     Table,
+    TableDistribution,
     View,
     materialization_from_json,
     materialization_to_json,
@@ -129,16 +129,16 @@ def _check_version(value: Mapping[str, Any]) -> None:
         )
 
 
-def _distribution_to_json(value: Distribution | None) -> dict[str, Any] | None:
+def _distribution_to_json(value: TableDistribution | None) -> dict[str, Any] | None:
     if value is None:
         return None
     return {"kind": value.kind, "columns": list(value.columns), "buckets": value.buckets}
 
 
-def _distribution_from_json(value: Mapping[str, Any] | None) -> Distribution | None:
+def _distribution_from_json(value: Mapping[str, Any] | None) -> TableDistribution | None:
     if value is None:
         return None
-    return Distribution(
+    return TableDistribution(
         kind=value["kind"], columns=tuple(value["columns"]), buckets=value["buckets"]
     )
 

@@ -15,7 +15,7 @@ from penstock.catalog.model.schema import (
     PhysicalColumn,
     Schema,
 )
-from penstock.catalog.model.table import Distribution, Table
+from penstock.catalog.model.table import Table, TableDistribution
 
 __all__ = ["Feature", "LikeOptions", "Strategy"]
 
@@ -122,7 +122,9 @@ class LikeOptions:
             raise _twice("a PARTITIONED BY", Feature.PARTITIONS)
         return source.partition_keys
 
-    def distribution(self, source: Table, own: Distribution | None) -> Distribution | None:
+    def distribution(
+        self, source: Table, own: TableDistribution | None
+    ) -> TableDistribution | None:
         """The distribution of the new table."""
         if source.distribution is None or not self.takes(Feature.DISTRIBUTION):
             return own

@@ -13,11 +13,11 @@ from penstock.catalog.model.schema import Schema
 from penstock.catalog.options.redaction import redact
 
 __all__ = [
-    "Distribution",
     "DistributionKind",
     "Materialization",
     "RefreshMode",
     "Table",
+    "TableDistribution",
     "View",
     "materialization_from_json",
     "materialization_to_json",
@@ -27,8 +27,8 @@ DistributionKind = Literal["HASH", "RANGE"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Distribution:
-    """Buckets by columns, or by number alone (Flink: TableDistribution). None as `kind`: the connector chooses."""
+class TableDistribution:
+    """Buckets by columns, or by number alone. None as `kind`: the connector chooses."""
 
     kind: DistributionKind | None = None
     columns: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ class Table:
     partition_keys: tuple[str, ...] = ()
     comment: str | None = None
     temporary: bool = False
-    distribution: Distribution | None = None
+    distribution: TableDistribution | None = None
     materialization: Materialization | None = None
     version: int | None = field(default=None, compare=False, repr=False)
 

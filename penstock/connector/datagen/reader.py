@@ -128,7 +128,7 @@ FETCH_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowOrigins:
+class GeneratedRowOrigins:
     """The RowOrigins of made up rows: `start` is the number of the first one. There are no bytes behind them."""
 
     start: int
@@ -210,5 +210,5 @@ class DatagenReader:
             finished=finished,
             positions={split_id: stop},
             read={split_id: stop - start},
-            origins={split_id: RowOrigins(start=start)} if self._origins else {},
+            origins={split_id: GeneratedRowOrigins(start=start)} if self._origins else {},
         )

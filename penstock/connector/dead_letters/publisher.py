@@ -61,7 +61,7 @@ class _Counter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _BatchFiles:
     """What tasks left for one batch."""
 
     counter: _Counter
@@ -117,9 +117,9 @@ class DeadLetterPublisher:
         kept = (c.settings.outlet for c in self.counters if c.settings.keeps)
         return tuple(dict.fromkeys(kept))
 
-    def _look(self, counter: _Counter, batch: MicroBatch) -> _Found:
+    def _look(self, counter: _Counter, batch: MicroBatch) -> _BatchFiles:
         names = list_names(batch.spark, f"{counter.staging}/{batch.batch_id}")
-        return _Found(counter=counter, files=tuple(filter(None, map(parse_name, names))))
+        return _BatchFiles(counter=counter, files=tuple(filter(None, map(parse_name, names))))
 
     def _read(self, batch: MicroBatch, paths: Sequence[str], *, tasks: int) -> DataFrame:
         columns = spark_schema(define_dead_letter_table(BesideCheckpoint(), "").schema.physical)
@@ -185,7 +185,7 @@ def dead_letter_publisher(
     )
 
 
-def _dead_letter_paths(found: _Found, batch_id: int) -> Iterator[str]:
+def _dead_letter_paths(found: _BatchFiles, batch_id: int) -> Iterator[str]:
     for file in found.files:
         if file.has_letters:
             yield f"{found.counter.staging}/{batch_id}/{file.name}"

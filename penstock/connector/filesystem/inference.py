@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.catalog.errors import DefinitionError, QueryFailedError, UnknownObjectError
 from penstock.catalog.model import types as t
 from penstock.catalog.model.schema import PhysicalColumn
-from penstock.connector.filesystem.table.location import Folder, FoundFile, explained, locate
+from penstock.connector.filesystem.table.location import FoundFile, TableFolder, explained, locate
 from penstock.connector.inference.arrow_types import logical_type
 from penstock.connector.inference.event_time import EventTime, propose_event_time
 from penstock.connector.inference.inferred_table import PROPOSAL, InferredColumn, InferredTable
@@ -62,7 +62,7 @@ class FoundFiles:
 
     path: str
     pattern: str | None
-    folder: Folder
+    folder: TableFolder
     files: tuple[FoundFile, ...]
     kind: str | None
 
@@ -100,7 +100,7 @@ def find_files(path: str, project: Path) -> FoundFiles:
             "/".join(parts[:first]) or ("/" if path[0] == "/" else "."),
             "/".join(parts[first:]),
         )
-    folder = Folder(locate(base, project, owner="discovery"))
+    folder = TableFolder(locate(base, project, owner="discovery"))
     files = [each for each in folder.files() if each.size]
     if glob is not None:
         files = [each for each in files if fnmatch.fnmatchcase(each.name, glob)]
@@ -146,7 +146,7 @@ def sample_lines(found: FoundFiles, wanted: int) -> tuple[SampledSplit, ...]:
     return tuple(_first_lines(found.folder, each, share) for each in chosen)
 
 
-def _first_lines(folder: Folder, file: FoundFile, wanted: int) -> SampledSplit:
+def _first_lines(folder: TableFolder, file: FoundFile, wanted: int) -> SampledSplit:
     codec = _CODECS.get(PurePosixPath(file.name).suffix)
     with explained(file.path):
         stream: Any = (

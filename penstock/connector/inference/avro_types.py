@@ -44,7 +44,7 @@ def avro_columns(schema: str, references: Sequence[str] = ()) -> tuple[InferredC
 
     Raises DefinitionError for what is no schema of a record.
     """
-    reader = _Reader()
+    reader = _SchemaReader()
     try:
         for reference in references:
             reader.type_of(json.loads(reference))
@@ -62,7 +62,7 @@ def avro_columns(schema: str, references: Sequence[str] = ()) -> tuple[InferredC
         ) from error
 
 
-class _Reader:
+class _SchemaReader:
     """Reads schemas; knows the names that were defined so far."""
 
     def __init__(self) -> None:

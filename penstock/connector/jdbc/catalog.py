@@ -24,7 +24,7 @@ from penstock.catalog.model.namespaces import BASE_URL, PASSWORD, USERNAME, Cata
 from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema
 from penstock.catalog.model.table import Table
 from penstock.connector.jdbc.address import Address, Backend, read_address
-from penstock.connector.jdbc.database import Database
+from penstock.connector.jdbc.database import JdbcDatabase
 
 __all__ = ["JdbcCatalog", "logical_type"]
 
@@ -149,7 +149,7 @@ class JdbcCatalog:
         self._check_reach()
         values, address = self.descriptor.resolved, self._address(database)
         username, password = values.get(USERNAME), values.get(PASSWORD)
-        place = Database(
+        place = JdbcDatabase(
             address=address,
             username=None if username is None else self.seal(username),
             password=None if password is None else self.seal(password),

@@ -32,7 +32,7 @@ from penstock.connector.jdbc.address import Address, Backend
 from penstock.connector.jdbc.settings import JdbcTable
 from penstock.connector.jdbc.wire import RefusedRowsError
 
-__all__ = ["Database", "Reads", "RefusedRowsError"]
+__all__ = ["JdbcDatabase", "Reads", "RefusedRowsError"]
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Reads:
     _connection: Connection | None = None
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` in a transaction that only reads. Raises ConfigError, QueryFailedError as `Database.reading`."""
+        """Run `work` in a transaction that only reads. Raises ConfigError, QueryFailedError as `reading`."""
         attempt = 0
         while True:
             try:
@@ -96,7 +96,7 @@ class Reads:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Database:
+class JdbcDatabase:
     """Runs transactions at an address. `shown` names the target in messages."""
 
     address: Address
@@ -107,7 +107,7 @@ class Database:
     shown: str
 
     @classmethod
-    def of(cls, table: JdbcTable, *, retries: int = 0) -> Database:
+    def of(cls, table: JdbcTable, *, retries: int = 0) -> JdbcDatabase:
         """Describe the connection that the options of a table ask for."""
         return cls(
             address=table.address,
@@ -119,7 +119,7 @@ class Database:
         )
 
     def __repr__(self) -> str:
-        return f"Database({self.address.shown})"
+        return f"JdbcDatabase({self.address.shown})"
 
     def run(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in a transaction; again, all of it, where the connection was lost or the database says so.

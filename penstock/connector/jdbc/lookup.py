@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.catalog.model.schema import PhysicalColumn
 from penstock.connector.arrow.types import arrow_type
-from penstock.connector.jdbc.database import Database
+from penstock.connector.jdbc.database import JdbcDatabase
 from penstock.connector.jdbc.key_reader import KeyReader
 from penstock.connector.jdbc.lookup_query import key_texts
 from penstock.connector.jdbc.settings import JdbcTable, LookupSettings
@@ -74,7 +74,7 @@ class JdbcLookup:
         wait: Wait = _wait,
     ) -> Iterator[pa.Array]:
         """Return the rows of each key; keys that `cache` does not hold are queried, and keys without rows again."""
-        database = Database.of(self.table, retries=self.settings.retries)
+        database = JdbcDatabase.of(self.table, retries=self.settings.retries)
         types = [arrow_type(key.type) for key in self.keys]
         with closing(database.reads()) as reads:
             reader = KeyReader(self.table, self.keys, self.columns, self.rows_at_once, reads)

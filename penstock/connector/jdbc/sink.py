@@ -22,7 +22,7 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import Guarantee, MicroBatch, SinkSettings
 from penstock.connector.jdbc import statements as sql
 from penstock.connector.jdbc.address import Backend
-from penstock.connector.jdbc.database import Database
+from penstock.connector.jdbc.database import JdbcDatabase
 from penstock.connector.jdbc.settings import JdbcTable
 from penstock.connector.jdbc.wire import WIRE_SCHEMA, encoder, tuples, wire_expression
 from penstock.connector.spark.sink.last_batch import LastBatch, is_written
@@ -116,9 +116,9 @@ class JdbcSink:
             log.debug("the row %s stays in the ledger: %s", writer, error.message)
 
     @property
-    def _database(self) -> Database:
+    def _database(self) -> JdbcDatabase:
         table = self.table
-        return Database.of(table, retries=table.retries)
+        return JdbcDatabase.of(table, retries=table.retries)
 
     def _check(self, connection: Connection) -> None:
         looked = inspect(connection)

@@ -15,7 +15,7 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.schema import PhysicalColumn
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.contract import BoundedSource
-from penstock.connector.jdbc.database import Database
+from penstock.connector.jdbc.database import JdbcDatabase
 from penstock.connector.jdbc.lookup import JdbcLookup
 from penstock.connector.jdbc.lookup_query import compared_type
 from penstock.connector.jdbc.scan import read_batches, select_text
@@ -107,7 +107,7 @@ def _partition(
 ) -> Iterator[pa.RecordBatch]:
     backend = table.address.backend
     part = settings.partitions[number] if settings.partitions else None
-    database = Database.of(table)
+    database = JdbcDatabase.of(table)
     with database.reading() as connection:
         text = select_text(
             columns,

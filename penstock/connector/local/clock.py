@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "SteadyClock", "wall_clock_ms"]
+__all__ = ["IntervalClock", "SteadyClock", "wall_clock_ms"]
 
 
-class Clock(Protocol):
+class IntervalClock(Protocol):
     """Tells the time for intervals and silence; tests pass one whose time they move themselves."""
 
     def now_ms(self) -> int:

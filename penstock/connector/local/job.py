@@ -9,12 +9,12 @@ from typing import Self
 
 from penstock.catalog.errors import PenstockError
 from penstock.connector.contract import ReadRequest, SplitSource
-from penstock.connector.local.clock import Clock, SteadyClock, wall_clock_ms
+from penstock.connector.local.clock import IntervalClock, SteadyClock, wall_clock_ms
 from penstock.connector.local.job_master import GroupWatermarks, JobMaster, JobParts, JobSettings
 from penstock.connector.local.messages import LocalCheckpoint, MasterMessage
 from penstock.connector.local.output import Emission, Output
 from penstock.connector.local.reader import PROBE_INTERVAL_MS, ReaderContext
-from penstock.connector.local.split_status import JobStatus, ReaderStatus
+from penstock.connector.local.split_status import LocalJobStatus, ReaderStatus
 from penstock.connector.local.threads import Worker
 from penstock.connector.source.coordinator.coordinator import CoordinatorSettings, SourceCoordinator
 from penstock.connector.source.reader.reader import SourceReader
@@ -39,7 +39,7 @@ class LocalJob:
         source: SplitSource,
         settings: JobSettings,
         *,
-        clock: Clock | None = None,
+        clock: IntervalClock | None = None,
         board: GroupWatermarks | None = None,
         restored: LocalCheckpoint | None = None,
         on_checkpoint: Callable[[LocalCheckpoint], None] | None = None,
@@ -126,14 +126,14 @@ class LocalJob:
         return self._master.ended.is_set()
 
     @property
-    def status(self) -> JobStatus:
+    def status(self) -> LocalJobStatus:
         """How the job stands; about a fifth of a second old."""
         readers = self._master.reader_status
         ends = self._master.ends
         lowest_ms = _lowest(readers)
         if lowest_ms is not None and (self._watermark_ms is None or lowest_ms > self._watermark_ms):
             self._watermark_ms = lowest_ms
-        return JobStatus(
+        return LocalJobStatus(
             splits=tuple(
                 split.with_end(ends.get(split.split_id))
                 for split in sorted(

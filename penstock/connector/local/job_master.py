@@ -16,7 +16,7 @@ from typing import assert_never
 
 from penstock.connector.contract import SplitMetadataClient
 from penstock.connector.local.checkpoint_tracker import CheckpointTracker
-from penstock.connector.local.clock import Clock
+from penstock.connector.local.clock import IntervalClock
 from penstock.connector.local.end_offsets import EndOffsetsLookup, is_permanent
 from penstock.connector.local.messages import (
     CompleteCheckpoint,
@@ -154,7 +154,7 @@ class JobParts:
     coordinator: SourceCoordinator
     planner: SplitMetadataClient
     worker: Worker
-    clock: Clock
+    clock: IntervalClock
     board: GroupWatermarks
     alignment: Alignment | None
     restored: LocalCheckpoint | None

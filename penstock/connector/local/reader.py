@@ -11,7 +11,7 @@ from typing import assert_never
 import pyarrow as pa
 
 from penstock.connector.event_time.future_timestamps import filter_future_rows
-from penstock.connector.local.clock import Clock
+from penstock.connector.local.clock import IntervalClock
 from penstock.connector.local.messages import (
     CompleteCheckpoint,
     MasterMessage,
@@ -66,7 +66,7 @@ class ReaderContext:
     open_reader: Callable[[], SourceReader]
     output: Output
     post: Callable[[MasterMessage], None]
-    clock: Clock
+    clock: IntervalClock
     rowtime: Rowtime | None
     time_zone: str
     idle_timeout_ms: int | None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from penstock.connector.source.reader.source_operator import SourceOperator
 from penstock.connector.source.split import Split
 
-__all__ = ["JobStatus", "ReaderStatus", "SplitStatus", "SplitStatusTracker"]
+__all__ = ["LocalJobStatus", "ReaderStatus", "SplitStatus", "SplitStatusTracker"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class ReaderStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobStatus:
+class LocalJobStatus:
     """The splits by id, and the job's watermark: the lowest of its active readers', which never goes back.
 
     `skipped` counts the bad records that the table's options left out, `restarts` the readers that failed and were

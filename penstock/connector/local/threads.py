@@ -11,7 +11,7 @@ from itertools import count
 from threading import Condition
 from typing import Any, Generic, TypeVar
 
-from penstock.connector.local.clock import Clock
+from penstock.connector.local.clock import IntervalClock
 
 __all__ = ["Mailbox", "Timers", "Worker"]
 
@@ -49,7 +49,7 @@ class _Timer:
 class Timers:
     """Timers of one thread, which asks for `due` ones whenever it wakes. The first is due after one interval."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: IntervalClock) -> None:
         self._clock = clock
         self._timers: list[_Timer] = []
         self._numbers = count()
@@ -90,7 +90,7 @@ Done = Callable[[Any, Exception | None], None]
 
 
 @dataclass(order=True, slots=True)
-class _Call:
+class _TimedCall:
     due_ms: int
     number: int
     work: Callable[[], Any] = field(compare=False)
@@ -101,10 +101,10 @@ class _Call:
 class Worker:
     """Runs calls when they are due, in order of time. `done` receives the outcome of each, on this thread."""
 
-    def __init__(self, clock: Clock, name: str) -> None:
+    def __init__(self, clock: IntervalClock, name: str) -> None:
         self._clock = clock
         self._changed = threading.Condition()
-        self._calls: list[_Call] = []
+        self._calls: list[_TimedCall] = []
         self._numbers = count()
         self._closing: Callable[[], None] | None = None
         self._busy = False
@@ -131,7 +131,7 @@ class Worker:
     ) -> None:
         """Run `work` after `delay_ms`, then every `every_ms`, whatever came of it (FLINK-32362). Any thread."""
         self._add(
-            _Call(
+            _TimedCall(
                 due_ms=self._clock.now_ms() + delay_ms,
                 number=next(self._numbers),
                 work=work,
@@ -152,7 +152,7 @@ class Worker:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def _add(self, call: _Call) -> None:
+    def _add(self, call: _TimedCall) -> None:
         with self._changed:
             if self._closing is None:
                 heapq.heappush(self._calls, call)
@@ -173,7 +173,7 @@ class Worker:
         assert self._closing is not None, "only a close ends the thread"
         self._closing()
 
-    def _next(self) -> _Call | None:
+    def _next(self) -> _TimedCall | None:
         """Wait for a call that is due; None when the worker closes."""
         with self._changed:
             self._busy = False

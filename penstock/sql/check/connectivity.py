@@ -249,11 +249,11 @@ def _delta(use: TableUse, project: Path) -> str:
 def _database(use: TableUse, project: Path) -> str:
     from sqlalchemy import Connection, inspect
 
-    from penstock.connector.jdbc.database import Database
+    from penstock.connector.jdbc.database import JdbcDatabase
     from penstock.connector.jdbc.settings import read_jdbc_table
 
     table = read_jdbc_table(use.table, project)
-    database = Database.of(table)
+    database = JdbcDatabase.of(table)
 
     def work(connection: Connection) -> str:
         looked = inspect(connection)

@@ -45,7 +45,7 @@ IDLE = "scan.watermark.idle-timeout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _ExplainedQuery:
     """One query of the statement: what it is called, and where its rows go (None: to the screen)."""
 
     title: str
@@ -79,15 +79,17 @@ def detail_lines(
     return lines
 
 
-def _parts(statement: Select | InsertInto | StatementSet, analyzer: Analyzer) -> Iterator[_Part]:
+def _parts(
+    statement: Select | InsertInto | StatementSet, analyzer: Analyzer
+) -> Iterator[_ExplainedQuery]:
     match statement:
         case Select(query=query):
             found = analyse(query, analyzer.namespace, analyzer.project, appends=False)
-            yield _Part(title="SELECT", query=found)
+            yield _ExplainedQuery(title="SELECT", query=found)
         case InsertInto():
             insert = analyzer.analyse_insert(statement)
             title = f"INSERT INTO {short_name(insert.target.identifier)}"
-            yield _Part(title=title, query=insert.query, insert=insert)
+            yield _ExplainedQuery(title=title, query=insert.query, insert=insert)
         case StatementSet(inserts=inserts):
             for one in inserts:
                 yield from _parts(one, analyzer)
@@ -95,7 +97,7 @@ def _parts(statement: Select | InsertInto | StatementSet, analyzer: Analyzer) ->
             assert_never(statement)
 
 
-def _by_part(parts: Sequence[_Part], describe: Any, analyzer: Analyzer) -> Iterator[str]:
+def _by_part(parts: Sequence[_ExplainedQuery], describe: Any, analyzer: Analyzer) -> Iterator[str]:
     for part in parts:
         found = list(describe(part, analyzer))
         if len(parts) > 1:
@@ -106,7 +108,7 @@ def _by_part(parts: Sequence[_Part], describe: Any, analyzer: Analyzer) -> Itera
 # --- changelog modes ---
 
 
-def _modes(part: _Part, analyzer: Analyzer) -> Iterator[str]:
+def _modes(part: _ExplainedQuery, analyzer: Analyzer) -> Iterator[str]:
     """From the tables to the sink: the output of each operator, its key, its state and the bound of that."""
     query = part.query
     for leaf in query.leaves:
@@ -178,7 +180,7 @@ def _time_bound(query: AnalysedQuery) -> str:
 # --- advice ---
 
 
-def _advice(part: _Part, analyzer: Analyzer) -> Iterator[str]:
+def _advice(part: _ExplainedQuery, analyzer: Analyzer) -> Iterator[str]:
     found = [*_state_advice(part.query, analyzer), *_read_advice(part.query)]
     found += _sink_advice(part)
     yield from found or ["nothing to say"]
@@ -218,7 +220,7 @@ def _read_advice(query: AnalysedQuery) -> Iterator[str]:
             yield f"{name}: every column is read; naming those that are needed spares decoding the rest"
 
 
-def _sink_advice(part: _Part) -> Iterable[str]:
+def _sink_advice(part: _ExplainedQuery) -> Iterable[str]:
     if part.insert is None or not isinstance(part.insert.sink, DeclaresGuarantee):
         return
     if part.insert.sink.guarantee is Guarantee.AT_LEAST_ONCE:

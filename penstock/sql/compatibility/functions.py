@@ -6,7 +6,7 @@ Flink's answers to each are in tests/sql/dialect/answers, with their classes in 
 from __future__ import annotations
 
 from penstock.sql.compatibility.row import Kind, Row, Status
-from penstock.sql.dialect.functions.table import FUNCTIONS, Function
+from penstock.sql.dialect.functions.table import FUNCTIONS, FunctionRow
 from penstock.sql.dialect.windows.group_windows import CALLS as GROUP_WINDOWS
 
 __all__ = ["FUNCTION_ROWS"]
@@ -24,14 +24,14 @@ def _row(name: str, example: str, note: str = "", status: Status = Status.TRANSL
     return Row(Kind.FUNCTION, name, example, status, note)
 
 
-def _of_table(function: Function) -> Row:
+def _of_table(function: FunctionRow) -> Row:
     if function.refusal is not None:
         return _row(function.name, function.example, function.refusal, Status.REFUSE)
     status = Status.NATIVE if function.native else Status.TRANSLATE
     return _row(function.name, _literal(function), function.note, status)
 
 
-def _literal(function: Function) -> str:
+def _literal(function: FunctionRow) -> str:
     """The example with a number for the column of an aggregate."""
     return function.example.replace("(a", "(7") if function.aggregate else function.example
 

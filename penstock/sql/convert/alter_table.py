@@ -22,7 +22,7 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.schema import Column, ComputedColumn, MetadataColumn, PrimaryKey
-from penstock.catalog.model.table import Distribution, Table, View
+from penstock.catalog.model.table import Table, TableDistribution, View
 from penstock.connector.options.legacy import translate_legacy_options
 from penstock.sql.convert.dependent_views import check_views
 from penstock.sql.convert.names import identifier_of
@@ -149,7 +149,7 @@ def _draft_of(before: Table, action: AlterElements) -> TableBuilder:
     return draft
 
 
-def _built(before: Table, draft: TableBuilder, distribution: Distribution | None) -> Table:
+def _built(before: Table, draft: TableBuilder, distribution: TableDistribution | None) -> Table:
     return draft.build(
         before.identifier,
         options=before.options,

@@ -22,7 +22,13 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema
-from penstock.catalog.model.table import Distribution, Materialization, RefreshMode, Table, View
+from penstock.catalog.model.table import (
+    Materialization,
+    RefreshMode,
+    Table,
+    TableDistribution,
+    View,
+)
 from penstock.sql.binding.relations import as_written
 from penstock.sql.convert.create_as import item_of, query_columns
 from penstock.sql.convert.names import find_object, identifier_of, resolve_table_location
@@ -224,7 +230,7 @@ def _columns(
 
 def _distribution(
     node: DistributionNode | None, columns: Sequence[PhysicalColumn]
-) -> Distribution | None:
+) -> TableDistribution | None:
     """The value of DISTRIBUTED. Raises InputErrors for a column that the query has not."""
     if node is None:
         return None

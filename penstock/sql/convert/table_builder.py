@@ -29,7 +29,7 @@ from penstock.catalog.model.schema import (
     Schema,
     Watermark,
 )
-from penstock.catalog.model.table import Distribution, Table
+from penstock.catalog.model.table import Table, TableDistribution
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import LogicalType
 from penstock.sql.dialect.flink.trees import to_text
@@ -203,7 +203,7 @@ class TableBuilder:
         partition_keys: tuple[str, ...] = (),
         comment: str | None = None,
         temporary: bool = False,
-        distribution: Distribution | None = None,
+        distribution: TableDistribution | None = None,
     ) -> Table:
         """The table, all rules checked. Raises InputErrors with all that is wrong."""
         self._drop_computed_of_others()

@@ -16,7 +16,7 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import DefinitionError, InputError, InputErrors, UnsupportedError
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.like import LikeOptions
-from penstock.catalog.model.table import Distribution, DistributionKind, Table, View
+from penstock.catalog.model.table import DistributionKind, Table, TableDistribution, View
 from penstock.connector.options.legacy import translate_legacy_options
 from penstock.sql.binding.binder import bind_query
 from penstock.sql.binding.checked_query import Output
@@ -312,7 +312,9 @@ def read_partition_keys(tree: exp.Create, draft: TableBuilder) -> tuple[str, ...
     return tuple(key.name for key in keys)
 
 
-def read_distribution(node: DistributionNode | None, draft: TableBuilder) -> Distribution | None:
+def read_distribution(
+    node: DistributionNode | None, draft: TableBuilder
+) -> TableDistribution | None:
     """The value of DISTRIBUTED; a column that is not there is an error."""
     if node is None:
         return None
@@ -322,7 +324,7 @@ def read_distribution(node: DistributionNode | None, draft: TableBuilder) -> Dis
     kind = next((kind for kind in get_args(DistributionKind) if kind == node.text("kind")), None)
     buckets = node.args.get("buckets")
     try:
-        return Distribution(
+        return TableDistribution(
             kind=kind,
             columns=tuple(column.name for column in node.expressions),
             buckets=int(buckets.name) if buckets else None,

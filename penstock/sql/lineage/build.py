@@ -23,8 +23,8 @@ from penstock.sql.dialect import Flink, parse_query
 from penstock.sql.expressions.expression import columns_of
 from penstock.sql.lineage.graph import (
     ColumnFlow,
-    Flow,
     Graph,
+    LineageQuery,
     Node,
     NodeColumn,
     NodeKind,
@@ -44,7 +44,7 @@ class LineageBuilder:
     def __init__(self) -> None:
         self.notes: list[str] = []
         self._nodes: dict[Identifier, Node] = {}
-        self._flows: list[Flow] = []
+        self._flows: list[LineageQuery] = []
         self._defined: set[Identifier] = set()
 
     def graph(self) -> Graph:
@@ -122,7 +122,9 @@ class LineageBuilder:
                 ColumnFlow(column=name, expression=each.expression, sources=each.sources)
                 for name, each in zip(names, columns, strict=False)
             )
-        flow = Flow(target=target, sources=found.tables, by=by, place=place, columns=columns)
+        flow = LineageQuery(
+            target=target, sources=found.tables, by=by, place=place, columns=columns
+        )
         if flow not in self._flows:
             self._flows.append(flow)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.sql.lineage.graph import Flow, Graph, Node
+from penstock.sql.lineage.graph import Graph, LineageQuery, Node
 
 __all__ = ["VERSION", "lineage_document"]
 
@@ -40,7 +40,7 @@ def _node(node: Node, *, columns: bool) -> dict[str, Any]:
     return document
 
 
-def _edges(flow: Flow, *, columns: bool) -> list[dict[str, Any]]:
+def _edges(flow: LineageQuery, *, columns: bool) -> list[dict[str, Any]]:
     edges = []
     for source in flow.sources:
         edge: dict[str, Any] = {

@@ -15,8 +15,8 @@ __all__ = [
     "ColumnFlow",
     "ColumnSource",
     "Direction",
-    "Flow",
     "Graph",
+    "LineageQuery",
     "Node",
     "NodeColumn",
     "NodeKind",
@@ -86,7 +86,7 @@ class ColumnFlow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
+class LineageQuery:
     """A query that fills an object. `by` is VIEW, MATERIALIZED TABLE or INSERT, `place` file:line of a statement.
 
     `sources` are the objects that the query names, in order; `columns` None where they are unknown without Spark.
@@ -109,13 +109,13 @@ class Graph:
     """Objects and the flows between them. Flows may go round."""
 
     nodes: Mapping[Identifier, Node] = field(default_factory=dict)
-    flows: tuple[Flow, ...] = ()
+    flows: tuple[LineageQuery, ...] = ()
 
-    def into(self, target: Identifier) -> tuple[Flow, ...]:
+    def into(self, target: Identifier) -> tuple[LineageQuery, ...]:
         """Return the flows that fill an object."""
         return tuple(flow for flow in self.flows if flow.target == target)
 
-    def out_of(self, source: Identifier) -> tuple[Flow, ...]:
+    def out_of(self, source: Identifier) -> tuple[LineageQuery, ...]:
         """Return the flows that read an object."""
         return tuple(flow for flow in self.flows if source in flow.sources)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from penstock.catalog.model.identifier import Identifier
-from penstock.sql.lineage.graph import Flow, Graph, Node, NodeKind, shown_name
+from penstock.sql.lineage.graph import Graph, LineageQuery, Node, NodeKind, shown_name
 
 __all__ = ["mermaid_lines"]
 
@@ -59,7 +59,7 @@ def _column_arrows(graph: Graph, ids: Mapping[Identifier, str]) -> Iterator[str]
             yield from _whole_arrows(flow, ids)
 
 
-def _whole_arrows(flow: Flow, ids: Mapping[Identifier, str]) -> Iterator[str]:
+def _whole_arrows(flow: LineageQuery, ids: Mapping[Identifier, str]) -> Iterator[str]:
     for source in flow.sources:
         if source in ids:
             yield f"  {ids[source]} -->|{flow.by}| {ids[flow.target]}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.catalog.model.identifier import Identifier, quote
-from penstock.sql.lineage.graph import ColumnFlow, Direction, Flow, Graph, shown_name
+from penstock.sql.lineage.graph import ColumnFlow, Direction, Graph, LineageQuery, shown_name
 
 __all__ = ["tree_lines", "trees_of_all"]
 
@@ -78,7 +78,7 @@ def _branches(
             yield branch
 
 
-def _column_notes(flow: Flow, source: Identifier) -> Iterator[str]:
+def _column_notes(flow: LineageQuery, source: Identifier) -> Iterator[str]:
     if flow.columns is None:
         yield "columns cannot be told without Spark"
         return
@@ -93,7 +93,7 @@ def _column_note(each: ColumnFlow, source: Identifier) -> str:
     return f"{quote(each.column)} ← {', '.join(names)}" + ("" if plain else f"  ({told})")
 
 
-def _how(flow: Flow) -> str:
+def _how(flow: LineageQuery) -> str:
     return flow.by if flow.place is None else f"{flow.by} {flow.place}"
 
 

@@ -15,7 +15,7 @@ from penstock.connector.spark.types import flink_type_text
 from penstock.sql.errors.spark import translate
 from penstock.sql.jobs.live_select import UpsertChangelog, result_key
 from penstock.sql.jobs.progress import Totals, batch_events, rows_per_second
-from penstock.sql.notebook.views import Head, LiveView, Sample, TableView
+from penstock.sql.notebook.views import Head, LiveView, ProgressSample, TableView
 from penstock.sql.plan.physical.batch_metrics import read_batch_metrics
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class _State:
     rows_seen: int = 0
     seen_batch: int | None = None
     totals: Totals = field(default_factory=Totals)
-    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+    samples: deque[ProgressSample] = field(default_factory=lambda: deque(maxlen=SAMPLES))
 
     def take(self, rows: list[Row]) -> None:
         self.rows.extend(rows)
@@ -69,7 +69,7 @@ class _State:
         watermark = self.watermark_ms
         lag = None if watermark is None else max(now_ms - watermark, 0)
         rate = rows_per_second(self.totals, now_ms)
-        self.samples.append(Sample(rows_per_second=rate, lag_ms=lag))
+        self.samples.append(ProgressSample(rows_per_second=rate, lag_ms=lag))
 
     @property
     def watermark_ms(self) -> int | None:

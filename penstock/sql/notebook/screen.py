@@ -9,7 +9,7 @@ from typing import Any, Protocol, assert_never
 from penstock.sql.notebook.html import JOB_HEADS, as_html, count_note, job_texts, live_line
 from penstock.sql.notebook.views import JobsView, LiveView, Note, TableView, View, cell_text
 
-__all__ = ["OutputArea", "Screen", "Shown", "as_text", "screen_of", "status_line"]
+__all__ = ["DisplayedView", "OutputArea", "Screen", "as_text", "screen_of", "status_line"]
 
 WIDEST = 60
 """Characters of a value in a column; the rest is cut."""
@@ -64,7 +64,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
 
 
-class Shown:
+class DisplayedView:
     """A view as IPython displays it: HTML, with plain text beside it."""
 
     def __init__(self, view: View) -> None:
@@ -98,7 +98,7 @@ class _NotebookPlace:
         self._handle = handle
 
     def update(self, view: View, *, last: bool = False) -> None:  # noqa: ARG002
-        self._handle.update(Shown(view))
+        self._handle.update(DisplayedView(view))
 
 
 class _TerminalPlace:
@@ -118,7 +118,7 @@ class _TerminalPlace:
 def _notebook(view: View) -> OutputArea:
     from IPython.display import display
 
-    handle = display(Shown(view), display_id=True)  # type: ignore[no-untyped-call]
+    handle = display(DisplayedView(view), display_id=True)  # type: ignore[no-untyped-call]
     return _NotebookPlace(handle)
 
 

@@ -21,7 +21,7 @@ __all__ = [
     "JobsView",
     "LiveView",
     "Note",
-    "Sample",
+    "ProgressSample",
     "TableView",
     "View",
     "cell_text",
@@ -52,7 +52,7 @@ class TableView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class ProgressSample:
     """How a followed query was at a moment: rows read a second, how far its watermark is behind the clock (ms)."""
 
     rows_per_second: float
@@ -74,7 +74,7 @@ class LiveView:
     batches: int
     seconds: float
     watermark_ms: int | None
-    samples: tuple[Sample, ...]
+    samples: tuple[ProgressSample, ...]
     ended: str | None = None
     starting: bool = False
 

@@ -66,7 +66,7 @@ class LocatedStatement:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Entry:
+class _UnlocatedQuery:
     """A query to locate: of an INSERT, or of a whole set."""
 
     unit: int
@@ -79,7 +79,7 @@ class _Entry:
 
 @dataclass(slots=True, kw_only=True)
 class _Pipeline:
-    entries: list[_Entry] = field(default_factory=list)
+    entries: list[_UnlocatedQuery] = field(default_factory=list)
     known: list[KnownCheckpoint] = field(default_factory=list)
 
 
@@ -172,14 +172,14 @@ def insert_fingerprint(insert: AnalysedInsert) -> QueryFingerprint:
     )
 
 
-def _entries(units: Sequence[Unit], project: Path) -> Iterator[_Entry]:
+def _entries(units: Sequence[Unit], project: Path) -> Iterator[_UnlocatedQuery]:
     for index, unit in enumerate(units):
         queries = [one.query for one in unit.inserts]
         one_query = unit.is_set and not unit.apart
         shared = one_query and isinstance(share(queries, project), SharedRead)
         for insert in unit.inserts:
             keeps = insert.is_stream and not shared
-            yield _Entry(
+            yield _UnlocatedQuery(
                 unit=index,
                 insert=insert,
                 file=unit.file,
@@ -197,7 +197,7 @@ def _entries(units: Sequence[Unit], project: Path) -> Iterator[_Entry]:
         if unit.is_set:
             first = unit.inserts[0]
             texts = [statement_text(one.statement) for one in unit.inserts]
-            yield _Entry(
+            yield _UnlocatedQuery(
                 unit=index,
                 insert=first,
                 file=unit.file,
@@ -212,7 +212,7 @@ def _entries(units: Sequence[Unit], project: Path) -> Iterator[_Entry]:
             )
 
 
-def _place(entry: _Entry, choice: CheckpointChoice, project: Path) -> QueryLocation:
+def _place(entry: _UnlocatedQuery, choice: CheckpointChoice, project: Path) -> QueryLocation:
     insert, known = entry.insert, choice.known
     canonical = checkpoint_location(insert.base, project, insert.pipeline, choice.name)
     before = known.text if known is not None and known.text != entry.wanted.text else None
@@ -250,7 +250,7 @@ def _placed(unit: int, pipelines: Sequence[_Pipeline]) -> LocatedStatement:
     )
 
 
-def _is_rival(known: KnownCheckpoint, entry: _Entry, pipeline: _Pipeline) -> bool:
+def _is_rival(known: KnownCheckpoint, entry: _UnlocatedQuery, pipeline: _Pipeline) -> bool:
     """Return whether a checkpoint is what this query would have if the set ran the other way."""
     place = entry.place
     assert place is not None, "all of them are placed by now"

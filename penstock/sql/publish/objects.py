@@ -48,8 +48,8 @@ from penstock.sql.publish.text import (
 
 __all__ = [
     "DeltaTable",
-    "Field",
     "InformationReader",
+    "PublishedColumn",
     "PublishedFrame",
     "PublishedQuery",
     "PublishedScan",
@@ -84,7 +84,7 @@ class InformationReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class PublishedColumn:
     """A column as Spark shows it. `type` is None where only Spark can tell it."""
 
     name: str
@@ -185,7 +185,7 @@ def resolve_published(
     return PublishedQuery(text=selected_text(found, relation))
 
 
-def fields_of(found: Table | View, namespace: Namespace) -> tuple[Field, ...]:
+def fields_of(found: Table | View, namespace: Namespace) -> tuple[PublishedColumn, ...]:
     """Return the columns, in order; none where the names of a view's columns are unknown."""
     if isinstance(found, Table):
         fields = []
@@ -194,7 +194,7 @@ def fields_of(found: Table | View, namespace: Namespace) -> tuple[Field, ...]:
             if logical is None and isinstance(column, ComputedColumn):
                 logical = infer_type(column.expression, found.schema)
             fields.append(
-                Field(name=column.name, type=_spark_type(logical), comment=column.comment)
+                PublishedColumn(name=column.name, type=_spark_type(logical), comment=column.comment)
             )
         return tuple(fields)
     columns = columns_of_object(found, namespace)
@@ -206,7 +206,7 @@ def fields_of(found: Table | View, namespace: Namespace) -> tuple[Field, ...]:
         if comment is not None
     }
     return tuple(
-        Field(
+        PublishedColumn(
             name=name,
             type=None if kind is None else _spark_type(parse_type(to_text(kind))),
             comment=comments.get(name),

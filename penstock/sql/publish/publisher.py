@@ -32,7 +32,7 @@ from penstock.sql.publish.entries import SparkEntries
 from penstock.sql.publish.names import PublishedNames
 from penstock.sql.publish.objects import (
     DeltaTable,
-    Field,
+    PublishedColumn,
     PublishedFrame,
     PublishedQuery,
     PublishedScan,
@@ -56,7 +56,7 @@ class UnpublishedObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class _PublishedEntry:
     """What was published for a definition. `relation` is the temporary view that reads its scan."""
 
     definition: Table | View
@@ -64,7 +64,7 @@ class _Entry:
     relation: str | None = None
     pending: bool = False
     text: str | None = None
-    fields: tuple[Field, ...] = ()
+    fields: tuple[PublishedColumn, ...] = ()
 
 
 class CatalogPublisher:
@@ -106,7 +106,7 @@ class CatalogPublisher:
         self._catalog = namespace.current_catalog
         self._lock = RLock()
         self._relations = 0
-        self._there: dict[Identifier, _Entry] = {}
+        self._there: dict[Identifier, _PublishedEntry] = {}
         self._left_out: dict[Identifier, tuple[Table | View, str]] = {}
         self._seen: object = None
 
@@ -200,7 +200,9 @@ class CatalogPublisher:
             changed |= self._take(identifier, found, entry)
         return changed
 
-    def _take(self, identifier: Identifier, found: Table | View, entry: _Entry | None) -> bool:
+    def _take(
+        self, identifier: Identifier, found: Table | View, entry: _PublishedEntry | None
+    ) -> bool:
         """Publish one definition, replacing what was published for it; returns whether anything has changed."""
         if found.temporary and self._durable:
             return False
@@ -234,8 +236,8 @@ class CatalogPublisher:
         place: PublishedName,
         found: Table | View,
         meant: PublishedSource,
-        fields: tuple[Field, ...],
-    ) -> _Entry:
+        fields: tuple[PublishedColumn, ...],
+    ) -> _PublishedEntry:
         self._names.take(place)
         lasts = self._names.is_for_good(place) and not found.temporary
         owner = self._lasting if lasts else None
@@ -244,7 +246,7 @@ class CatalogPublisher:
                 self._entries.put_delta(
                     place, location, _schema(fields), found.comment, owner=owner
                 )
-                return _Entry(definition=found, place=place)
+                return _PublishedEntry(definition=found, place=place)
             case PublishedScan() | PublishedFrame() if not self._durable:
                 relation = self._relation(meant)
                 text = meant.text(f"global_temp.{quoted(relation)}")
@@ -255,7 +257,7 @@ class CatalogPublisher:
                     found.comment,
                     temporary_views=(relation,),
                 )
-                return _Entry(definition=found, place=place, relation=relation)
+                return _PublishedEntry(definition=found, place=place, relation=relation)
             case PublishedScan() | PublishedFrame():
                 raise UnsupportedError(
                     "it is read by this process, and others would find a name they cannot read"
@@ -270,7 +272,7 @@ class CatalogPublisher:
                     functions=functions,
                     owner=owner,
                 )
-                return _Entry(
+                return _PublishedEntry(
                     definition=found, place=place, pending=meant.pending, text=text, fields=fields
                 )
         assert_never(meant)
@@ -289,7 +291,7 @@ class CatalogPublisher:
         register_called(query, self._namespace, self._spark, self._project)
         return called_names(query, self._namespace)
 
-    def _typed(self, fields: tuple[Field, ...], text: str) -> StructType:
+    def _typed(self, fields: tuple[PublishedColumn, ...], text: str) -> StructType:
         """Return the columns of a text; Spark is asked only where they are unknown without it."""
         if fields and all(field.type is not None for field in fields):
             return _schema(fields)
@@ -307,12 +309,14 @@ class CatalogPublisher:
             self._spark.catalog.dropGlobalTempView(entry.relation)
 
 
-def _same(entry: _Entry, meant: PublishedSource, fields: tuple[Field, ...]) -> bool:
+def _same(
+    entry: _PublishedEntry, meant: PublishedSource, fields: tuple[PublishedColumn, ...]
+) -> bool:
     """Return whether what is published for an unchanged definition would be published again."""
     return isinstance(meant, PublishedQuery) and (meant.text, fields) == (entry.text, entry.fields)
 
 
-def _schema(fields: tuple[Field, ...]) -> StructType:
+def _schema(fields: tuple[PublishedColumn, ...]) -> StructType:
     return StructType([_field(f.name, f.type or StringType(), f.comment) for f in fields])
 
 

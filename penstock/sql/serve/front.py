@@ -26,7 +26,7 @@ from penstock.sql.serve.hive_calls import FETCH, ConnectionCalls, RefusedCallErr
 from penstock.sql.serve.sasl import (
     Credentials,
     SaslError,
-    Status,
+    SaslStatus,
     negotiate,
     negotiation_frame,
     plain_response,
@@ -40,7 +40,7 @@ from penstock.sql.serve.thrift_codec import (
     write_message,
 )
 
-__all__ = ["Backend", "Front"]
+__all__ = ["Front", "ThriftBackend"]
 
 LOOK_INTERVAL_S = 0.5
 CHECKS = 4
@@ -72,7 +72,7 @@ class _BackendClosedError(_ClosedError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backend:
+class ThriftBackend:
     """Spark's Thrift server, and the password that it takes from this process."""
 
     port: int
@@ -85,10 +85,10 @@ class Backend:
             # Spark's server has its own meaning for what follows these
             name = user.split("@", maxsplit=1)[0].split("/", maxsplit=1)[0] or "user"
             response = plain_response(Credentials(name=name, password=self.password))
-            connection.sendall(negotiation_frame(Status.START, b"PLAIN"))
-            connection.sendall(negotiation_frame(Status.OK, response))
+            connection.sendall(negotiation_frame(SaslStatus.START, b"PLAIN"))
+            connection.sendall(negotiation_frame(SaslStatus.OK, response))
             status, said = read_negotiation(_reader(connection))
-            if status is not Status.COMPLETE:
+            if status is not SaslStatus.COMPLETE:
                 raise SaslError(f"Spark's server has refused us: {said.decode(errors='replace')}")
             connection.settimeout(None)
         except BaseException:
@@ -109,7 +109,7 @@ class Front:
         *,
         host: str,
         port: int,
-        backend: Backend,
+        backend: ThriftBackend,
         lets_in: Callable[[str, str], bool],
         tls: ssl.SSLContext | None = None,
         bounds: Bounds | None = None,
@@ -220,7 +220,7 @@ class Front:
             if not self._guests.let_in(guest):
                 raise SaslError("there are too many connections")
         except SaslError as error:
-            guest.connection.sendall(negotiation_frame(Status.BAD, str(error).encode()))
+            guest.connection.sendall(negotiation_frame(SaslStatus.BAD, str(error).encode()))
             return None
         return credentials.name
 
@@ -260,10 +260,10 @@ class Front:
         except (OSError, SaslError) as error:
             log.error("Spark's Thrift server does not answer: %s", error)  # noqa: TRY400  a message, no stack
             guest.connection.sendall(
-                negotiation_frame(Status.ERROR, b"the server cannot serve now")
+                negotiation_frame(SaslStatus.ERROR, b"the server cannot serve now")
             )
             raise
-        guest.connection.sendall(negotiation_frame(Status.COMPLETE))
+        guest.connection.sendall(negotiation_frame(SaslStatus.COMPLETE))
         return backend
 
     def _relay(self, guest: Guest, user: str, backend: socket.socket) -> None:

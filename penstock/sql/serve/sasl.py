@@ -13,7 +13,7 @@ from enum import IntEnum
 __all__ = [
     "Credentials",
     "SaslError",
-    "Status",
+    "SaslStatus",
     "negotiate",
     "negotiation_frame",
     "plain_response",
@@ -30,7 +30,7 @@ class SaslError(Exception):
     """The client does not speak SASL, or no mechanism that is known here. `str` is for the client."""
 
 
-class Status(IntEnum):
+class SaslStatus(IntEnum):
     """The first byte of a frame of the negotiation (Thrift's TSaslTransport)."""
 
     START = 1
@@ -51,27 +51,27 @@ class Credentials:
 def negotiate(read: Callable[[int], bytes]) -> Credentials:
     """Read what a client sends to log in. Raises SaslError."""
     status, mechanism = read_negotiation(read)
-    if status is not Status.START or mechanism != MECHANISM:
+    if status is not SaslStatus.START or mechanism != MECHANISM:
         raise SaslError("this server takes SASL PLAIN, a user name and a password")
     status, response = read_negotiation(read)
-    if status not in {Status.OK, Status.COMPLETE}:
+    if status not in {SaslStatus.OK, SaslStatus.COMPLETE}:
         raise SaslError("the log-in was broken off")
     return _credentials(response)
 
 
-def read_negotiation(read: Callable[[int], bytes]) -> tuple[Status, bytes]:
+def read_negotiation(read: Callable[[int], bytes]) -> tuple[SaslStatus, bytes]:
     """Read one frame of the negotiation. Raises SaslError."""
     code, size = _HEAD.unpack(read(_HEAD.size))
     if size > MAX_NEGOTIATION_BYTES:
         raise SaslError("this is no log-in")
     try:
-        status = Status(code)
+        status = SaslStatus(code)
     except ValueError:
         raise SaslError("this is no log-in") from None
     return status, read(size)
 
 
-def negotiation_frame(status: Status, payload: bytes = b"") -> bytes:
+def negotiation_frame(status: SaslStatus, payload: bytes = b"") -> bytes:
     """Write one frame of the negotiation."""
     return _HEAD.pack(status, len(payload)) + payload
 

@@ -18,7 +18,7 @@ from penstock.sql.clock import SystemClock
 from penstock.sql.jobs.job import Job
 from penstock.sql.publish.publisher import CatalogPublisher
 from penstock.sql.serve.connection_limits import Bounds
-from penstock.sql.serve.front import Backend, Front
+from penstock.sql.serve.front import Front, ThriftBackend
 from penstock.sql.serve.ldap import BindServer, Directory
 from penstock.sql.serve.password_file import check_users, is_right, read_users
 from penstock.sql.serve.primary_keys import HiveKeys, primary_keys
@@ -112,7 +112,7 @@ def serving(session: Session, ready: Prepared, jobs: Sequence[Job]) -> Iterator[
         with Front(
             host=settings.host,
             port=settings.port,
-            backend=Backend(port=server.port, password=ready.password),
+            backend=ThriftBackend(port=server.port, password=ready.password),
             lets_in=_log_in(settings.login, jvm),
             tls=ready.tls,
             bounds=BOUNDS,

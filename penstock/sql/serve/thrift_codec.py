@@ -93,7 +93,7 @@ def read_message(data: bytes, *, whole: bool = True) -> Message:
 
     Raises MalformedThriftError.
     """
-    reader = _Reader(data)
+    reader = _ByteReader(data)
     head = reader.number(ThriftType.I32) & 0xFFFFFFFF
     if head & 0xFFFF0000 != VERSION:
         raise MalformedThriftError("no message of Thrift's strict binary protocol")
@@ -120,7 +120,7 @@ def write_message(message: Message) -> bytes:
     return bytes(out)
 
 
-class _Reader:
+class _ByteReader:
     """Reads values off a text of bytes; `at` is where the next begins."""
 
     def __init__(self, data: bytes) -> None:

@@ -16,7 +16,7 @@ from penstock.catalog.model.schema import (
     Schema,
     Watermark,
 )
-from penstock.catalog.model.table import Distribution, Table
+from penstock.catalog.model.table import Table, TableDistribution
 from penstock.catalog.model.types import IntType, TimestampType
 from tests.catalog.examples import identifier
 
@@ -33,7 +33,7 @@ SOURCE = Table(
     ),
     options=(("a", "1"), ("b", "2")),
     partition_keys=("id",),
-    distribution=Distribution(columns=("id",), buckets=2),
+    distribution=TableDistribution(columns=("id",), buckets=2),
 )
 
 
@@ -80,7 +80,7 @@ def test_what_both_tables_have_is_refused_with_the_words_that_help() -> None:
         "EXCLUDING WATERMARKS or": lambda: like.watermark_taken(SOURCE.schema, own=True),
         "(EXCLUDING CONSTRAINTS)": lambda: like.key_taken(SOURCE.schema, own=True),
         "(EXCLUDING PARTITIONS)": lambda: like.partition_keys(SOURCE, ("ts",)),
-        "(EXCLUDING DISTRIBUTION)": lambda: like.distribution(SOURCE, Distribution(buckets=1)),
+        "(EXCLUDING DISTRIBUTION)": lambda: like.distribution(SOURCE, TableDistribution(buckets=1)),
         "OVERWRITING GENERATED": lambda: like.check_column(SUM, SUM),
         "OVERWRITING METADATA": lambda: like.check_column(OFFSET, OFFSET),
     }

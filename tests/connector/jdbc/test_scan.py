@@ -21,7 +21,7 @@ from penstock.catalog.errors import (
 )
 from penstock.connector.arrow.types import arrow_schema
 from penstock.connector.jdbc.address import Backend
-from penstock.connector.jdbc.database import Database
+from penstock.connector.jdbc.database import JdbcDatabase
 from penstock.connector.jdbc.scan import read_batches, select_text
 from penstock.connector.jdbc.settings import (
     JdbcTable,
@@ -72,7 +72,7 @@ def scan(
     table: JdbcTable, part: Partition | None = None, rows: int = 10_000
 ) -> list[pa.RecordBatch]:
     columns, backend = table.schema.physical, table.address.backend
-    place = Database(
+    place = JdbcDatabase(
         address=table.address,
         username=table.username,
         password=table.password,

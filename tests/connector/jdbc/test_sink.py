@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from penstock.catalog.errors import ConfigError, DefinitionError, SinkError, StateMismatchError
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.contract import AvailableNow, MicroBatch, SinkSettings
-from penstock.connector.jdbc.database import Database, RefusedRowsError
+from penstock.connector.jdbc.database import JdbcDatabase, RefusedRowsError
 from penstock.connector.jdbc.sink import JdbcSink
 from penstock.sql.errors.spark import is_permanent, translate
 from tests.connector.jdbc.conftest import TestDatabase
@@ -162,16 +162,16 @@ def test_a_lost_answer_to_a_commit_doubles_nothing(
     database.execute("CREATE TABLE orders (id BIGINT, name VARCHAR(10))")
     sink = orders(database, key=(), **{"sink.max-retries": "1"})
     sink.prepare(spark, rows(spark).schema)
-    real, attempts = Database._transaction, []
+    real, attempts = JdbcDatabase._transaction, []
 
-    def losing(self: Database, engine: object, work: object) -> object:
+    def losing(self: JdbcDatabase, engine: object, work: object) -> object:
         result = real(self, engine, work)  # type: ignore[arg-type]
         attempts.append(result)
         if len(attempts) == 1:
             raise engine.dialect.loaded_dbapi.OperationalError("no answer")  # type: ignore[attr-defined]
         return result
 
-    monkeypatch.setattr(Database, "_transaction", losing)
+    monkeypatch.setattr(JdbcDatabase, "_transaction", losing)
     sink.write_batch(rows(spark, (1, "a")), micro_batch(spark, tmp_path / "c", 0))
 
     assert len(attempts) == 2
@@ -185,9 +185,9 @@ def test_a_lost_answer_to_the_commit_of_values_doubles_nothing(
     database.execute("CREATE TABLE orders (id BIGINT, name VARCHAR(10))")
     sink = orders(database, key=(), **{"sink.max-retries": "2"})
     sink.prepare(spark, rows(spark).schema)
-    real, attempts = Database._transaction, []
+    real, attempts = JdbcDatabase._transaction, []
 
-    def losing(self: Database, engine: object, work: object) -> object:
+    def losing(self: JdbcDatabase, engine: object, work: object) -> object:
         attempts.append(work)
         if len(attempts) == 1:  # lost before the commit: nothing is there
 
@@ -201,7 +201,7 @@ def test_a_lost_answer_to_the_commit_of_values_doubles_nothing(
             raise engine.dialect.loaded_dbapi.OperationalError("no answer")  # type: ignore[attr-defined]
         return result
 
-    monkeypatch.setattr(Database, "_transaction", losing)
+    monkeypatch.setattr(JdbcDatabase, "_transaction", losing)
     sink.write(rows(spark, (1, "a")))
     sink.write(rows(spark, (1, "a")))
 
@@ -311,7 +311,7 @@ def test_a_stream_fills_a_table(
 
 def test_the_connection_is_given_back(sqlite_database: TestDatabase) -> None:
     """A transaction leaves no lock behind; a file that is not there is not made."""
-    database = Database(
+    database = JdbcDatabase(
         address=orders(sqlite_database).table.address,
         username=None,
         password=None,

@@ -17,7 +17,7 @@ from penstock.connector.local.job import LocalJob
 from penstock.connector.local.job_master import JobSettings
 from penstock.connector.local.messages import LocalCheckpoint
 from penstock.connector.local.output import Emission
-from penstock.connector.local.split_status import JobStatus
+from penstock.connector.local.split_status import LocalJobStatus
 from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.scan import Rowtime
 from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
@@ -262,7 +262,7 @@ def read_all(job: LocalJob) -> Rows:
     return drain(job, read_until(job, Rows(), lambda: job.ended))
 
 
-def split_status(status: JobStatus, split_id: str) -> dict[str, object]:
+def split_status(status: LocalJobStatus, split_id: str) -> dict[str, object]:
     """Give what a status says of one split."""
     for split in status.splits:
         if split.split_id == split_id:

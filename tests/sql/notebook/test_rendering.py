@@ -19,7 +19,7 @@ from penstock.sql.notebook.views import (
     JobsView,
     LiveView,
     Note,
-    Sample,
+    ProgressSample,
     TableView,
     View,
     cell_text,
@@ -51,7 +51,10 @@ def table(*rows: tuple[object, ...], more: bool = False) -> TableView:
 def live(ended: str | None = None) -> LiveView:
     """A followed query of changes."""
     heads = (Head(name="op"), Head(name="n", type="BIGINT", numeric=True))
-    samples = (Sample(rows_per_second=0.0, lag_ms=None), Sample(rows_per_second=90.0, lag_ms=1500))
+    samples = (
+        ProgressSample(rows_per_second=0.0, lag_ms=None),
+        ProgressSample(rows_per_second=90.0, lag_ms=1500),
+    )
     return LiveView(
         table=TableView(heads=heads, rows=[("-U", 1), ("+U", 2), ("-D", 2)], more=True),
         rows_seen=40,

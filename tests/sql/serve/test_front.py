@@ -21,8 +21,8 @@ from thrift.transport.TTransport import TMemoryBuffer, TTransportException
 
 from penstock.catalog.errors import ConfigError
 from penstock.sql.serve.connection_limits import LONGEST_WAIT_S, Bounds, LoginLimits
-from penstock.sql.serve.front import MAX_REQUEST_BYTES, Backend, Front, _origin
-from penstock.sql.serve.sasl import Status, negotiate, negotiation_frame
+from penstock.sql.serve.front import MAX_REQUEST_BYTES, Front, ThriftBackend, _origin
+from penstock.sql.serve.sasl import SaslStatus, negotiate, negotiation_frame
 from penstock.sql.serve.tls import server_context
 from tests.sql.serve.test_tls import write_pem
 
@@ -108,9 +108,9 @@ def answer(connection: socket.socket, handler: Remembering) -> None:
         try:
             credentials = negotiate(lambda count: exactly(connection, count))
             if credentials.password != SECRET:
-                connection.sendall(negotiation_frame(Status.BAD, b"no"))
+                connection.sendall(negotiation_frame(SaslStatus.BAD, b"no"))
                 return
-            connection.sendall(negotiation_frame(Status.COMPLETE))
+            connection.sendall(negotiation_frame(SaslStatus.COMPLETE))
             processor = TCLIService.Processor(handler)
             while True:
                 (size,) = struct.unpack(">I", exactly(connection, 4))
@@ -130,7 +130,7 @@ def handler() -> Remembering:
 
 
 @pytest.fixture
-def backend(handler: Remembering) -> Iterator[Backend]:
+def backend(handler: Remembering) -> Iterator[ThriftBackend]:
     """Spark's server."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -143,7 +143,7 @@ def backend(handler: Remembering) -> Iterator[Backend]:
                 threading.Thread(target=answer, args=(connection, handler), daemon=True).start()
 
         threading.Thread(target=accept, daemon=True).start()
-        yield Backend(port=listener.getsockname()[1], password=SECRET)
+        yield ThriftBackend(port=listener.getsockname()[1], password=SECRET)
         listener.shutdown(socket.SHUT_RDWR)
 
 
@@ -151,7 +151,7 @@ Start = Callable[..., Front]
 
 
 @pytest.fixture
-def start(backend: Backend) -> Iterator[Start]:
+def start(backend: ThriftBackend) -> Iterator[Start]:
     """Starts a front; alice may come in."""
     with ExitStack() as stack:
 
@@ -220,7 +220,7 @@ def test_a_wrong_password_gets_nowhere(
     assert handler.opened == []
 
 
-def test_the_server_behind_lets_nobody_in_without_the_secret(backend: Backend) -> None:
+def test_the_server_behind_lets_nobody_in_without_the_secret(backend: ThriftBackend) -> None:
     """Another account of the machine finds its port, and has a password of its own."""
     with (
         pytest.raises(TTransportException),
@@ -247,7 +247,7 @@ def test_a_connection_that_says_nothing_is_ended(start: Start) -> None:
     """So is one that says a byte now and then: the time is for the whole log-in."""
     front = start(login_s=0.5)
     with socket.create_connection(("127.0.0.1", front.port), WAIT_S) as slow:
-        slow.sendall(negotiation_frame(Status.START, b"PLAIN")[:3])
+        slow.sendall(negotiation_frame(SaslStatus.START, b"PLAIN")[:3])
 
         assert received(slow) == b""
 
@@ -292,8 +292,8 @@ def test_guesses_that_wait_for_their_turn_keep_nobody_out(start: Start) -> None:
     """They make way, as connections that say nothing do, also where alice has their address."""
     front = start(waiting=8, waiting_per_address=4)
     front._limits = limits = _LongTurns()
-    guess = negotiation_frame(Status.START, b"PLAIN") + negotiation_frame(
-        Status.OK, b"\0mallory\0wrong"
+    guess = negotiation_frame(SaslStatus.START, b"PLAIN") + negotiation_frame(
+        SaslStatus.OK, b"\0mallory\0wrong"
     )
     with ExitStack() as stack:
         for number in range(4):
@@ -347,12 +347,13 @@ def test_an_idle_session_is_ended(start: Start) -> None:
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         b"\x80\x01\x00\x01\x00\x00\x00\x0bOpenSession",
         b"\x01\xff\xff\xff\xff",
-        negotiation_frame(Status.START, b"GSSAPI"),
-        negotiation_frame(Status.START, b"PLAIN")
-        + negotiation_frame(Status.OK, b"bob\0alice\0correct horse"),
-        negotiation_frame(Status.START, b"PLAIN") + negotiation_frame(Status.OK, b"\0alice\0a\0b"),
-        negotiation_frame(Status.START, b"PLAIN")
-        + negotiation_frame(Status.OK, b"\0al\nice\0correct horse"),
+        negotiation_frame(SaslStatus.START, b"GSSAPI"),
+        negotiation_frame(SaslStatus.START, b"PLAIN")
+        + negotiation_frame(SaslStatus.OK, b"bob\0alice\0correct horse"),
+        negotiation_frame(SaslStatus.START, b"PLAIN")
+        + negotiation_frame(SaslStatus.OK, b"\0alice\0a\0b"),
+        negotiation_frame(SaslStatus.START, b"PLAIN")
+        + negotiation_frame(SaslStatus.OK, b"\0al\nice\0correct horse"),
     ],
 )
 def test_what_is_no_log_in_ends_the_connection(
@@ -363,7 +364,7 @@ def test_what_is_no_log_in_ends_the_connection(
         connection.sendall(bytes_)
         said = received(connection)
 
-    assert said == b"" or said[0] == Status.BAD
+    assert said == b"" or said[0] == SaslStatus.BAD
     assert handler.opened == []
 
 
@@ -411,7 +412,7 @@ def test_connections_speak_tls(start: Start, tmp_path: Path) -> None:
     front = start(tls=server_context(pem), login_s=1.0)
     trusted = ssl.create_default_context(cafile=str(pem.certificate))
     with socket.create_connection(("127.0.0.1", front.port), WAIT_S) as plain:
-        plain.sendall(negotiation_frame(Status.START, b"PLAIN"))
+        plain.sendall(negotiation_frame(SaslStatus.START, b"PLAIN"))
         refused = received(plain)
     with socket.create_connection(("127.0.0.1", front.port), WAIT_S) as slow:
         slow.sendall(b"\x16\x03\x01")
@@ -420,13 +421,13 @@ def test_connections_speak_tls(start: Start, tmp_path: Path) -> None:
         socket.create_connection(("127.0.0.1", front.port), WAIT_S) as raw,
         trusted.wrap_socket(raw, server_hostname="localhost") as secured,
     ):
-        secured.sendall(negotiation_frame(Status.START, b"PLAIN"))
-        secured.sendall(negotiation_frame(Status.OK, b"\0alice\0" + PASSWORD.encode()))
+        secured.sendall(negotiation_frame(SaslStatus.START, b"PLAIN"))
+        secured.sendall(negotiation_frame(SaslStatus.OK, b"\0alice\0" + PASSWORD.encode()))
         granted = secured.recv(5)
 
-    assert not refused.startswith(bytes([Status.COMPLETE]))
+    assert not refused.startswith(bytes([SaslStatus.COMPLETE]))
     assert ended == b""
-    assert granted == negotiation_frame(Status.COMPLETE)
+    assert granted == negotiation_frame(SaslStatus.COMPLETE)
 
 
 def test_a_connection_that_spark_ends_is_in_the_log_by_name(
@@ -449,7 +450,7 @@ def test_an_address_in_use_is_refused() -> None:
         Front(
             host="127.0.0.1",
             port=taken.getsockname()[1],
-            backend=Backend(port=1, password=SECRET),
+            backend=ThriftBackend(port=1, password=SECRET),
             lets_in=lambda *_: True,
         ),
     ):

@@ -12,7 +12,7 @@ from penstock.connector.contract import Accept
 from penstock.connector.filesystem.source.peek import last_lines, last_lines_of_stream, peek
 from penstock.connector.filesystem.source.reader import LineDecoder, open_lines
 from penstock.connector.filesystem.table.errors import shortened, vanished
-from penstock.connector.filesystem.table.location import Folder, FoundFile
+from penstock.connector.filesystem.table.location import FoundFile, TableFolder
 from penstock.connector.filesystem.table.split import (
     COMPRESSED_STOP,
     FileSplit,
@@ -41,7 +41,7 @@ class FileMetadataClient:
         self._settings = settings
         self._partitioning = table.partitioning
         self._decoder = decoder
-        self._folder = Folder(settings.location)
+        self._folder = TableFolder(settings.location)
         self._pattern = settings.path_pattern
         # never forgotten: a file that is removed and made again is not the one that was listed
         self._files: dict[str, FoundFile] = {}

@@ -23,7 +23,7 @@ from penstock.connector.filesystem.source.lines import (
     split_lines,
 )
 from penstock.connector.filesystem.table.errors import vanished
-from penstock.connector.filesystem.table.location import Folder
+from penstock.connector.filesystem.table.location import TableFolder
 from penstock.connector.filesystem.table.split import FileSplit, metadata_value
 from penstock.connector.filesystem.table.table import FilesystemTable
 from penstock.connector.formats import Decoded
@@ -89,7 +89,7 @@ FETCH_S = 1.0
 """How long `fetch` waits for something to read before it comes back empty."""
 
 
-def open_lines(folder: Folder, split: FileSplit) -> LineSource:
+def open_lines(folder: TableFolder, split: FileSplit) -> LineSource:
     """Open a range of a file. Raises DataLossError for a file that is not the one that was listed.
 
     A file that grew is read up to the size that it had (as in Flink).
@@ -145,7 +145,7 @@ def _bad(piece: Piece, split: FileSplit, values: Sequence[BadValue]) -> list[Bad
 class FileSplitReader:
     """A SplitReader over files. Lives on one thread; only `wake_up` may come from another."""
 
-    def __init__(self, folder: Folder, decoder: LineDecoder, *, origins: bool = False) -> None:
+    def __init__(self, folder: TableFolder, decoder: LineDecoder, *, origins: bool = False) -> None:
         """Open nothing yet. `origins`: fetches lead back to their lines."""
         self._folder = folder
         self._decoder = decoder

@@ -95,8 +95,8 @@ class FilesystemSource:
     def open_reader(self, request: ReadRequest) -> FileSplitReader:
         """Open a task's side."""
         from penstock.connector.filesystem.source.reader import FileSplitReader, LineDecoder
-        from penstock.connector.filesystem.table.location import Folder
+        from penstock.connector.filesystem.table.location import TableFolder
 
         decoder = LineDecoder(request, self.table)
-        folder = Folder(self.table.settings.location)
+        folder = TableFolder(self.table.settings.location)
         return FileSplitReader(folder, decoder, origins=request.origins)

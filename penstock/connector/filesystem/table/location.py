@@ -26,7 +26,7 @@ from penstock.catalog.options.redaction import redact
 from penstock.connector.filesystem.table.errors import rewritten, shortened, vanished
 from penstock.connector.urls import split_url
 
-__all__ = ["Folder", "FoundFile", "Location", "explained", "locate"]
+__all__ = ["FoundFile", "Location", "TableFolder", "explained", "locate"]
 
 _SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 _HIDDEN = (".", "_")
@@ -90,7 +90,7 @@ class FoundFile:
         return None
 
 
-class Folder:
+class TableFolder:
     """A table's location, opened. May block on I/O; for one thread."""
 
     def __init__(self, location: Location) -> None:

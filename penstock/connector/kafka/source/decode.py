@@ -27,7 +27,7 @@ from penstock.connector.kafka.table.fields import Field, FormatChoice, Projectio
 from penstock.connector.kafka.table.metadata import format_metadata_key
 from penstock.connector.source.records import BadRecord, RawRecord
 
-__all__ = ["DecodedRecords", "RecordDecoder"]
+__all__ = ["DecodedRecords", "KafkaRecordDecoder"]
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 
@@ -61,7 +61,7 @@ class DecodedOrigins:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _KeyOrValue:
     """The key or the value: its decoder and the columns it fills. `metadata` are (offered, declared) types of some."""
 
     decoder: Decoder
@@ -69,7 +69,7 @@ class _Part:
     metadata: Mapping[str, tuple[LogicalType, LogicalType]]
     time_zone: str
 
-    def gathering(self) -> _Part:
+    def gathering(self) -> _KeyOrValue:
         return replace(self, decoder=collecting_errors(self.decoder))
 
     def arrays(self, decoded: Decoded, rows: Rows | None) -> dict[str, pa.Array]:
@@ -84,7 +84,7 @@ class _Part:
         }
 
 
-class RecordDecoder:
+class KafkaRecordDecoder:
     """Decodes fetches into the columns asked for. Decodes nothing else: no columns, no decoding."""
 
     def __init__(
@@ -174,7 +174,7 @@ def _part(
     resolved: Resolved,
     metadata: Mapping[MetadataColumn, str] = MappingProxyType({}),
     time_zone: str = "UTC",
-) -> _Part:
+) -> _KeyOrValue:
     """Make the decoder of key or value; `metadata` are columns of the format by its names for them."""
     decoder = choice.format.decoder(
         [(field.name, field.type) for field in fields],
@@ -183,7 +183,7 @@ def _part(
         metadata=tuple(metadata.values()),
     )
     names = (*(field.column for field in fields), *(column.name for column in metadata))
-    return _Part(
+    return _KeyOrValue(
         decoder=decoder,
         columns=names,
         metadata={

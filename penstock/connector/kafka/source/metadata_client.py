@@ -21,7 +21,7 @@ from penstock.connector.kafka.client.consumer import KafkaConsumer
 from penstock.connector.kafka.client.errors import deleted_records, missing_topics, topic_changed
 from penstock.connector.kafka.client.split import KafkaSplit, TopicPartition
 from penstock.connector.kafka.client.tuning import admin_connection, peek_connection
-from penstock.connector.kafka.source.decode import RecordDecoder
+from penstock.connector.kafka.source.decode import KafkaRecordDecoder
 from penstock.connector.kafka.source.peek import Peeker
 from penstock.connector.kafka.table.settings import KafkaSettings
 from penstock.connector.kafka.table.startup import Earliest, resolve_start, resolve_stop
@@ -117,7 +117,7 @@ class _BrokerOffsets:
 class KafkaMetadataClient:
     """A SplitMetadataClient over Kafka. Driver only, one thread; every method may block up to half a minute."""
 
-    def __init__(self, settings: KafkaSettings, decoder: RecordDecoder) -> None:
+    def __init__(self, settings: KafkaSettings, decoder: KafkaRecordDecoder) -> None:
         """Make a connection, without a request yet. `decoder` makes the columns that peeks return."""
         self._settings = settings
         self._decoder = decoder

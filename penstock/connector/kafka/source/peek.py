@@ -28,7 +28,7 @@ from penstock.connector.kafka.client.connection import (
 )
 from penstock.connector.kafka.client.consumer import KafkaConsumer
 from penstock.connector.kafka.client.split import TopicPartition
-from penstock.connector.kafka.source.decode import RecordDecoder
+from penstock.connector.kafka.source.decode import KafkaRecordDecoder
 from penstock.connector.kafka.source.records import Records
 
 __all__ = ["Peeker"]
@@ -59,7 +59,7 @@ GIVE_UP_AFTER_S = 20.0
 
 
 @dataclass(slots=True)
-class _Search:
+class _RangeSearch:
     """One range: offsets from `low` to `high` are not known yet, from `high` on nothing usable is left.
 
     `best` are the last records seen below `low`, none while nothing was found.
@@ -154,7 +154,7 @@ class _Search:
 class Peeker:
     """Peeks into partitions with a consumer of its own. Driver side, one thread."""
 
-    def __init__(self, consumer: KafkaConsumer, decoder: RecordDecoder) -> None:
+    def __init__(self, consumer: KafkaConsumer, decoder: KafkaRecordDecoder) -> None:
         self._consumer = consumer
         self._decoder = decoder
 
@@ -164,7 +164,7 @@ class Peeker:
         """Return one row for each range that has a record; see SplitMetadataClient.peek."""
         found: dict[str, pa.RecordBatch] = {}
         searches = [
-            _Search(partition=partition, first=first, high=end, low=first)
+            _RangeSearch(partition=partition, first=first, high=end, low=first)
             for partition, (first, end) in ranges.items()
         ]
         for _ in range(MOST_ROUNDS):
@@ -186,7 +186,7 @@ class Peeker:
         """Return the consumer's connection to its pool."""
         self._consumer.close()
 
-    def _run_round(self, pending: Sequence[_Search]) -> None:
+    def _run_round(self, pending: Sequence[_RangeSearch]) -> None:
         by_place = {search.partition: search for search in pending}
         self._consumer.assign([search.begin_round() for search in pending])
         began_s = time.monotonic()
@@ -206,12 +206,12 @@ class Peeker:
         for search in pending:
             search.end_round()
 
-    def _look_at_positions(self, by_place: Mapping[TopicPartition, _Search]) -> None:
+    def _look_at_positions(self, by_place: Mapping[TopicPartition, _RangeSearch]) -> None:
         places = [place for place, search in by_place.items() if not search.rested]
         for place, position in self._consumer.positions(places).items():
             by_place[place].reached |= position >= by_place[place].high
 
-    def _on_event(self, event: Event, by_place: Mapping[TopicPartition, _Search]) -> None:
+    def _on_event(self, event: Event, by_place: Mapping[TopicPartition, _RangeSearch]) -> None:
         match event:
             case Denied():
                 raise self._consumer.denied(event.reason)
@@ -225,7 +225,10 @@ class Peeker:
                 by_place[event.partition].give_up()
 
     def _decode(
-        self, settled: Sequence[_Search], found: dict[str, pa.RecordBatch], accept: Accept | None
+        self,
+        settled: Sequence[_RangeSearch],
+        found: dict[str, pa.RecordBatch],
+        accept: Accept | None,
     ) -> None:
         """Decode the last candidate of each search; a bad one is rejected, and one that is not accepted."""
         asked = [search for search in settled if search.best]

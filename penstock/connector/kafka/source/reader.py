@@ -24,7 +24,7 @@ from penstock.connector.kafka.client.connection import (
 from penstock.connector.kafka.client.consumer import KafkaConsumer
 from penstock.connector.kafka.client.consumer_pool import CONSUMERS
 from penstock.connector.kafka.client.split import KafkaSplit, TopicPartition
-from penstock.connector.kafka.source.decode import RecordDecoder
+from penstock.connector.kafka.source.decode import KafkaRecordDecoder
 from penstock.connector.kafka.source.ranges import RangeProgress, by_partition
 from penstock.connector.kafka.source.records import Records
 from penstock.connector.kafka.source.recovery import LogCheck
@@ -52,7 +52,7 @@ class KafkaSplitReader:
     def __init__(
         self,
         connection: Connection,
-        decoder: RecordDecoder,
+        decoder: KafkaRecordDecoder,
         check: LogCheck,
         *,
         origins: bool = False,

@@ -24,7 +24,7 @@ from penstock.connector.source.enumerator import MakeEnumerator
 from penstock.connector.source.split import Split
 
 if TYPE_CHECKING:
-    from penstock.connector.kafka.source.decode import RecordDecoder
+    from penstock.connector.kafka.source.decode import KafkaRecordDecoder
     from penstock.connector.kafka.source.metadata_client import KafkaMetadataClient
     from penstock.connector.kafka.source.reader import KafkaSplitReader
 
@@ -151,15 +151,15 @@ class KafkaSource:
             origins=request.origins,
         )
 
-    def decoder(self, request: ReadRequest, *, deletes: bool = True) -> RecordDecoder:
+    def decoder(self, request: ReadRequest, *, deletes: bool = True) -> KafkaRecordDecoder:
         """Make the decoder of the table's records; without `deletes` those that only delete yield no row."""
-        from penstock.connector.kafka.source.decode import RecordDecoder
+        from penstock.connector.kafka.source.decode import KafkaRecordDecoder
         from penstock.connector.kafka.source.upsert_values import Tombstones
 
         tombstones = None
         if self.upserts:
             tombstones = Tombstones.DELETE if deletes else Tombstones.LEAVE_OUT
-        return RecordDecoder(
+        return KafkaRecordDecoder(
             request.columns,
             self.schema,
             self.projection,

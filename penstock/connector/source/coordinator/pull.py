@@ -285,7 +285,7 @@ class PullingEnumerator:
             return  # what is new is found again by the next listing
         new = self._seen.new_in(discovery.owners)
         if not new:
-            self._add(_Found())
+            self._add(_FoundSplits())
             return
         self._resolving = True
         owners = {split_id: discovery.owners[split_id] for split_id in new}
@@ -301,14 +301,14 @@ class PullingEnumerator:
             self._splits_resolved,
         )
 
-    def _splits_resolved(self, found: _Found | None, error: Exception | None) -> None:
+    def _splits_resolved(self, found: _FoundSplits | None, error: Exception | None) -> None:
         self._resolving = False
         if error is not None:
             raise error
         assert found is not None, "positions without a result"
         self._add(found)
 
-    def _add(self, found: _Found) -> None:
+    def _add(self, found: _FoundSplits) -> None:
         split_ids = [split.split_id for split in found.splits]
         if found.segments:
             self._seen.keep(split_ids, found.segments)
@@ -328,7 +328,7 @@ class PullingEnumerator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _FoundSplits:
     """New splits, and the files that hold them and all that was seen before; none where the snapshot does."""
 
     splits: tuple[Split, ...] = ()
@@ -378,7 +378,7 @@ def _resolve(
     first_listing: bool,
     seen: SeenSplits,
     files: SegmentFiles | None,
-) -> _Found:
+) -> _FoundSplits:
     """Resolve positions and record the splits seen with them; runs on the executor's worker, so it changes nothing.
 
     No listing is applied meanwhile, so that `seen` does not change.
@@ -391,7 +391,7 @@ def _resolve(
         if split_id in starts
     )
     if files is None or not splits:
-        return _Found(splits=splits, segments=seen.segments)
+        return _FoundSplits(splits=splits, segments=seen.segments)
     segments = seen.segments_with([s.split_id for s in splits], chain=files.new_chain())
     files.write([s for s in segments if s not in seen.segments], segments)
-    return _Found(splits=splits, segments=segments)
+    return _FoundSplits(splits=splits, segments=segments)

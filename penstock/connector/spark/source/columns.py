@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.connector.scan import ARRIVED, ARRIVED_FIELDS, Scan
-from penstock.connector.spark.source.offsets import Watermarks
+from penstock.connector.spark.source.offsets import BatchWatermarks
 from penstock.connector.spark.types import spark_type
 
 __all__ = ["SKIPPED", "WATERMARK", "WATERMARK_BEFORE", "Came", "RowFramer", "scan_schema"]
@@ -76,7 +76,7 @@ class RowFramer:
     Spark checks only the first batch of a task and trusts the others (SPARK-55583).
     """
 
-    def __init__(self, schema: StructType, watermarks: Watermarks | None) -> None:
+    def __init__(self, schema: StructType, watermarks: BatchWatermarks | None) -> None:
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
         self._watermarks = watermarks
 

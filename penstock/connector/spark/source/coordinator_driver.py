@@ -52,7 +52,7 @@ def enumerator_state(state: CoordinatorState | None) -> CoordinatorState:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Call:
+class _DriverCall:
     call_id: int
     work: Callable[[], Any]
     due_ms: int
@@ -79,7 +79,7 @@ class CoordinatorDriver:
             source.enumerator(planner),
             state,
         )
-        self._calls: list[_Call] = []
+        self._calls: list[_DriverCall] = []
         self._taken: CoordinatorState = {}
         self._checkpoint_id = 0
         self._completed_id = 0
@@ -140,7 +140,7 @@ class CoordinatorDriver:
         """End the coordinator."""
         self._coordinator.close()
 
-    def _next_due(self, now_ms: int) -> _Call | None:
+    def _next_due(self, now_ms: int) -> _DriverCall | None:
         due = [call for call in self._calls if call.due_ms <= now_ms]
         return min(due, key=lambda call: (call.due_ms, call.call_id), default=None)
 
@@ -154,7 +154,7 @@ class CoordinatorDriver:
                     self._deliver(effect.event, batches)
                 case ScheduleCall():
                     self._calls.append(
-                        _Call(
+                        _DriverCall(
                             call_id=effect.call_id,
                             work=effect.work,
                             due_ms=now_ms + effect.delay_ms,
@@ -185,7 +185,7 @@ class CoordinatorDriver:
                 assert_never(event)
 
 
-def _outcome(call: _Call) -> CallCompleted:
+def _outcome(call: _DriverCall) -> CallCompleted:
     """Do the work of a call. Whatever else it raises is for the enumerator, which fails the query with it."""
     try:
         return CallCompleted(call_id=call.call_id, result=call.work())

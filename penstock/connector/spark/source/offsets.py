@@ -18,20 +18,20 @@ from penstock.connector.source.microbatch.read_limit import SplitRange, pack
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import SourceState, encode_state
 
-__all__ = ["INITIAL_OFFSET", "TaskPartition", "Watermarks", "plan_partitions"]
+__all__ = ["INITIAL_OFFSET", "BatchWatermarks", "TaskPartition", "plan_partitions"]
 
 INITIAL_OFFSET: dict[str, Any] = encode_state(SourceState())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watermarks:
+class BatchWatermarks:
     """The batch's watermark and the one before it, in epoch ms. Spark's own begins at 0, so none is lower."""
 
     now_ms: int
     before_ms: int
 
     @classmethod
-    def of(cls, state: SourceState) -> Watermarks:
+    def of(cls, state: SourceState) -> BatchWatermarks:
         """Collect the watermarks of a planned batch."""
         return cls(
             now_ms=max(0, state.watermark_ms or 0), before_ms=max(0, state.watermark_before_ms or 0)
@@ -49,7 +49,7 @@ class TaskPartition(InputPartition):
     """
 
     splits: tuple[Split, ...]
-    watermarks: Watermarks | None
+    watermarks: BatchWatermarks | None
     heartbeat: bool
     not_after_ms: int | None = None
     batch_positions: int | None = None
@@ -79,7 +79,7 @@ def plan_partitions(
         for s in state.splits
         if s.end > s.start
     ]
-    watermarks = Watermarks.of(state) if tracks_event_time else None
+    watermarks = BatchWatermarks.of(state) if tracks_event_time else None
     heartbeat = tracks_event_time and state.watermark_ms != state.watermark_before_ms
     packed = pack(ranges, tasks)
     if heartbeat and not packed:

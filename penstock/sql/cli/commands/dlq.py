@@ -262,7 +262,7 @@ def check_known(pipeline: str, known: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Search:
+class _DeadLetterSearch:
     """The dead letters that a command selects. `asked` is a pipeline that was named, and so has to exist."""
 
     asked: str | None
@@ -282,7 +282,7 @@ def _search(
     variables: Variables,
     *,
     is_verbose: bool,
-) -> _Search:
+) -> _DeadLetterSearch:
     """Read what the options name. Raises ConfigError, UnknownObjectError."""
     if file is not None and pipeline is not None:
         raise ConfigError("a file and --pipeline both name a pipeline", hint="give one of them")
@@ -291,7 +291,7 @@ def _search(
     bases: tuple[str, ...] = ()
     if file is not None:
         named, bases = pipelines_of(file, variables, catalog_url)
-    return _Search(
+    return _DeadLetterSearch(
         asked=pipeline,
         project=project,
         store=open_catalog(catalog_url, project),
@@ -305,7 +305,7 @@ def _search(
 T = TypeVar("T")
 
 
-def _looked_at(search: _Search, look: Callable[[Letters], T]) -> list[T]:
+def _looked_at(search: _DeadLetterSearch, look: Callable[[Letters], T]) -> list[T]:
     """Inspect every place, without Spark where that suffices: dead letters in folders of this machine."""
     from penstock.connector.delta.log.live_files import NotReadableHereError
     from penstock.sql.runner.dead_letters import find_dead_letter_files
@@ -325,7 +325,7 @@ def _looked_at(search: _Search, look: Callable[[Letters], T]) -> list[T]:
         return [look(shelf) for shelf in shelves]
 
 
-def _check_pipeline(search: _Search, open_files: OpenFiles) -> None:
+def _check_pipeline(search: _DeadLetterSearch, open_files: OpenFiles) -> None:
     from penstock.sql.runner.dead_letters import known_pipelines
 
     if search.asked is not None and search.path is None:
@@ -333,7 +333,7 @@ def _check_pipeline(search: _Search, open_files: OpenFiles) -> None:
 
 
 @contextmanager
-def _shelves(search: _Search) -> Iterator[Sequence[DeadLetterStore]]:
+def _shelves(search: _DeadLetterSearch) -> Iterator[Sequence[DeadLetterStore]]:
     """Start Spark and find the dead letters."""
     from penstock.sql.checkpoint.directory import checkpoint_files
     from penstock.sql.cli.spark import open_spark, spark_logs

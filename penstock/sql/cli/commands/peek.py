@@ -27,7 +27,7 @@ from penstock.sql.script.project import find_project
 
 if TYPE_CHECKING:
     from penstock.connector.local.job import LocalJob
-    from penstock.connector.local.split_status import JobStatus
+    from penstock.connector.local.split_status import LocalJobStatus
     from penstock.sql.cli.table_scan import SplitScan
 
 __all__ = ["peek"]
@@ -122,7 +122,7 @@ def _write_rows(
     return _End.ENOUGH
 
 
-def _closing_lines(end: _End, rows: int, status: JobStatus, timeout_ms: int) -> list[str]:
+def _closing_lines(end: _End, rows: int, status: LocalJobStatus, timeout_ms: int) -> list[str]:
     """Report on stderr why there are no more rows."""
     counted = f"{count_text(rows)} row{'' if rows == 1 else 's'}"
     lines: list[str] = []

@@ -15,7 +15,7 @@ from penstock.sql.cli.output.text import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from penstock.connector.local.split_status import JobStatus, SplitStatus
+    from penstock.connector.local.split_status import LocalJobStatus, SplitStatus
 
 __all__ = ["looked_at_lines", "split_line", "split_table", "state_text"]
 
@@ -35,7 +35,7 @@ def state_text(split: SplitStatus, group: str | None) -> str:
     return "caught up" if split.lag == 0 else "reading"
 
 
-def split_table(status: JobStatus, group: str | None) -> Table:
+def split_table(status: LocalJobStatus, group: str | None) -> Table:
     """Draw one line a split, and the watermark of all."""
     from rich.table import Table
     from rich.text import Text
@@ -65,7 +65,7 @@ def split_table(status: JobStatus, group: str | None) -> Table:
     return table
 
 
-def split_line(status: JobStatus, group: str | None) -> str:
+def split_line(status: LocalJobStatus, group: str | None) -> str:
     """Return the same as one line for a log."""
     held = _held_text(status)
     parts = [
@@ -85,7 +85,7 @@ def split_line(status: JobStatus, group: str | None) -> str:
     return "; ".join(parts)
 
 
-def looked_at_lines(status: JobStatus) -> list[str]:
+def looked_at_lines(status: LocalJobStatus) -> list[str]:
     """Describe what was read of each split, for a user who expected rows."""
     lines = [f"  {split.split_id}: {_range_text(split)}" for split in status.splits[:SHOWN]]
     if len(status.splits) > SHOWN:
@@ -102,7 +102,7 @@ def _range_text(split: SplitStatus) -> str:
     return f"read from {split.start} up to {split.position}{there}"
 
 
-def _held_text(status: JobStatus) -> str:
+def _held_text(status: LocalJobStatus) -> str:
     """Name the splits that hold back the watermark though they are read to their end."""
     timeless = [
         split.split_id
@@ -112,6 +112,6 @@ def _held_text(status: JobStatus) -> str:
     return timeless_text(timeless, None)
 
 
-def _total_lag(status: JobStatus) -> int | None:
+def _total_lag(status: LocalJobStatus) -> int | None:
     lags = [split.lag for split in status.splits]
     return None if None in lags else sum(lag for lag in lags if lag is not None)

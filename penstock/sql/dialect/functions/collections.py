@@ -6,7 +6,7 @@ NULL for a value among others, Spark's function mostly gives NULL: those forms a
 
 from __future__ import annotations
 
-from penstock.sql.dialect.functions.row import FIRST, Family, Function, method, native, row
+from penstock.sql.dialect.functions.row import FIRST, Family, FunctionRow, method, native, row
 
 __all__ = ["ROWS"]
 
@@ -29,7 +29,7 @@ SORT = (
 )
 ORDERED = "keys of a map are neither NULL nor twice the same: the query fails (Flink: allowed)"
 
-ROWS: tuple[Function, ...] = (
+ROWS: tuple[FunctionRow, ...] = (
     native(C, "CARDINALITY", "INT", "CARDINALITY(ARRAY[1, 2])", 1),
     row(
         C,
@@ -87,7 +87,7 @@ ROWS: tuple[Function, ...] = (
         note="the direction and the place of NULLs are constants",
     ),
     native(C, "ARRAY_UNION", FIRST, "ARRAY_UNION(ARRAY[1, 2], ARRAY[1, 4])", 2),
-    Function(
+    FunctionRow(
         name="ARRAY_CONCAT",
         family=C,
         returns=FIRST,
@@ -122,7 +122,7 @@ ROWS: tuple[Function, ...] = (
         least=2,
     ),
     method(Family.CONSTRUCTION, "ROW", None, "ROW(1, 'a')", 1),
-    Function(
+    FunctionRow(
         name="MAP",
         family=Family.CONSTRUCTION,
         any_form="map({*})",

@@ -6,7 +6,7 @@ less are Java's Math.log (SqlFunctionUtils), where Spark's are NULL.
 
 from __future__ import annotations
 
-from penstock.sql.dialect.functions.row import FIRST, Family, Function, method, native, row
+from penstock.sql.dialect.functions.row import FIRST, Family, FunctionRow, method, native, row
 
 __all__ = ["ROWS"]
 
@@ -26,7 +26,7 @@ LOG_OF_BASE = (
 TRIGONOMETRY = "SIN SINH COS COSH TAN TANH COT ASIN ACOS ATAN DEGREES RADIANS SQRT EXP"
 OTHER_NUMBERS = "the numbers of a seed are Spark's, not Java's; the seed is a constant"
 
-ROWS: tuple[Function, ...] = (
+ROWS: tuple[FunctionRow, ...] = (
     *(native(A, name, "DOUBLE", f"{name}(1)", 1) for name in TRIGONOMETRY.split()),
     native(A, "POWER", "DOUBLE", "POWER(2, 3)", 2),
     native(A, "ATAN2", "DOUBLE", "ATAN2(1, 1)", 2),

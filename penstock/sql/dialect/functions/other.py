@@ -6,7 +6,7 @@ PercentileAggFunctionITCase and AggregateITCase.
 
 from __future__ import annotations
 
-from penstock.sql.dialect.functions.row import Family, Function, aggregate, method, refused, row
+from penstock.sql.dialect.functions.row import Family, FunctionRow, aggregate, method, refused, row
 
 __all__ = ["ROWS"]
 
@@ -19,7 +19,7 @@ LEGACY_WINDOW = (
 MODELS = "Penstock runs no models"
 CLASSES = "a type of a Java class has no place in Spark: write ROW(...) or CAST(... AS ROW<...>)"
 
-ROWS: tuple[Function, ...] = (
+ROWS: tuple[FunctionRow, ...] = (
     # --- conditional ---
     row(
         Family.CONDITIONAL,

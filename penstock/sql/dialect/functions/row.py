@@ -11,7 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-__all__ = ["FIRST", "LAST", "Family", "Function", "aggregate", "method", "native", "refused", "row"]
+__all__ = [
+    "FIRST",
+    "LAST",
+    "Family",
+    "FunctionRow",
+    "aggregate",
+    "method",
+    "native",
+    "refused",
+    "row",
+]
 
 FIRST, LAST = "<first>", "<last>"
 """`returns` of a function whose result has the type of its first, or last, argument."""
@@ -36,7 +46,7 @@ class Family(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
+class FunctionRow:
     """One function.
 
     `forms` are by the number of arguments; `any_form` is for `least` arguments or more. `method`: the
@@ -86,10 +96,10 @@ class Function:
 
 def native(
     family: Family, name: str, returns: str | None, example: str, *counts: int, note: str = ""
-) -> Function:
+) -> FunctionRow:
     """A function that Spark has under the same name, with the same meaning, for `counts` arguments."""
     forms = dict.fromkeys(counts, f"{name.lower()}({{*}})")
-    return Function(
+    return FunctionRow(
         name=name,
         family=family,
         returns=returns,
@@ -108,10 +118,10 @@ def row(
     *forms: str,
     least: int = 1,
     note: str = "",
-) -> Function:
+) -> FunctionRow:
     """A function with `forms` for `least`, `least` + 1, ... arguments."""
     by_count = dict(enumerate(forms, start=least))
-    return Function(
+    return FunctionRow(
         name=name, family=family, returns=returns, forms=by_count, example=example, note=note
     )
 
@@ -125,9 +135,9 @@ def method(
     most: int | None = None,
     *,
     note: str = "",
-) -> Function:
+) -> FunctionRow:
     """A function whose form is a function of the writer, for `least` to `most` arguments."""
-    return Function(
+    return FunctionRow(
         name=name,
         family=family,
         returns=returns,
@@ -141,9 +151,9 @@ def method(
 
 def aggregate(
     name: str, returns: str | None, example: str, least: int = 1, most: int = 1, *, note: str = ""
-) -> Function:
+) -> FunctionRow:
     """An aggregate function; its form is a function of the writer."""
-    return Function(
+    return FunctionRow(
         name=name,
         family=Family.AGGREGATE,
         returns=returns,
@@ -156,9 +166,9 @@ def aggregate(
     )
 
 
-def refused(family: Family, hint: str, **examples: str) -> list[Function]:
+def refused(family: Family, hint: str, **examples: str) -> list[FunctionRow]:
     """Functions that Spark cannot say: names and examples."""
     return [
-        Function(name=name, family=family, refusal=hint, example=example)
+        FunctionRow(name=name, family=family, refusal=hint, example=example)
         for name, example in examples.items()
     ]

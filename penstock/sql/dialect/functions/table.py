@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from penstock.sql.dialect.functions import collections as functions_collection
 from penstock.sql.dialect.functions import numbers, other, text, time
-from penstock.sql.dialect.functions.row import FIRST, LAST, Family, Function
+from penstock.sql.dialect.functions.row import FIRST, LAST, Family, FunctionRow
 from penstock.sql.dialect.functions.time import MAX_MILLIS, MAX_SECONDS, MIN_MILLIS, MIN_SECONDS
 
 __all__ = [
@@ -27,11 +27,11 @@ __all__ = [
     "MIN_MILLIS",
     "MIN_SECONDS",
     "Family",
-    "Function",
+    "FunctionRow",
     "result_argument",
 ]
 
-FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+FUNCTIONS: Mapping[str, FunctionRow] = MappingProxyType(
     {
         function.name: function
         for family in (
@@ -47,7 +47,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 """Every function with a row, by its name in upper case."""
 
 
-def result_argument(function: Function | None, arguments: Sequence[exp.Expr]) -> exp.Expr | None:
+def result_argument(function: FunctionRow | None, arguments: Sequence[exp.Expr]) -> exp.Expr | None:
     """The argument whose type the result has; None where the result has a type of its own, or is not sure."""
     if function is None or not arguments or function.returns not in (FIRST, LAST):
         return None

@@ -6,7 +6,7 @@ ScalarFunctionsTest, StringFunctionsITCase and RegexpFunctionsITCase.
 
 from __future__ import annotations
 
-from penstock.sql.dialect.functions.row import LAST, Family, Function, method, native, row
+from penstock.sql.dialect.functions.row import LAST, Family, FunctionRow, method, native, row
 
 __all__ = ["ROWS"]
 
@@ -59,7 +59,7 @@ JSON_UNQUOTE = (
     r"THEN coalesce(CAST(try_parse_json({0}) AS STRING), {0}) ELSE {0} END"
 )
 
-ROWS: tuple[Function, ...] = (
+ROWS: tuple[FunctionRow, ...] = (
     native(S, "CHAR_LENGTH", "INT", "CHAR_LENGTH('äöü')", 1),
     native(S, "CHARACTER_LENGTH", "INT", "CHARACTER_LENGTH('abc')", 1),
     native(S, "UPPER", "STRING", "UPPER('aB')", 1),
@@ -128,7 +128,7 @@ ROWS: tuple[Function, ...] = (
         least=3,
     ),
     row(S, "INITCAP", "STRING", "INITCAP('a-b fLinK')", INITCAP),
-    Function(
+    FunctionRow(
         name="CONCAT",
         family=S,
         returns="STRING",
@@ -137,7 +137,7 @@ ROWS: tuple[Function, ...] = (
         native=True,
         example="CONCAT('AA', 'BB', 'CC')",
     ),
-    Function(
+    FunctionRow(
         name="CONCAT_WS",
         family=S,
         returns="STRING",
@@ -228,7 +228,7 @@ ROWS: tuple[Function, ...] = (
         JSON_UNQUOTE,
         note='a text in quotes with a bare quote inside, such as "a"b", stays as it is (Flink: a"b)',
     ),
-    Function(
+    FunctionRow(
         name="ELT",
         family=S,
         returns=LAST,

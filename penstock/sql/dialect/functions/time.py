@@ -6,7 +6,7 @@ ScalarFunctionsTest and TemporalTypesTest.
 
 from __future__ import annotations
 
-from penstock.sql.dialect.functions.row import LAST, Family, Function, method, row
+from penstock.sql.dialect.functions.row import LAST, Family, FunctionRow, method, row
 
 __all__ = [
     "LTZ_PATTERN",
@@ -73,7 +73,7 @@ UNIX_PATTERN = (
 LENIENT = "the text fits the pattern as a whole, and its day is in the calendar (Flink reads 30 February too)"
 PATTERNS = "letters of a pattern are those of Spark: no week year (Y), week (w, W), u or n"
 
-ROWS: tuple[Function, ...] = (
+ROWS: tuple[FunctionRow, ...] = (
     row(T, "NOW", "TIMESTAMP_LTZ(3)", "NOW()", "current_timestamp()", least=0),
     row(
         T,

@@ -53,7 +53,7 @@ SEVERAL = "grouped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Window:
+class _GroupWindow:
     """The window of a GROUP BY: its call, the time column of that, and the names of the relations in FROM."""
 
     call: exp.Anonymous
@@ -111,7 +111,7 @@ def _is_relation(call: exp.Anonymous) -> bool:
 # --- the window ---
 
 
-def _window_of(select: exp.Select) -> _Window | None:
+def _window_of(select: exp.Select) -> _GroupWindow | None:
     """The window that a SELECT is grouped by; None if it is not."""
     group = select.args.get("group") or exp.Group()
     calls = [key for key in group.expressions if _is_call(key) and key.name.upper() in LENGTHS]
@@ -127,7 +127,7 @@ def _window_of(select: exp.Select) -> _Window | None:
     wide = group.find(*SEVERAL_SETS) if kind == "SESSION" else None
     if wide is not None:
         raise beside_sessions(span_of(wide) or span_of(call))
-    return _Window(call=call, time=_time_column(call, kind), relations=relations_of(select))
+    return _GroupWindow(call=call, time=_time_column(call, kind), relations=relations_of(select))
 
 
 def _time_column(call: exp.Anonymous, kind: str) -> exp.Column:
@@ -154,7 +154,7 @@ def _time_column(call: exp.Anonymous, kind: str) -> exp.Column:
 # --- the rewrite ---
 
 
-def _translate(select: exp.Select, window: _Window, queries: set[str]) -> None:
+def _translate(select: exp.Select, window: _GroupWindow, queries: set[str]) -> None:
     group = select.args["group"]
     bounds = _put_columns(select, window)
     group.set("expressions", [key for key in group.expressions if key is not window.call])
@@ -185,7 +185,7 @@ def _translate(select: exp.Select, window: _Window, queries: set[str]) -> None:
     select.set("from_", exp.From(this=exp.Table(this=call, alias=alias)))
 
 
-def _put_columns(select: exp.Select, window: _Window) -> list[exp.Expr]:
+def _put_columns(select: exp.Select, window: _GroupWindow) -> list[exp.Expr]:
     """Replace the parts of a window in the query by columns of the function; returns those to group by."""
     columns = dict.fromkeys(("window_start", "window_end"))
     for node in own_nodes(select):
@@ -231,7 +231,7 @@ def _partition(keys: Sequence[exp.Expr]) -> exp.Kwarg:
 # --- what does not fit ---
 
 
-def _check_fit(part: exp.Expr, window: _Window) -> None:
+def _check_fit(part: exp.Expr, window: _GroupWindow) -> None:
     name, kind = part.name.upper(), window.kind
     if PARTS[name][0] != kind:
         suffix = name.rpartition("_")[2]
@@ -267,7 +267,7 @@ def _column_of(item: exp.Expr) -> str:
     )
 
 
-def _is_same_window(arguments: Sequence[exp.Expr], window: _Window) -> bool:
+def _is_same_window(arguments: Sequence[exp.Expr], window: _GroupWindow) -> bool:
     time, own = next(iter(arguments), None), window.call.expressions
     return (
         isinstance(time, exp.Column)

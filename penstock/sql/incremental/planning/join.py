@@ -316,20 +316,20 @@ def filter_by_query(condition: exp.Expr, outer: ChangelogSource, plan: Plan) -> 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _ReadCondition:
     kind: JoinKind
     select: exp.Select
     value: exp.Expr | None = None
 
 
-def _read(condition: exp.Expr) -> _Found:
+def _read(condition: exp.Expr) -> _ReadCondition:
     node, negated = condition.unnest(), False
     if isinstance(node, exp.Not):
         node, negated = node.this.unnest(), True
     if isinstance(node, exp.Exists):
         select = node.this.unnest()
         if isinstance(select, exp.Select):
-            return _Found(kind=JoinKind.ANTI if negated else JoinKind.SEMI, select=select)
+            return _ReadCondition(kind=JoinKind.ANTI if negated else JoinKind.SEMI, select=select)
     if isinstance(node, exp.In) and node.args.get("query") is not None:
         select = node.args["query"].unnest()
         if negated:
@@ -339,7 +339,7 @@ def _read(condition: exp.Expr) -> _Found:
                 span=span_of(node),
             )
         if isinstance(select, exp.Select):
-            return _Found(kind=JoinKind.SEMI, select=select, value=node.this)
+            return _ReadCondition(kind=JoinKind.SEMI, select=select, value=node.this)
     raise UnsupportedError(
         "this query inside a WHERE over streams is not supported",
         hint="x IN (SELECT ...), EXISTS (SELECT ...) and NOT EXISTS (SELECT ...) are, with AND between them; or join "

@@ -57,7 +57,7 @@ def plan_over(
     rows are updated.
     """
     reads = ReadColumns([*window.partition, *([] if window.time is None else [window.time])])
-    found = _Found(reads=reads, select=select)
+    found = _OverClauses(reads=reads, select=select)
     for call in over_calls(select):
         found.add(call)
     items = [
@@ -73,7 +73,7 @@ def plan_over(
             span=span_of(window.first),
         )
     keys = tuple(name for name, _ in reads.items)
-    one = _Window(
+    one = _StageWindow(
         window=window,
         key=keys[: len(window.partition)],
         time=None if window.time is None else keys[len(window.partition)],
@@ -106,7 +106,7 @@ class _Computed:
         return AccumulatorState(running=()) if totals else UnboundedState()
 
 
-class _Found:
+class _OverClauses:
     """The OVER clauses of a SELECT, each once, over the columns that they read."""
 
     def __init__(self, *, reads: ReadColumns, select: exp.Select) -> None:
@@ -141,7 +141,7 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Window:
+class _StageWindow:
     """The window of the stages: names of its columns in the rows."""
 
     window: OverWindow
@@ -199,7 +199,7 @@ def _add(
     rows: ChangelogRelation,
     kept: OverFrameState,
     computed: Sequence[_Computed],
-    one: _Window,
+    one: _StageWindow,
     stages: StageList,
 ) -> ChangelogRelation:
     fields = [column(name) for name in rows.columns]
@@ -238,7 +238,7 @@ def _add(
     return stages.over(stage, rows, columns=columns, origin=place)
 
 
-def _state(kept: OverFrameState, computed: Sequence[_Computed], one: _Window) -> str:
+def _state(kept: OverFrameState, computed: Sequence[_Computed], one: _StageWindow) -> str:
     """Describe the state of an OVER aggregate."""
     waiting = (
         ""

@@ -100,7 +100,7 @@ def plan_incremental(query: exp.Expr, tables: Sequence[ScanFlow]) -> Incremental
     """
     tree = inline_ctes(query.copy())
     lives = StateTtlHints(tree)
-    walk = _Walk(tables, lives)
+    walk = _StagePlanner(tables, lives)
     rows = walk.stages.staged(walk.query(tree))
     lives.check()
     flow = Flow(
@@ -136,7 +136,7 @@ def plan_incremental(query: exp.Expr, tables: Sequence[ScanFlow]) -> Incremental
     )
 
 
-class _Walk:
+class _StagePlanner:
     def __init__(self, tables: Sequence[ScanFlow], lives: StateTtlHints) -> None:
         self._tables = tables
         self._lives = lives

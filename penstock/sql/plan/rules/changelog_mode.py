@@ -53,14 +53,14 @@ def plan_changelog(query: exp.Expr, tables: Sequence[ScanFlow]) -> ChangelogPlan
     UnsupportedError at an operator that cannot process its input.
     """
     tree = inline_ctes(copy_tree(query))
-    walk = _Walk(tables)
+    walk = _ChangelogVisitor(tables)
     flow = walk.query(tree)
     if not flow.is_changing:
         return ChangelogPlan(query=query, flow=flow)
     return ChangelogPlan(query=tree, flow=flow, looked_up=frozenset(walk.looked_up))
 
 
-class _Walk:
+class _ChangelogVisitor:
     """Walks a query from the tables upwards, rewriting it in place."""
 
     def __init__(self, tables: Sequence[ScanFlow]) -> None:

@@ -70,7 +70,7 @@ def find_whole_scans(query: exp.Expr, nodes: Sequence[exp.Expr]) -> frozenset[in
     if any(node.args.get("with_") for node in nodes):
         query = inline_ctes(copy_tree(query))
         nodes = all_nodes(query)
-    walk = _Walk()
+    walk = _ColumnPruner()
     if all(_is_followed(node) for node in nodes if isinstance(node, exp.Star)):
         walk.query(query, asked=True)
     return frozenset(
@@ -80,7 +80,7 @@ def find_whole_scans(query: exp.Expr, nodes: Sequence[exp.Expr]) -> frozenset[in
     )
 
 
-class _Walk:
+class _ColumnPruner:
     """Walks from the output of a query down to its tables; `narrow` are the nodes of which not all
     columns are needed.
     """

@@ -13,13 +13,13 @@ from penstock.catalog.errors import (
     QueryFailedError,
     UnknownObjectError,
 )
-from penstock.connector.filesystem.table.location import Folder, Location, explained, locate
+from penstock.connector.filesystem.table.location import Location, TableFolder, explained, locate
 from tests.connector.filesystem.tables import write
 
 
 def names(path: Path) -> set[str]:
     """The files that a folder is seen to hold."""
-    return {file.name for file in Folder(Location(text=str(path))).files()}
+    return {file.name for file in TableFolder(Location(text=str(path))).files()}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_hidden_and_unfinished_files_are_left_out(tmp_path: Path) -> None:
 def test_a_path_may_be_a_single_file(tmp_path: Path) -> None:
     """It is then the one file of the table, looked at under its name."""
     path = write(tmp_path / "a.json", "{}\n")
-    folder = Folder(Location(text=str(path)))
+    folder = TableFolder(Location(text=str(path)))
     (found,) = folder.files()
 
     assert (found.name, found.path, found.size) == ("a.json", str(path), 3)

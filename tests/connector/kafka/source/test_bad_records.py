@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.contract import ReadRequest
 from penstock.connector.kafka.client.split import TopicPartition
-from penstock.connector.kafka.source.decode import DecodedRecords, RecordDecoder
+from penstock.connector.kafka.source.decode import DecodedRecords, KafkaRecordDecoder
 from penstock.connector.kafka.source.records import Records
 from penstock.connector.source.records import Stage
 from tests.connector.kafka.tables import kafka_source
@@ -29,7 +29,7 @@ GOOD, BAD = b'{"id": 1}', b"rubbish"
 record_kinds = st.tuples(st.sampled_from([GOOD_KEY, BAD_KEY]), st.sampled_from([GOOD, BAD, None]))
 
 
-def decoder(policy: str) -> RecordDecoder:
+def decoder(policy: str) -> KafkaRecordDecoder:
     """The decoder of a task, for keys of eight bytes and values in JSON."""
     source = kafka_source({**KEYED, "bad-records": policy}, columns={"k": "BIGINT", "id": "BIGINT"})
     return source.decoder(ReadRequest(columns=("k", "id")))

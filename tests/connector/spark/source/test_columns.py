@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from penstock.connector.spark.source.columns import SKIPPED, WATERMARK, WATERMARK_BEFORE, RowFramer
-from penstock.connector.spark.source.offsets import Watermarks
+from penstock.connector.spark.source.offsets import BatchWatermarks
 
 PLAIN = StructType([StructField("id", LongType()), StructField("name", StringType())])
 
@@ -47,7 +47,7 @@ def test_the_watermark_is_in_every_row_and_alone_in_a_heartbeat() -> None:
             StructField(WATERMARK_BEFORE, TimestampType()),
         ]
     )
-    framer = RowFramer(schema, Watermarks(now_ms=2000, before_ms=1000))
+    framer = RowFramer(schema, BatchWatermarks(now_ms=2000, before_ms=1000))
     rows = framer.rows(pa.RecordBatch.from_pydict({"id": [7, 8]})).to_pylist()
     (beat,) = framer.heartbeat().to_pylist()
 

@@ -18,7 +18,7 @@ from penstock.connector.source.split import Split
 from penstock.connector.spark.errors import SparkReadableError
 from penstock.connector.spark.source import task
 from penstock.connector.spark.source.columns import SKIPPED, scan_schema
-from penstock.connector.spark.source.offsets import TaskPartition, Watermarks
+from penstock.connector.spark.source.offsets import BatchWatermarks, TaskPartition
 from penstock.connector.spark.source.task import read_partition
 from tests.connector.filesystem.tables import file_table, planned, planning, write
 
@@ -47,7 +47,7 @@ def run(
     splits: list[Split] = [planner.split(i, *at) for i, at in planned(planner).items()]
     partition = TaskPartition(
         splits=tuple(splits),
-        watermarks=Watermarks(now_ms=0, before_ms=0),
+        watermarks=BatchWatermarks(now_ms=0, before_ms=0),
         heartbeat=False,
         not_after_ms=BOUND_MS if bound else None,
     )

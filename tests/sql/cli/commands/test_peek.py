@@ -10,7 +10,7 @@ import pytest
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
-from penstock.connector.local.split_status import JobStatus, SplitStatus
+from penstock.connector.local.split_status import LocalJobStatus, SplitStatus
 from penstock.sql.cli.output.row_text import RowFormat, RowWriter
 from penstock.sql.cli.output.split_text import looked_at_lines, split_line, split_table, state_text
 from tests.sql.cli.live_tables import commands, define, kafka_table, order
@@ -246,7 +246,7 @@ def test_a_split_says_what_it_does_and_why_not(more, text):
 
 def test_splits_are_shown_with_position_lag_and_watermark():
     """In a line, in a table, and as what was looked at; of many only the first."""
-    status = JobStatus(
+    status = LocalJobStatus(
         splits=(
             split(end=9, watermark_ms=0),
             split("t-1", end=0, position=3),
