@@ -84,27 +84,14 @@ FOREIGN_ATTRIBUTES = {
 """What is put into classes of other packages, for everybody in the process."""
 
 PY4J_MODULES = {
-    "penstock.connector.delta.merge",
-    "penstock.connector.delta.writer",
-    "penstock.connector.spark.callback_server",
-    "penstock.connector.spark.hadoop_files",
     "penstock.connector.spark.internals",
-    "penstock.connector.spark.session",
-    "penstock.connector.spark.sink.determinism",
-    "penstock.sql.incremental.state.batch",
-    "penstock.sql.jobs.progress",
-    "penstock.sql.publish.entries",
-    "penstock.sql.publish.objects",
-    "penstock.sql.publish.start",
     "penstock.sql.serve.guard",
     "penstock.sql.serve.ldap",
     "penstock.sql.serve.primary_keys",
     "penstock.sql.serve.server",
     "penstock.sql.serve.thrift_server",
-    "penstock.sql.spark_process.jvm",
-    "penstock.sql.spark_process.spark_session",
 }
-"""They reach into the JVM past what PySpark promises."""
+"""They reach into the JVM past what PySpark promises; `penstock serve` does so inside of Spark's server."""
 
 CONNECTOR_NAMES = {
     "penstock.catalog.definitions.external",

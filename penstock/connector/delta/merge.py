@@ -31,6 +31,7 @@ from penstock.connector.delta.errors import translate_errors
 from penstock.connector.delta.key_range import BatchKeys, measure_keys
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.delta.table import stored_schema
+from penstock.connector.spark.internals import unpersist_local_checkpoint
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.last_changes import IS_DELETE, last_changes
 
@@ -155,5 +156,4 @@ def _materialised(frame: DataFrame) -> Iterator[DataFrame]:
     try:
         yield held
     finally:
-        # PySpark gives no other way to let go of the blocks before the garbage collector finds them
-        held._jdf.queryExecution().analyzed().rdd().unpersist(False)  # noqa: SLF001
+        unpersist_local_checkpoint(held)

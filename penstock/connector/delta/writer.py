@@ -29,6 +29,7 @@ from penstock.connector.delta.optimize import Optimizer
 from penstock.connector.delta.options import DeltaTarget, FileMaintenance
 from penstock.connector.delta.table import add_missing_columns, check_writable, create, exists
 from penstock.connector.spark.hadoop_files import list_names, read_text, replace_text
+from penstock.connector.spark.internals import java_session, jvm_of
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.micro_batch import (
     discard_batch,
@@ -82,13 +83,9 @@ def check_resumes(
 
 
 def _found(spark: SparkSession, target: DeltaTarget, application: str | None) -> StoredTable:
-    jvm = spark._jvm  # noqa: SLF001  Delta has no other way to ask for a table's transactions
-    assert jvm is not None, "Delta needs a classic Spark session"
+    jvm = jvm_of(spark)  # DeltaTable does not tell a table's transactions
     with translate_errors(target.shown):
-        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
-            spark._jsparkSession,  # noqa: SLF001
-            target.location,
-        )
+        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java_session(spark), target.location)
         none = jvm.scala.Option.empty()
         # what is in memory may be older than what other processes wrote
         snapshot = log.update(False, none, none)

@@ -11,8 +11,9 @@ import secrets
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from py4j.java_gateway import JavaObject
 from pyspark.java_gateway import ensure_callback_server_started
+
+from penstock.connector.spark.internals import callback_server_runs, gateway_of, gateway_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,12 +31,11 @@ _starting = Lock()
 
 def start_callback_server(spark: SparkSession) -> None:
     """Open the port, with a token that Java's side knows. One that was opened before is left as it is."""
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  PySpark has no public way to it
+    gateway = gateway_of(spark)
     with _starting:
-        # as in PySpark: the gateway answers every name that it does not have
-        if vars(gateway).get("_callback_server") is not None:
+        if callback_server_runs(gateway):
             return
-        server: Any = JavaObject("GATEWAY_SERVER", gateway._gateway_client)  # noqa: SLF001
+        server = gateway_server(gateway)
         client = server.getCallbackClient()
         known = (server.getClass().getName(), client.getClass().getName()) == (SERVER, CLIENT)
         token = secrets.token_hex(32) if known else None

@@ -14,9 +14,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from penstock.connector.spark import durable_files
+from penstock.connector.spark.internals import file_system, java_array, jvm_of
 
 __all__ = [
     "delete",
+    "exists",
     "list_files",
     "list_names",
     "make_directory",
@@ -31,9 +33,15 @@ __all__ = [
 _MISSING = "java.io.FileNotFoundException"
 
 
+def exists(spark: SparkSession, path: str) -> bool:
+    """Tell whether there is a file or directory."""
+    system, file = file_system(spark, path)
+    return bool(system.exists(file))
+
+
 def read_text(spark: SparkSession, path: str) -> str | None:
     """Read a UTF-8 file; None where there is none."""
-    system, file = _file(spark, path)
+    system, file = file_system(spark, path)
     if not system.exists(file):
         return None
     try:
@@ -53,7 +61,7 @@ def write_text(spark: SparkSession, path: str, text: str) -> bool:
 
     Of two processes that write one at once, one succeeds; on object stores only reading it again shows that.
     """
-    system, file = _file(spark, path)
+    system, file = file_system(spark, path)
     local = _local(system, file)
     if local is not None:
         return durable_files.write_new(local, text.encode("utf-8"), _umask(spark, system))
@@ -67,28 +75,23 @@ def write_text(spark: SparkSession, path: str, text: str) -> bool:
 
 def replace_text(spark: SparkSession, path: str, text: str) -> None:
     """Replace a UTF-8 file atomically, or create it: readers find the old or the new one."""
-    system, file = _file(spark, path)
+    system, file = file_system(spark, path)
     local = _local(system, file)
     if local is not None:
         durable_files.replace(local, text.encode("utf-8"), _umask(spark, system))
         return
-    jvm = spark._jvm  # noqa: SLF001  as in _file
-    assert jvm is not None, "checkpoints need a classic Spark session"
+    jvm = jvm_of(spark)
     temporary = file.suffix(f".{uuid4().hex[:8]}.tmp")
     _write(system, temporary, text)
     # FileSystem.rename never replaces; Spark's own checkpoints go the same way
     context = jvm.org.apache.hadoop.fs.FileContext.getFileContext(system.getUri(), system.getConf())
-    gateway = spark.sparkContext._gateway  # noqa: SLF001  an array for Java's varargs
-    assert gateway is not None, "as above"
     kind = jvm.org.apache.hadoop.fs.Options.Rename
-    options = gateway.new_array(kind, 1)
-    options[0] = kind.OVERWRITE
-    context.rename(temporary, file, options)
+    context.rename(temporary, file, java_array(spark, kind, kind.OVERWRITE))
 
 
 def list_names(spark: SparkSession, path: str) -> list[str]:
     """Return the names of what is in a directory, sorted; empty where there is no such directory."""
-    system, directory = _file(spark, path)
+    system, directory = file_system(spark, path)
     if not system.exists(directory):
         return []
     try:
@@ -102,7 +105,7 @@ def list_names(spark: SparkSession, path: str) -> list[str]:
 
 def size_of(spark: SparkSession, path: str) -> int | None:
     """Return the bytes of a file; None where there is none."""
-    system, file = _file(spark, path)
+    system, file = file_system(spark, path)
     try:
         return int(system.getFileStatus(file).getLen())
     except Py4JJavaError as error:
@@ -116,8 +119,8 @@ def rename(spark: SparkSession, path: str, target: str) -> bool:
 
     It is not where there is one of the new name, or none of the old one.
     """
-    system, file = _file(spark, path)
-    _, other = _file(spark, target)
+    system, file = file_system(spark, path)
+    _, other = file_system(spark, target)
     try:
         return not system.exists(other) and bool(system.rename(file, other))
     except Py4JJavaError as error:
@@ -129,7 +132,7 @@ def rename(spark: SparkSession, path: str, target: str) -> bool:
 
 def delete(spark: SparkSession, path: str) -> None:
     """Remove a file, or a directory with all that is in it; nothing happens where there is none."""
-    system, file = _file(spark, path)
+    system, file = file_system(spark, path)
     system.delete(file, True)
 
 
@@ -138,7 +141,7 @@ def sync(spark: SparkSession, folder: str, names: Iterable[str]) -> None:
 
     Nothing is done on other file systems: they keep what was closed by themselves.
     """
-    system, root = _file(spark, folder)
+    system, root = file_system(spark, folder)
     local = _local(system, root)
     if local is not None:
         durable_files.sync_below(local, names)
@@ -146,7 +149,7 @@ def sync(spark: SparkSession, folder: str, names: Iterable[str]) -> None:
 
 def list_files(spark: SparkSession, path: str) -> dict[str, int]:
     """Return the files below a directory: paths inside it with slashes, in bytes each; empty where there is none."""
-    system, directory = _file(spark, path)
+    system, directory = file_system(spark, path)
     if not system.exists(directory):
         return {}
     root = system.resolvePath(directory).toUri().getPath().rstrip("/")
@@ -161,18 +164,10 @@ def list_files(spark: SparkSession, path: str) -> dict[str, int]:
 
 def make_directory(spark: SparkSession, path: str) -> bool:
     """Make a directory and those above it. False where a file is in the way."""
-    system, directory = _file(spark, path)
+    system, directory = file_system(spark, path)
     if system.exists(directory):
         return bool(system.getFileStatus(directory).isDirectory())
     return bool(system.mkdirs(directory))
-
-
-def _file(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    jvm = spark._jvm  # noqa: SLF001  PySpark has no public door to Hadoop's file systems
-    assert jvm is not None, "checkpoints need a classic Spark session"
-    hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
-    conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-    return hadoop_path.getFileSystem(conf), hadoop_path
 
 
 def _local(system: Any, file: Any) -> Path | None:
@@ -183,11 +178,8 @@ def _local(system: Any, file: Any) -> Path | None:
 
 
 def _umask(spark: SparkSession, system: Any) -> int:
-    jvm = spark._jvm  # noqa: SLF001  as in _file
-    assert jvm is not None, "checkpoints need a classic Spark session"
-    return int(
-        jvm.org.apache.hadoop.fs.permission.FsPermission.getUMask(system.getConf()).toShort()
-    )
+    permission = jvm_of(spark).org.apache.hadoop.fs.permission.FsPermission
+    return int(permission.getUMask(system.getConf()).toShort())
 
 
 def _write(system: Any, file: Any, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Settings and copies of a Spark session, and its check of streaming plans."""
+"""Settings and temporary views of a Spark session, and its check of streaming plans."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+
+from penstock.connector.spark.internals import analyzed_plan, jvm_of, session_catalog
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from penstock.connector.contract import OutputMode
 
-__all__ = ["configured", "copy_session", "drop_temporary_views", "streaming_conf"]
+__all__ = ["configured", "drop_temporary_views", "streaming_conf"]
 
 
 @contextmanager
@@ -36,18 +37,9 @@ def configured(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(key, was)
 
 
-def copy_session(spark: SparkSession) -> SparkSession:
-    """Copy a session with its settings, functions, temporary views and data sources, as each streaming query does.
-
-    It shares Spark's context, jars and catalogs. Spark keeps it as long as the context: make few.
-    """
-    copied = spark._jsparkSession.cloneSession()  # noqa: SLF001  private[sql] in Scala, public to the JVM
-    return SparkSession(spark.sparkContext, copied)
-
-
 def drop_temporary_views(copied: SparkSession) -> None:
     """Drop every temporary view of a copy; the session that it was copied from keeps its own."""
-    copied._jsparkSession.sessionState().catalog().clearTempTables()  # noqa: SLF001  as above
+    session_catalog(copied).clearTempTables()
 
 
 CHECK = "spark.sql.streaming.unsupportedOperationCheck"
@@ -63,10 +55,9 @@ def streaming_conf(frame: DataFrame, output: OutputMode) -> dict[str, str]:
 
     Raises AnalysisException for what Spark cannot stream.
     """
-    jvm, java_frame = frame.sparkSession._jvm, frame._jdf  # noqa: SLF001  PySpark has no public way to either
-    assert jvm is not None, "Spark runs"
+    jvm = jvm_of(frame.sparkSession)
     catalyst = jvm.org.apache.spark.sql.catalyst
-    plan = java_frame.queryExecution().analyzed()
+    plan = analyzed_plan(frame)
     mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output.value.capitalize())()
     check = catalyst.analysis.UnsupportedOperationChecker.checkForStreaming
     try:

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from penstock.catalog.errors import DefinitionError, UnsupportedError
 from penstock.catalog.model.function import Function
+from penstock.connector.spark.internals import table_function_name
 from penstock.sql.binding.functions import name_span, names_columns
 from penstock.sql.dialect.parser.table_functions import calling_relation, is_left, keeping_name
 from penstock.sql.syntax.positions import span_of
@@ -93,7 +94,7 @@ def keeping_rows(found: UserDefinedTableFunction, schema: StructType) -> UserDef
     return UserDefinedTableFunction(
         Keeping,
         returnType=StructType([StructField(field.name, field.dataType) for field in schema.fields]),
-        name=found._name,  # noqa: SLF001 - there is no other way to it
+        name=table_function_name(found),
         evalType=found.evalType,
         deterministic=found.deterministic,
     )

@@ -11,6 +11,7 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.model.identifier import Identifier
+from penstock.connector.spark.internals import recent_progress
 from penstock.connector.spark.source.retry import Outage
 from penstock.sql.plan.physical.batch_metrics import BatchMetrics, LateSplit, TimelessSplit
 
@@ -117,7 +118,7 @@ def _is_of_batch(event: Mapping[str, Any]) -> bool:
 
 
 def _kept_after(query: StreamingQuery, batch: int | None) -> list[dict[str, Any]]:
-    recent = query._jsq.recentProgress()  # noqa: SLF001  the public property converts every event at each call
+    recent = recent_progress(query)
     events: list[dict[str, Any]] = []
     for index in reversed(range(len(recent))):
         event = json.loads(recent[index].json())

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from penstock.catalog.model.identifier import quoted
+from penstock.connector.spark.internals import jvm_of, session_catalog
 from penstock.sql.publish.text import PublishedName
 
 __all__ = ["MARK", "SparkEntries", "is_durable"]
@@ -38,9 +39,9 @@ class SparkEntries:
     def __init__(self, spark: SparkSession, owner: str) -> None:
         self._spark = spark
         self.owner = owner
-        jvm: Any = spark._jvm  # noqa: SLF001  PySpark has no public way to its JVM
+        jvm = jvm_of(spark)
         self._jvm = jvm
-        self._catalog: Any = spark._jsparkSession.sessionState().catalog()  # noqa: SLF001
+        self._catalog = session_catalog(spark)
         # looked up once: each name in a Java package is a call
         catalyst = jvm.org.apache.spark.sql.catalyst
         self._entry = catalyst.catalog.CatalogTable

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +30,7 @@ from penstock.connector.delta.table import exists
 from penstock.connector.filesystem.sink.target import is_written_only, read_target
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import Scan
+from penstock.connector.spark import hadoop_files
 from penstock.connector.spark.source.batch import SnapshotReader
 from penstock.connector.spark.source.columns import SKIPPED, scan_schema
 from penstock.connector.spark.types import spark_schema, spark_type
@@ -241,10 +241,7 @@ def _files(table: Table, project: Path, spark: SparkSession) -> PublishedQuery:
             "csv files do not tell the types of their columns, and are written only",
             hint="write 'parquet', or a table with 'connector' = 'delta'",
         )
-    jvm: Any = spark._jvm  # noqa: SLF001  Hadoop knows the place, PySpark has no way to ask it
-    path = jvm.org.apache.hadoop.fs.Path(target.root)
-    conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-    if not path.getFileSystem(conf).exists(path):
+    if not hadoop_files.exists(spark, target.root):
         return _empty(table)
     partitions = ", ".join(
         f"CAST({quoted(c.name)} AS {spark_type(c.type).simpleString()}) AS {quoted(c.name)}"

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import ConfigError, did_you_mean
+from penstock.connector.spark.internals import java_session, reader_session
 from penstock.sql.publish.entries import is_durable
 from penstock.sql.publish.publisher import CatalogPublisher
 
@@ -40,7 +41,7 @@ def follow_published(
 
 
 def _table(self: Any, tableName: str) -> DataFrame:  # noqa: N803  Spark's name, which may be used as a keyword
-    found = _find(self._spark, tableName) if isinstance(tableName, str) else None
+    found = _find(reader_session(self), tableName) if isinstance(tableName, str) else None
     if found is None:
         return _plain_table(self, tableName)
     stream, name = found
@@ -49,16 +50,11 @@ def _table(self: Any, tableName: str) -> DataFrame:  # noqa: N803  Spark's name,
 
 def _find(spark: SparkSession, name: str) -> tuple[Callable[[str], DataFrame], str] | None:
     for published, (other, stream) in list(_followed.items()):
-        if other is spark or _jvm_session(other) == _jvm_session(spark):
+        if other is spark or java_session(other) == java_session(spark):
             identifier = published.find(name)
             if identifier is not None:
                 return stream, str(identifier)
     return None
-
-
-def _jvm_session(spark: SparkSession) -> Any:
-    """Return the JVM session of a Python object; there may be several objects for one."""
-    return spark._jsparkSession  # noqa: SLF001
 
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,8 @@ from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import RefreshMode, Table
 from penstock.connector.contract import Continuous, Trigger
-from penstock.connector.spark.session import copy_session, drop_temporary_views
+from penstock.connector.spark.internals import clone_session
+from penstock.connector.spark.session import drop_temporary_views
 from penstock.sql.checkpoint.location import refresh_name
 from penstock.sql.clock import Clock, SystemClock
 from penstock.sql.convert.statement import parse_statement
@@ -83,7 +84,7 @@ class FullRefresh:
     def write(self, lost_lease: LostLease | None = None) -> None:
         """Rewrite the table, in one commit. Raises InputError, the error of `lost_lease`, what Spark raises."""
         if not self._copies:
-            self._copies.append(copy_session(self.spark))
+            self._copies.append(clone_session(self.spark))
         (spark,) = self._copies
         spark.sparkContext.setJobGroup(self.group, f"refresh {self.sink}", interruptOnCancel=True)
         insert = self._insert()

@@ -18,7 +18,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
@@ -26,6 +25,7 @@ from pyspark.logger import PySparkLogger
 from penstock.catalog.errors import ConfigError
 from penstock.catalog.options.properties_file import properties_text
 from penstock.catalog.secrets.private_folder import make_private_folder
+from penstock.connector.spark.internals import adopt_gateway, running_context
 from penstock.sql.clock import SystemClock
 from penstock.sql.spark_process.spark_session import PRIVATE_UMASK, UMASK
 
@@ -101,7 +101,7 @@ def launch_jvm(settings: Mapping[str, str], files: LogFiles | None) -> None:
 
 def end_jvm() -> None:
     """Stop Spark and wait for the end of its Java process."""
-    context, gateway = SparkContext._active_spark_context, SparkContext._gateway  # noqa: SLF001
+    context, gateway = running_context()
     with suppress(Exception):  # a JVM that is gone already has nothing to stop
         if context is not None:
             context.stop()
@@ -155,4 +155,4 @@ def _launch(conf: Mapping[str, str], streams: Mapping[str, Any], where: str) -> 
             )
     except PySparkRuntimeError as error:
         raise ConfigError(f"Spark's Java process did not start; {where}") from error
-    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  PySpark's own tests do it this way
+    adopt_gateway(gateway)

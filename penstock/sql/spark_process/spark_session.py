@@ -16,7 +16,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -25,6 +24,7 @@ from penstock.catalog.secrets.private_folder import make_private_folder
 from penstock.connector.delta.jars import delta_jars
 from penstock.connector.jvm.java import find_java
 from penstock.connector.spark.errors import share_failure_mark
+from penstock.connector.spark.internals import jvm_of, set_default
 from penstock.sql.settings.pipeline import SUBSTITUTION
 from penstock.sql.spark_process.java_environment import java_environment
 
@@ -102,7 +102,7 @@ def check_releases(spark: str, delta: str | None) -> None:
 
 def _delta_version(spark: SparkSession) -> str | None:
     """Return Delta's release; its package object has it since 3.0."""
-    jvm: Any = spark._jvm  # noqa: SLF001  PySpark has no public way to its JVM
+    jvm = jvm_of(spark)
     try:
         return str(jvm.io.delta.package.VERSION())
     except Exception:  # noqa: BLE001  py4j has its own errors for a class that is not there
@@ -168,9 +168,7 @@ def leave_variables(spark: SparkSession) -> None:
     For good: rows that are read after `Session.stop` would hold keys as well.
     """
     spark.conf.set(SUBSTITUTION, "false")
-    own = spark._jsparkSession  # noqa: SLF001  new sessions begin with the settings of these two
-    own.sharedState().conf().set(SUBSTITUTION, "false")
-    own.sparkContext().conf().set(SUBSTITUTION, "false")
+    set_default(spark, SUBSTITUTION, "false")
 
 
 def is_running() -> bool:

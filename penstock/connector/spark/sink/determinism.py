@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from penstock.connector.spark.internals import analyzed_plan
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -31,14 +33,12 @@ _SUBQUERIES = ("ScalarSubquery", "ListQuery", "Exists", "InSubquery")
 
 def nondeterminism(frame: DataFrame) -> tuple[str, ...]:
     """Describe what may make a replay of a batch differ; empty where each row follows from the batch."""
-    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001  PySpark has no public door to the plan
-    return tuple(dict.fromkeys(_of_plan(plan)))
+    return tuple(dict.fromkeys(_of_plan(analyzed_plan(frame))))
 
 
 def nondeterministic_functions(frame: DataFrame) -> tuple[str, ...]:
     """Name the users' functions of a frame that are declared not deterministic."""
-    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001  as above
-    return tuple(dict.fromkeys(_nondeterministic_in_plan(plan)))
+    return tuple(dict.fromkeys(_nondeterministic_in_plan(analyzed_plan(frame))))
 
 
 def _nondeterministic_in_plan(plan: Any) -> Iterator[str]:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 from sqlglot import exp
 
+from penstock.connector.spark.internals import unpersist_local_checkpoint
 from penstock.sql.checkpoint.watermarks import ALL_READ, EventTimeSpan, Watermarks
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.rewrites.window_queries import to_spark_text
@@ -53,8 +54,7 @@ class MaterializedFrames:
     def release(self) -> None:
         """Release all frames."""
         for frame in self._held:
-            # PySpark gives no other way to let go of the blocks before the garbage collector finds them
-            frame._jdf.queryExecution().analyzed().rdd().unpersist(False)  # noqa: SLF001
+            unpersist_local_checkpoint(frame)
         self._held.clear()
 
 

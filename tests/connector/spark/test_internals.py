@@ -1,0 +1,109 @@
+"""PySpark's private attributes are there, and mean what the other modules take them for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql.udtf import UserDefinedTableFunction
+
+from penstock.connector.spark import internals
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_copied_session_has_settings_and_views_of_its_own(spark: SparkSession) -> None:
+    """It begins with those of the session; a view that is dropped there stays here."""
+    spark.conf.set("penstock.test", "one")
+    spark.range(3).createOrReplaceTempView("penstock_three")
+    copied = internals.clone_session(spark)
+    copied.conf.set("penstock.test", "two")
+    rows = copied.table("penstock_three").count()
+    internals.session_catalog(copied).clearTempTables()
+
+    assert rows == 3
+    assert not copied.catalog.tableExists("penstock_three")
+    assert spark.catalog.tableExists("penstock_three")
+    assert spark.conf.get("penstock.test") == "one"
+    assert internals.java_session(copied) != internals.java_session(spark)
+    spark.catalog.dropTempView("penstock_three")
+    spark.conf.unset("penstock.test")
+
+
+def test_the_blocks_of_a_local_checkpoint_are_freed(spark: SparkSession) -> None:
+    """The frame may be there still."""
+    held = spark.range(100).localCheckpoint(eager=True)
+    stored = internals.analyzed_plan(held).rdd()
+    before = stored.getStorageLevel().isValid()
+    internals.unpersist_local_checkpoint(held)
+
+    assert before
+    assert not stored.getStorageLevel().isValid()
+
+
+def test_a_path_has_the_file_system_of_the_session_s_settings(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Settings of Hadoop may be made in a session."""
+    mount = "fs.viewfs.mounttable.internals.link./here"
+    spark.conf.set(mount, tmp_path.as_uri())
+    (tmp_path / "file").touch()
+    system, file = internals.file_system(spark, "viewfs://internals/here/file")
+    spark.conf.unset(mount)
+
+    assert system.exists(file)
+    assert system.getUri().getScheme() == "viewfs"
+
+
+def test_java_gets_an_array(spark: SparkSession) -> None:
+    """As `Paths.get(String, String...)` takes it."""
+    java = internals.jvm_of(spark).java
+    names = internals.java_array(spark, java.lang.String, "b", "c")
+
+    assert list(names) == ["b", "c"]
+    assert java.nio.file.Paths.get("a", names).toString() == "a/b/c"
+
+
+def test_the_progress_of_a_query_is_what_the_public_property_has(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Event by event, as Java's objects."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "one.txt").write_text("a\n", encoding="utf-8")
+    reader = spark.readStream
+    frame = reader.text(str(tmp_path / "in"))
+    query = (
+        frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start()
+    )
+    query.processAllAvailable()
+    query.stop()
+    events = internals.recent_progress(query)
+
+    assert [json.loads(one.json())["batchId"] for one in events] == [
+        one["batchId"] for one in query.recentProgress
+    ]
+    assert len(events) > 0
+    assert internals.reader_session(reader) is spark
+
+
+def test_the_context_and_the_gateway_are_this_process_s(spark: SparkSession) -> None:
+    """Neither is made by asking for it."""
+    assert internals.running_context() == (
+        SparkContext.getOrCreate(),
+        internals.gateway_of(spark),
+    )
+
+
+def test_a_table_function_has_a_name(spark: SparkSession) -> None:
+    """The one that it was made with."""
+
+    class Function:
+        def eval(self) -> None:
+            """Return no row."""
+
+    made = UserDefinedTableFunction(Function, returnType="a INT", name="f")
+
+    assert internals.table_function_name(made) == "f"
