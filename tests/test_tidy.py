@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.house.classes import foreign_assignments, inheritance, names_used_twice, py4j_modules
+from tests.house.classes import foreign_assignments, inheritance, names_used_twice
 from tests.house.connectors import modules_with_imports, modules_with_names
 from tests.house.modules import MODULE_LINES, penstock
 
@@ -82,16 +82,6 @@ FOREIGN_ATTRIBUTES = {
     "penstock.sql.publish.start: DataStreamReader.table",
 }
 """What is put into classes of other packages, for everybody in the process."""
-
-PY4J_MODULES = {
-    "penstock.connector.spark.internals",
-    "penstock.sql.serve.guard",
-    "penstock.sql.serve.ldap",
-    "penstock.sql.serve.primary_keys",
-    "penstock.sql.serve.server",
-    "penstock.sql.serve.thrift_server",
-}
-"""They reach into the JVM past what PySpark promises; `penstock serve` does so inside of Spark's server."""
 
 CONNECTOR_NAMES = {
     "penstock.catalog.definitions.external",
@@ -286,11 +276,6 @@ def test_classes_of_other_packages_stay_as_they_are() -> None:
     found = {re.sub(r":\d+ ", ": ", fault) for fault in foreign_assignments(penstock())}
 
     assert found - FOREIGN_ATTRIBUTES == set()
-
-
-def test_few_modules_reach_into_the_jvm() -> None:
-    """Private attributes of PySpark are used in few modules."""
-    assert py4j_modules(penstock()).keys() - PY4J_MODULES == set()
 
 
 def test_connectors_are_known_by_their_contract() -> None:
