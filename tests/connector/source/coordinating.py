@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from penstock.connector.source.alignment import Alignment
-from penstock.connector.source.coordinator.coordinator import CoordinatorSettings, SourceCoordinator
+from penstock.connector.source.coordinator.coordinator import (
+    CoordinatorSettings,
+    SourceCoordinator,
+    no_segment_files,
+)
 from penstock.connector.source.coordinator.events import (
     AddSplits,
     CallCompleted,
@@ -47,7 +51,7 @@ class Job:
         parallelism: int = 2,
         alignment: Alignment | None = None,
         state: Mapping[str, Any] | None = None,
-        open_segment_files: Callable[[], SegmentFiles | None] = lambda: None,
+        open_segment_files: Callable[[], SegmentFiles | None] = no_segment_files,
     ) -> None:
         settings = CoordinatorSettings(
             parallelism=parallelism, alignment=alignment, open_segment_files=open_segment_files

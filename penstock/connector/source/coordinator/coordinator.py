@@ -43,7 +43,7 @@ from penstock.connector.source.coordinator.events import (
 from penstock.connector.source.enumerator import HINT, EnumeratorState, MakeEnumerator, check_keys
 from penstock.connector.source.segments import SegmentFiles
 
-__all__ = ["CoordinatorSettings", "CoordinatorState", "SourceCoordinator"]
+__all__ = ["CoordinatorSettings", "CoordinatorState", "SourceCoordinator", "no_segment_files"]
 
 VERSION = 1
 
@@ -51,7 +51,8 @@ CoordinatorState = Mapping[str, Any]
 """A coordinator's part of a checkpoint as JSON values with keys in fixed order, `version` the first of them."""
 
 
-def _no_files() -> SegmentFiles | None:
+def no_segment_files() -> SegmentFiles | None:
+    """Return None: an executor without a folder beside its checkpoints."""
     return None
 
 
@@ -64,7 +65,7 @@ class CoordinatorSettings:
 
     parallelism: int
     alignment: Alignment | None = None
-    open_segment_files: Callable[[], SegmentFiles | None] = _no_files
+    open_segment_files: Callable[[], SegmentFiles | None] = no_segment_files
 
     def __post_init__(self) -> None:
         assert self.parallelism > 0, "somebody has to read"

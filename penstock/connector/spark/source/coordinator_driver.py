@@ -15,6 +15,7 @@ from penstock.connector.source.coordinator.coordinator import (
     CoordinatorSettings,
     CoordinatorState,
     SourceCoordinator,
+    no_segment_files,
 )
 from penstock.connector.source.coordinator.discovery import KIND as PUSHED
 from penstock.connector.source.coordinator.discovery import SplitStops
@@ -70,7 +71,7 @@ class CoordinatorDriver:
         source: SplitSource,
         planner: SplitMetadataClient,
         state: CoordinatorState | None,
-        open_segment_files: Callable[[], SegmentFiles | None] = lambda: None,
+        open_segment_files: Callable[[], SegmentFiles | None] = no_segment_files,
     ) -> None:
         # what is left after the batch tells an aligned table's group how far the next one gets
         self._beyond = 0 if source.watermark.alignment is None else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from penstock.sql.incremental.stages import ChangelogNormalize as Normalize
+from penstock.sql.incremental.stages import ChangelogNormalize
 from penstock.sql.incremental.state.batch import BatchChanges, BatchContext
 from penstock.sql.incremental.state.changed_keys import (
     BEFORE,
@@ -25,7 +25,7 @@ _ORDER, _RANK = "__order", "__rank"
 
 
 def normalize(
-    stage: Normalize, changes: BatchChanges, arrangement: StateTable, moment: BatchContext
+    stage: ChangelogNormalize, changes: BatchChanges, arrangement: StateTable, moment: BatchContext
 ) -> BatchChanges:
     """Return the changes with the row before, computed, and write the last rows. Raises StateMismatchError.
 
@@ -62,7 +62,7 @@ def normalize(
     return BatchChanges(frame=frame, rows=figures["rows"])
 
 
-def _new(changes: DataFrame, stage: Normalize) -> DataFrame:
+def _new(changes: DataFrame, stage: ChangelogNormalize) -> DataFrame:
     """Return the rows after the batch: all columns, SIGN 1, COUNT 1."""
     # the order has to be taken before the shuffle
     ordered = changes.withColumn(_ORDER, F.monotonically_increasing_id())
