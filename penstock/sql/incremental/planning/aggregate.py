@@ -14,16 +14,23 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ROW_KIND
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import is_determined, key_text
+from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     ReadColumns,
     Relation,
     column,
 )
-from penstock.sql.incremental.planning.rowtimes import window_time
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
 from penstock.sql.incremental.planning.stage_list import StageList
+from penstock.sql.incremental.planning.windows import window_time
 from penstock.sql.incremental.stages import Measure, StageInput, WindowAggregate
+from penstock.sql.plan.clauses.aggregates import (
+    is_listed,
+    is_of_any_order,
+    refuse_ordered,
+    without_filter,
+)
 from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.changelog_project import constant_columns
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
@@ -37,7 +44,6 @@ __all__ = [
     "plan_distinct",
     "plan_set_operation",
     "when",
-    "with_filter",
 ]
 
 WHOLE = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
@@ -58,13 +64,6 @@ def as_measures(items: Sequence[exp.Expr], condition: exp.Expr | None) -> Rewrit
     new = [measures.over(item) for item in items]
     having = None if condition is None else measures.over(condition)
     return measures.all, new, having
-
-
-def with_filter(node: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
-    """Remove FILTER from an aggregate; returns the aggregate and the condition."""
-    if isinstance(node, exp.Filter):
-        return node.this, node.expression.this
-    return node, None
 
 
 def _is_linear(node: exp.AggFunc) -> bool:
@@ -94,7 +93,7 @@ class _Measures:
 
     def _replaced(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Filter | exp.AggFunc):
-            aggregate, condition = with_filter(node)
+            aggregate, condition = without_filter(node)
             new = self._of(aggregate, condition)
             new.type = node.type
             return new
@@ -135,18 +134,11 @@ def when(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
     return case
 
 
-_ANY_ORDER = (
-    exp.Avg, exp.Count, exp.Max, exp.Min, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Sum, exp.Variance,
-    exp.VariancePop,
-)  # fmt: skip
-
 _AROUND = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
 def in_order(value: exp.Expr) -> exp.Expr:
-    """Return an expression with sorted aggregates. Raises UnsupportedError for those that cannot be."""
-    for node in value.find_all(exp.AggFunc):
-        _of(node, node)  # the copy below has no place in the text
+    """Return an expression with sorted aggregates, which all of them can be (`refuse_ordered`)."""
     found: exp.Expr = value.transform(_sorted)
     return found
 
@@ -168,20 +160,12 @@ def _sorted(node: exp.Expr) -> exp.Expr:
 def _of(aggregate: exp.Expr, whole: exp.Expr) -> exp.Expr:
     # a copy, as what is new is not looked into again
     copied: exp.Expr = whole.copy()
-    name = aggregate.name.upper() if isinstance(aggregate, exp.AnonymousAggFunc) else ""
-    if isinstance(aggregate, _ANY_ORDER) or name == "APPROX_COUNT_DISTINCT":
+    if is_of_any_order(aggregate):
         return copied
-    if name == "ARRAY_AGG":
-        return exp.Anonymous(this="array_sort", expressions=[copied])
+    assert is_listed(aggregate), "others are refused"
     if isinstance(aggregate, exp.GroupConcat):
         return _listed(aggregate, copied)
-    raise UnsupportedError(
-        f"{to_text(aggregate)} is not supported here: its value depends on the order in which rows came, which is not "
-        "kept",
-        hint="number the rows: ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n in a query in FROM, and "
-        "WHERE n = 1 in the query around it",
-        span=span_of(aggregate),
-    )
+    return exp.Anonymous(this="array_sort", expressions=[copied])
 
 
 def _listed(aggregate: exp.GroupConcat, whole: exp.Expr) -> exp.Expr:
@@ -215,7 +199,7 @@ def plan_aggregate(
     group = select.args.get("group")
     aggregates = own_aggregates(select)
     for node in aggregates:
-        in_order(node)  # refuses what cannot be, with its place
+        accepted(refuse_ordered(node))
     kept = ", ".join(sorted({to_text(node) for node in aggregates})) or "that it was there"
     keys = list(group.expressions) if group is not None else []
     columns = ReadColumns(keys)

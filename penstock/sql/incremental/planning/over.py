@@ -11,7 +11,6 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.sql.dialect import to_text
 from penstock.sql.incremental.over_frame import (
     BATCH_TIME,
@@ -21,23 +20,25 @@ from penstock.sql.incremental.over_frame import (
     RowsState,
     UnboundedState,
 )
+from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.over_calls import (
     AccumulatorCollector,
-    Call,
-    call_of,
+    call_in_window,
     is_accumulable,
-)
-from penstock.sql.incremental.planning.over_clauses import (
-    Frame,
-    OverWindow,
-    clauses_of,
-    frame_of,
-    over_calls,
 )
 from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, ReadColumns, column
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.stages import INGESTION_ORDER, OverAggregate
+from penstock.sql.plan.clauses.over_calls import Call, read_call
+from penstock.sql.plan.clauses.over_clauses import (
+    Frame,
+    OverWindow,
+    over_calls,
+    read_clauses,
+    read_frame,
+    refuse_changes,
+)
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
 
@@ -65,13 +66,7 @@ def plan_over(
         for name, item in zip(names, select.expressions, strict=True)
     ]
     rows = stages.staged(source.project(reads.items))
-    if not rows.inserts:
-        raise UnsupportedError(
-            "OVER of a stream doesn't support consuming update and delete changes: what was given for a row stays, "
-            "and rows of this FROM are updated or deleted",
-            hint="aggregate tables of inserts by OVER, and update what comes of it; or GROUP BY in its place",
-            span=span_of(window.first),
-        )
+    accepted(refuse_changes(window, inserts=rows.inserts))
     keys = tuple(name for name, _ in reads.items)
     one = _StageWindow(
         window=window,
@@ -119,14 +114,17 @@ class _OverClauses:
         text = to_text(node)
         if text in self.computed:
             return
-        call = call_of(node.this, node)  # refuses what cannot be, with its place
+        call = accepted(read_call(node.this, node))
         framed = not call.numbers and call.back is None
         self.computed[text] = _Computed(
             name=f"__over{len(self.computed)}",
-            call=call_of(self._reads.over(node.this), node),
-            frame=frame_of(clauses_of(node, self._select).spec, node) if framed else Frame(),
+            call=accepted(read_call(self._reads.over(node.this), node)),
+            frame=self._frame(node) if framed else Frame(),
             text=to_text(node.this),
         )
+
+    def _frame(self, node: exp.Window) -> Frame:
+        return accepted(read_frame(accepted(read_clauses(node, self._select)).spec, node))
 
     def over(self, value: exp.Expr) -> exp.Expr:
         """Write a value of the SELECT over the input columns and those of the OVERs."""
@@ -213,7 +211,9 @@ def _add(
         kept = AccumulatorState(running=totals.running)
     else:
         values = [
-            c.call.over(one.spec(c.frame, framed=not c.call.numbers and c.call.back is None))
+            call_in_window(
+                c.call, one.spec(c.frame, framed=not c.call.numbers and c.call.back is None)
+            )
             for c in computed
         ]
     given = [exp.alias_(v, c.name, quoted=True) for v, c in zip(values, computed, strict=True)]

@@ -16,6 +16,7 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.parser.table_functions import table_call
+from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.aggregate import (
     plan_aggregate,
     plan_distinct,
@@ -43,7 +44,6 @@ from penstock.sql.incremental.planning.join import (
     kind_of,
 )
 from penstock.sql.incremental.planning.over import plan_over
-from penstock.sql.incremental.planning.over_clauses import over_calls, over_window
 from penstock.sql.incremental.planning.relation import (
     AppendRelation,
     ChangelogRelation,
@@ -51,7 +51,6 @@ from penstock.sql.incremental.planning.relation import (
     Relation,
     column,
 )
-from penstock.sql.incremental.planning.rowtimes import window_watermark_sources, with_windows
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource, conjuncts
 from penstock.sql.incremental.planning.stage_list import StageList, union_inputs
 from penstock.sql.incremental.planning.state_ttl import StateTtlHints
@@ -62,7 +61,9 @@ from penstock.sql.incremental.planning.versions import (
     last_rows,
     versions_of_table,
 )
+from penstock.sql.incremental.planning.windows import window_watermark_sources, with_windows
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
+from penstock.sql.plan.clauses.over_clauses import over_calls, read_window
 from penstock.sql.plan.rules import changelog_project
 from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.changelog_mode import LEAF, plan_changelog, refuse_over
@@ -396,7 +397,7 @@ class _StagePlanner:
         calls = over_calls(select)
         if grouped or not calls:
             refuse_over(select)
-        window = over_window(select, calls, self._tables, self._proctimes)
+        window = accepted(read_window(select, calls, self._tables, self._proctimes))
         source = self._source(select)
         names = own_names(select)
         items: list[Item] = [

@@ -14,10 +14,10 @@ from penstock.sql.dialect import to_text
 from penstock.sql.incremental.planning.clauses import NamedRelation
 from penstock.sql.incremental.planning.join import Join, JoinKind, keyed, kind_of, pair_of
 from penstock.sql.incremental.planning.relation import column
-from penstock.sql.incremental.planning.rowtimes import rowtime_sources, version_leaves
 from penstock.sql.incremental.planning.source import ChangelogSource
 from penstock.sql.incremental.planning.versions import VersionedRelation
 from penstock.sql.incremental.stages import VALID_FROM, VALID_TO, TemporalJoin
+from penstock.sql.plan.clauses.rowtimes import rowtime_sources, version_leaves
 from penstock.sql.plan.rules.flow import OperatorKind, ScanFlow, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
 

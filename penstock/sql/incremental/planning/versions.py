@@ -13,9 +13,9 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, column, written
-from penstock.sql.incremental.planning.rowtimes import rowtime_sources
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
 from penstock.sql.incremental.planning.stage_list import StageList
+from penstock.sql.plan.clauses.rowtimes import rowtime_sources
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.row_number import RowNumberQuery, check_row_number, find_row_number

@@ -1,7 +1,4 @@
-"""Track rowtime attributes from the tables that declare them upwards; windows over a stage's rows.
-
-Windows over tables are Spark's; those behind a stage wait for the watermark as the stage did.
-"""
+"""Track rowtime attributes from the tables that declare them upwards."""
 
 from __future__ import annotations
 
@@ -9,8 +6,6 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
-from penstock.connector.changelog import ROW_KIND
 from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.windows.window_tables import (
     WINDOW_COLUMNS,
@@ -18,20 +13,12 @@ from penstock.sql.dialect.windows.window_tables import (
     WindowTable,
     is_windowing,
 )
-from penstock.sql.incremental.planning.relation import ChangelogRelation, column
-from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
-from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.flow import LEAF, ScanFlow
 from penstock.sql.plan.rules.joins import is_temporal
+from penstock.sql.syntax.refusal import Refusal
 
-__all__ = [
-    "rowtime_sources",
-    "version_leaves",
-    "window_time",
-    "window_watermark_sources",
-    "with_windows",
-]
+__all__ = ["refuse_window", "rowtime_sources", "version_leaves"]
 
 
 def rowtime_sources(node: exp.Expr, name: str, tables: Sequence[ScanFlow]) -> frozenset[int] | None:
@@ -142,63 +129,27 @@ def _selected(select: exp.Select, name: str, first: str) -> str | None:
     return name if stars else None
 
 
-_START, _END, _TIME = WINDOW_COLUMNS
-
-
-def with_windows(
-    window: WindowTable, rows: ChangelogRelation, tables: Sequence[ScanFlow], stages: StageList
-) -> ChangelogRelation:
-    """Return each row of a stage with its windows. Raises UnsupportedError for SESSION, and without a rowtime."""
-    if not rows.inserts:
-        raise UnsupportedError(
-            f"{window.kind} over rows that are updated or deleted is not supported",
+def refuse_window(
+    window: WindowTable, tables: Sequence[ScanFlow], *, inserts: bool
+) -> Refusal | None:
+    """Return why a stage's rows cannot be windowed: they are updated, have no rowtime there, or for SESSION."""
+    if not inserts:
+        return Refusal(
+            message=f"{window.kind} over rows that are updated or deleted is not supported",
             hint="aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...",
             span=window.span,
         )
     if not rowtime_sources(window.input, window.time_column, tables):
-        raise UnsupportedError(
-            f"{window.time_column} is not a rowtime of the rows that {window.kind} reads",
+        return Refusal(
+            message=f"{window.time_column} is not a rowtime of the rows that {window.kind} reads",
             hint="a rowtime is the column of a stream's WATERMARK, also in a query that selects it; write the rows "
             "into a table with a WATERMARK, and window that in a second INSERT",
             span=window.span,
         )
     if window.kind is WindowKind.SESSION:
-        raise UnsupportedError(
-            "SESSION over the results of OVER or of a temporal join is not supported",
+        return Refusal(
+            message="SESSION over the results of OVER or of a temporal join is not supported",
             hint="write them into a table with a WATERMARK, and window that in a second INSERT",
             span=window.span,
         )
-    read = window.node.copy()
-    for part in ("alias", "joins", "laterals"):
-        read.set(part, None)
-    inner = next(node for node in read.this.find_all(type(window.input)) if node == window.input)
-    inner.replace(exp.to_table(rows.name, quoted=True))
-    columns = (*rows.columns, *WINDOW_COLUMNS)
-    query = exp.select(*map(column, (*columns, ROW_KIND))).from_(read, copy=False)
-    return stages.stateless(
-        query,
-        (rows.name,),
-        columns=columns,
-        key=None,
-        constants=rows.constants,
-        like=rows,
-        inserts=True,
-    )
-
-
-def window_watermark_sources(
-    select: exp.Select, source: AppendSource | ChangelogSource, tables: Sequence[ScanFlow]
-) -> frozenset[int]:
-    """Return the leaves whose watermarks close the windows of a stage's rows that a SELECT groups by; else none."""
-    if isinstance(source, AppendSource) or not source.rows.inserts:
-        return frozenset()
-    group, from_ = select.args.get("group"), select.args.get("from_")
-    keys = {key.name for key in group.expressions} if group is not None else set[str]()
-    if not keys >= {_START, _END} or from_ is None or select.args.get("joins"):
-        return frozenset()
-    return rowtime_sources(from_.this, _TIME, tables) or frozenset()
-
-
-def window_time(select: exp.Select) -> exp.Column:
-    """Name the time of the windows that a SELECT groups by."""
-    return column(_TIME, select.args["from_"].this.alias_or_name or None)
+    return None

@@ -1,6 +1,6 @@
-"""Reads the OVER clauses of a SELECT over a stream: which window they share, what each of them computes.
+"""Read the OVER clauses of a SELECT over a stream: which window they share, what each of them computes.
 
-Flink's rules and messages: StreamExecOverAggregate, AggFunctionFactory, OverAggregateUtil.
+Flink's rules and messages: StreamExecOverAggregate, OverAggregateUtil.
 """
 
 from __future__ import annotations
@@ -10,16 +10,25 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.sql.dialect import to_text
-from penstock.sql.incremental.planning.rowtimes import rowtime_sources
+from penstock.sql.plan.clauses.rowtimes import rowtime_sources
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.row_number import is_processing_time
 from penstock.sql.syntax.intervals import interval_value
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["Clauses", "Frame", "OverWindow", "clauses_of", "frame_of", "over_calls", "over_window"]
+__all__ = [
+    "Clauses",
+    "Frame",
+    "OverWindow",
+    "over_calls",
+    "read_clauses",
+    "read_frame",
+    "read_window",
+    "refuse_changes",
+]
 
 _NUMBERS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 _EXAMPLE = "SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)"
@@ -66,47 +75,66 @@ def over_calls(select: exp.Select) -> list[exp.Window]:
     ]
 
 
-def over_window(
+def read_window(
     select: exp.Select,
     calls: Sequence[exp.Window],
     tables: Sequence[ScanFlow],
     proctimes: frozenset[str],
-) -> OverWindow | None:
-    """Return the window that `calls`, the OVER clauses of a SELECT, share; None where there are none.
+) -> OverWindow | Refusal | None:
+    """Read the window that `calls`, the OVER clauses of a SELECT, share; None where there are none.
 
-    Raises UnsupportedError for windows that differ, and for one that is not ordered by a time attribute.
+    A refusal for windows that differ, and for one that is not ordered by a time attribute.
     """
     if not calls:
         return None
-    windows = [clauses_of(call, select) for call in calls]
-    first, frame = windows[0], None
-    for call, window in zip(calls, windows, strict=True):
-        same = _same(window.partition, first.partition) and _same(window.order, first.order)
-        own = frame_of(window.spec, call) if _has_frame(call) else None
-        frame = frame or own
-        if not same or (own is not None and own != frame):
-            raise UnsupportedError(
-                "all aggregates must be computed on the same window: this OVER differs from the one before it",
-                hint="name one window for all of them, WINDOW w AS (...) behind the FROM, or write a query around this "
-                "one for the other",
-                span=span_of(call),
-            )
+    first = _read_shared(select, calls)
+    if isinstance(first, Refusal):
+        return first
     where = select.args.get("where")
     illegal = where.find(exp.Window) if where is not None else None
     if illegal is not None and illegal.find_ancestor(exp.Select) is select:
-        raise UnsupportedError(
-            "windowed aggregate expression is illegal in WHERE clause",
+        return Refusal(
+            message="windowed aggregate expression is illegal in WHERE clause",
             hint="name it in the SELECT list, and write the WHERE in a query around that",
             span=span_of(illegal),
         )
-    order, partition = _ordered_by(first.order, calls[0]), first.partition
+    order, partition = _read_order(first.order, calls[0]), first.partition
+    if isinstance(order, Refusal):
+        return order
     if is_processing_time(order, proctimes):
         return OverWindow(partition=partition, time=None, waits_for=frozenset(), first=calls[0])
     sources = _sources(select, order, tables) if isinstance(order, exp.Column) else None
     if sources is None:
-        raise _no_time(calls[0], order)
+        return _no_time(calls[0], order)
     assert isinstance(order, exp.Column), "a rowtime is a column"
     return OverWindow(partition=partition, time=order, waits_for=sources, first=calls[0])
+
+
+def _read_shared(select: exp.Select, calls: Sequence[exp.Window]) -> Clauses | Refusal:
+    """Return the clauses of the first OVER; a refusal for one whose clauses are not the same."""
+    first: Clauses | None = None
+    frame: Frame | None = None
+    windows = [read_clauses(call, select) for call in calls]
+    for unknown in windows:
+        if isinstance(unknown, Refusal):
+            return unknown
+    for call, window in zip(calls, windows, strict=True):
+        assert isinstance(window, Clauses), "refusals were returned"
+        first = first or window
+        same = _same(window.partition, first.partition) and _same(window.order, first.order)
+        own = read_frame(window.spec, call) if _has_frame(call) else None
+        if isinstance(own, Refusal):
+            return own
+        frame = frame or own
+        if not same or (own is not None and own != frame):
+            return Refusal(
+                message="all aggregates must be computed on the same window: this OVER differs from the one before it",
+                hint="name one window for all of them, WINDOW w AS (...) behind the FROM, or write a query around this "
+                "one for the other",
+                span=span_of(call),
+            )
+    assert first is not None, "there is an OVER"
+    return first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +146,10 @@ class Clauses:
     spec: exp.Expr | None
 
 
-def clauses_of(call: exp.Window, select: exp.Select) -> Clauses:
-    """Return the clauses of an OVER, with its names resolved in the WINDOW clause of its SELECT.
+def read_clauses(call: exp.Window, select: exp.Select) -> Clauses | Refusal:
+    """Read the clauses of an OVER, with its names resolved in the WINDOW clause of its SELECT.
 
-    Raises UnsupportedError for an unknown name.
+    A refusal for an unknown name.
     """
     names = ("partition_by", "order", "spec")
     parts = {part: call.args.get(part) for part in names}
@@ -129,8 +157,8 @@ def clauses_of(call: exp.Window, select: exp.Select) -> Clauses:
     while name is not None:
         found = next((w for w in named if w.name == name.name), None)
         if found is None:
-            raise UnsupportedError(
-                f"there is no window {name.name!r} in the WINDOW clause of this SELECT",
+            return Refusal(
+                message=f"there is no window {name.name!r} in the WINDOW clause of this SELECT",
                 hint=f"WINDOW {name.name} AS (PARTITION BY ... ORDER BY ...) behind the FROM",
                 span=span_of(name) or span_of(call),
             )
@@ -164,25 +192,37 @@ def _has_frame(call: exp.Window) -> bool:
     return not isinstance(call.this, exp.Lag | exp.Lead | exp.RowNumber | exp.Rank | exp.DenseRank)
 
 
+def refuse_changes(window: OverWindow, *, inserts: bool) -> Refusal | None:
+    """Return why rows that are updated cannot be aggregated by OVER; None for `inserts`."""
+    if inserts:
+        return None
+    return Refusal(
+        message="OVER of a stream doesn't support consuming update and delete changes: what was given for a row stays, "
+        "and rows of this FROM are updated or deleted",
+        hint="aggregate tables of inserts by OVER, and update what comes of it; or GROUP BY in its place",
+        span=span_of(window.first),
+    )
+
+
 # --- its order ---
 
 
-def _ordered_by(parts: Sequence[exp.Expr], place: exp.Window) -> exp.Expr:
+def _read_order(parts: Sequence[exp.Expr], place: exp.Window) -> exp.Expr | Refusal:
     if not parts:
-        raise UnsupportedError(
-            f"{_named(place)} OVER a stream needs an ORDER BY: a stream has no order by itself",
+        return Refusal(
+            message=f"{_named(place)} OVER a stream needs an ORDER BY: a stream has no order by itself",
             hint=f"order it by a time attribute: {_EXAMPLE}",
             span=span_of(place),
         )
     if len(parts) > 1:
-        raise _bounded_number(place) or UnsupportedError(
-            "the window can only be ordered by a single time column",
+        return _bounded_number(place) or Refusal(
+            message="the window can only be ordered by a single time column",
             hint="rows of one time count in the order in which they came",
             span=span_of(parts[1]) or span_of(place),
         )
     if parts[0].args.get("desc"):
-        raise _bounded_number(place) or UnsupportedError(
-            "the window can only be ordered in ASCENDING mode",
+        return _bounded_number(place) or Refusal(
+            message="the window can only be ordered in ASCENDING mode",
             hint="leave DESC out: a row that comes later cannot count for those that were given",
             span=span_of(parts[0]) or span_of(place),
         )
@@ -190,9 +230,9 @@ def _ordered_by(parts: Sequence[exp.Expr], place: exp.Window) -> exp.Expr:
     return found
 
 
-def _no_time(place: exp.Window, order: exp.Expr) -> UnsupportedError:
-    return _bounded_number(place) or UnsupportedError(
-        "OVER windows' ordering in stream mode must be defined on a time attribute, and "
+def _no_time(place: exp.Window, order: exp.Expr) -> Refusal:
+    return _bounded_number(place) or Refusal(
+        message="OVER windows' ordering in stream mode must be defined on a time attribute, and "
         f"{to_text(order)} is none of the rows in this FROM",
         hint="a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); "
         "regular joins and aggregations without a window give rows without one",
@@ -200,11 +240,11 @@ def _no_time(place: exp.Window, order: exp.Expr) -> UnsupportedError:
     )
 
 
-def _bounded_number(place: exp.Window) -> UnsupportedError | None:
+def _bounded_number(place: exp.Window) -> Refusal | None:
     if not isinstance(place.this, _NUMBERS):
         return None
-    return UnsupportedError(
-        f"{_named(place)} over a stream needs a bound, else every row that comes renumbers all others",
+    return Refusal(
+        message=f"{_named(place)} over a stream needs a bound, else every row that comes renumbers all others",
         hint="add WHERE n <= <number> to the query around it, where n is the name of the number; or number rows as the "
         "watermark passes them: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) by the rowtime ts. Rows numbered up to "
         "a bound change, and a window (TUMBLE, HOP, ...) does not read them: group them without one",
@@ -231,15 +271,16 @@ def _sources(
 # --- its frame ---
 
 
-def frame_of(spec: exp.Expr | None, place: exp.Window) -> Frame:
-    """Read which rows count. Raises UnsupportedError for frames that do not end at the current row."""
+def read_frame(spec: exp.Expr | None, place: exp.Window) -> Frame | Refusal:
+    """Read which rows count; a refusal for frames that do not end at the current row."""
     if spec is None:
         return Frame()
     start, kind = spec.args.get("start"), spec.args.get("kind")
     preceding = spec.args.get("start_side") == "PRECEDING"
     if not preceding or spec.args.get("end", "CURRENT ROW") != "CURRENT ROW":
-        raise UnsupportedError(
-            "OVER windows of a stream begin at a PRECEDING row and end at the CURRENT ROW; FOLLOWING is not supported",
+        return Refusal(
+            message="OVER windows of a stream begin at a PRECEDING row and end at the CURRENT ROW; FOLLOWING is not "
+            "supported",
             hint=f"for instance {_EXAMPLE}",
             span=span_of(spec) or span_of(place),
         )
@@ -247,19 +288,19 @@ def frame_of(spec: exp.Expr | None, place: exp.Window) -> Frame:
         return Frame(by_row=kind == "ROWS")
     if kind == "ROWS":
         if not (isinstance(start, exp.Literal) and start.is_int):
-            raise _no_constant(start, place, "ROWS", "a whole number: ROWS 9 PRECEDING")
+            return _no_constant(start, place, "ROWS", "a whole number: ROWS 9 PRECEDING")
         return Frame(by_row=True, rows=int(start.name))
     value = interval_value(start) if isinstance(start, exp.Interval) else None
     if value is None or value.year_month or value.micros < 0:
         example = "RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW"
-        raise _no_constant(start, place, "RANGE", f"an interval of days to seconds: {example}")
+        return _no_constant(start, place, "RANGE", f"an interval of days to seconds: {example}")
     return Frame(micros=value.micros)
 
 
-def _no_constant(value: object, place: exp.Window, kind: str, wants: str) -> UnsupportedError:
+def _no_constant(value: object, place: exp.Window, kind: str, wants: str) -> Refusal:
     span = span_of(value) if isinstance(value, exp.Expr) else None
-    return UnsupportedError(
-        f"a {kind} frame of a stream reaches back by {wants.partition(':')[0]}",
+    return Refusal(
+        message=f"a {kind} frame of a stream reaches back by {wants.partition(':')[0]}",
         hint=f"write{wants.partition(':')[2]}",
         span=span or span_of(place),
     )
