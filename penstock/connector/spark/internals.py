@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamReader
     from pyspark.sql.udtf import UserDefinedTableFunction
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "java_array",
     "java_session",
     "jvm_of",
-    "reader_session",
     "recent_progress",
     "running_context",
     "session_catalog",
@@ -125,11 +123,6 @@ def recent_progress(query: StreamingQuery) -> Sequence[Any]:
     """
     events: Sequence[Any] = query._jsq.recentProgress()  # noqa: SLF001
     return events
-
-
-def reader_session(reader: DataStreamReader) -> SparkSession:
-    """Return the session of a stream reader (`_spark`), which tells it to nobody."""
-    return reader._spark  # noqa: SLF001
 
 
 def table_function_name(function: UserDefinedTableFunction) -> str:

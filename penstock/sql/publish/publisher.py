@@ -123,18 +123,6 @@ class CatalogPublisher:
             for identifier in sorted(self._left_out)
         )
 
-    def find(self, name: str) -> Identifier | None:
-        """Resolve a name in Spark SQL: `name` or `database.name`; None for one that is not ours."""
-        parts = [part.strip("`").lower() for part in name.split(".")]
-        if len(parts) == 3 and parts[0] == "spark_catalog":
-            parts = parts[1:]
-        if len(parts) == 1:
-            parts = [self._spark.catalog.currentDatabase().lower(), *parts]
-        for identifier, entry in self._there.items():
-            if [entry.place.database.lower(), entry.place.name.lower()] == parts:
-                return identifier
-        return None
-
     def refresh(self) -> None:
         """Update what Spark sees to what the catalog holds now: new, changed and dropped definitions.
 

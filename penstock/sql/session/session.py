@@ -120,12 +120,7 @@ def connect(
     store = SqlCatalog(url, secret_key_file=keys, lease_url=leases)
     session = Session(spark, store, project, catalog_url=url)
     session.published = start_publishing(
-        spark,
-        session.namespace,
-        publishing,
-        project=project.root,
-        catalog=url,
-        stream=session.stream,
+        spark, session.namespace, publishing, project=project.root, catalog=url
     )
     return session
 

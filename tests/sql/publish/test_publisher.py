@@ -211,9 +211,9 @@ def test_what_spark_cannot_read_is_told(session: Session, spark: SparkSession) -
 def test_a_stream_of_a_published_table_closes_windows_by_its_watermark(
     session: Session, spark: SparkSession
 ) -> None:
-    """readStream.table goes Penstock's way, and no withWatermark is needed."""
+    """`session.stream` is the stream of a published name, and no withWatermark is needed."""
     session.sql(ORDERS)
-    counted = spark.readStream.table("orders").groupBy(F.window("at", "10 seconds")).count()
+    counted = session.stream("orders").groupBy(F.window("at", "10 seconds")).count()
     query = (
         counted.writeStream.format("memory")
         .queryName("counted")
@@ -224,3 +224,13 @@ def test_a_stream_of_a_published_table_closes_windows_by_its_watermark(
     query.awaitTermination(60)
 
     assert [n for _, n in rows(spark, "SELECT window.start, count FROM counted")] == [2, 1]
+
+
+def test_spark_s_own_stream_reader_refuses_a_published_view(
+    session: Session, spark: SparkSession
+) -> None:
+    """Spark's class is left as it is, and to it the name is a view."""
+    session.sql(ORDERS)
+
+    with pytest.raises(AnalysisException, match="not supported by streaming reading API"):
+        spark.readStream.table("orders").schema  # noqa: B018

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect, NormalizationStrategy
 from sqlglot.optimizer.annotate_types import TypeAnnotator
@@ -18,10 +16,7 @@ from penstock.sql.dialect.functions.table import FUNCTIONS, result_argument  # n
 from penstock.sql.dialect.generator.flink_generator import FlinkGenerator  # noqa: E402
 from penstock.sql.dialect.parser.flink_parser import FlinkParser  # noqa: E402
 
-__all__ = ["READ_BY_FLINK", "Flink"]
-
-READ_BY_FLINK = "penstock.flink"
-"""On the root of a tree that this dialect has read: what it says is meant as Flink means it."""
+__all__ = ["Flink"]
 
 
 def _annotate_function(annotator: TypeAnnotator, node: exp.Expr) -> exp.Expr:
@@ -78,20 +73,3 @@ class Flink(Dialect):
     Tokenizer = FlinkTokenizer
     Parser = FlinkParser
     Generator = FlinkGenerator
-
-    def parse(self, sql: str, **opts: Any) -> list[exp.Expr | None]:
-        """Read statements, and mark them as Flink's."""
-        return _marked(super().parse(sql, **opts))
-
-    def parse_into(
-        self, expression_type: exp.IntoType, sql: str, **opts: Any
-    ) -> list[exp.Expr | None]:
-        """Read something else, such as a type, and mark it as Flink's."""
-        return _marked(super().parse_into(expression_type, sql, **opts))
-
-
-def _marked(trees: list[exp.Expr | None]) -> list[exp.Expr | None]:
-    for tree in trees:
-        if tree is not None:
-            tree.meta[READ_BY_FLINK] = True
-    return trees

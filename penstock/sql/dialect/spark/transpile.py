@@ -1,17 +1,17 @@
-"""What `sqlglot.transpile(sql, read="flink", write="spark")` gives: Spark SQL of Flink's meaning, or UnsupportedError.
+"""Write Flink SQL as Spark SQL text of the same meaning, without a planner: `flink_to_spark`.
 
-sqlglot writes a tree by the dialect that is asked for, whichever the tree came from; Spark's own writer takes Flink's
-functions for Spark's, and passes over nodes that it does not know. So trees that the dialect `flink` has read carry a
-mark, and `teach_spark` has Spark's dialect hand those over to the writer here.
+For users of sqlglot, who have text or a tree of the dialect `flink`. `sqlglot.transpile(..., write="spark")` is no way
+to it: sqlglot writes a tree by the dialect that is asked for, takes Flink's functions for Spark's of the same name, and
+leaves out nodes that it does not know.
 
-Without a catalog the types of columns are not known, unless the caller has put them on the tree (sqlglot's
-`annotate_types`). Then a tree is written as if they were of one type and of another: where the texts differ, what is
-right is not known, and it is refused.
+Types of columns come from the schema of the call or from the tree (sqlglot's `annotate_types`). Without them, a tree is
+written as if they were of one type and of another: where the texts differ, the right one is not known, and the tree is
+refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from itertools import takewhile
@@ -19,14 +19,14 @@ from textwrap import shorten
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.errors import UnsupportedError as SqlglotUnsupportedError
 from sqlglot.optimizer.annotate_types import annotate_types
+from sqlglot.optimizer.resolver import Resolver
+from sqlglot.optimizer.scope import traverse_scope
+from sqlglot.schema import MappingSchema
 
 from penstock.catalog.errors import InputError
-from penstock.sql.dialect.flink.dialect import READ_BY_FLINK
 from penstock.sql.dialect.flink.trees import FLINK
 from penstock.sql.dialect.functions.table import FUNCTIONS
 from penstock.sql.dialect.parser.calls import is_built_in
@@ -38,10 +38,11 @@ from penstock.sql.dialect.spark.types import kind_of
 from penstock.sql.dialect.spark.unnest import write_unnest
 from penstock.sql.dialect.spark.writer import TARGET, SparkWriter
 from penstock.sql.dialect.windows.group_windows import translate_group_windows
+from penstock.sql.dialect.windows.window_tables import WindowTable, window_tables
 from penstock.sql.syntax.parse_errors import NodeError
 from penstock.sql.syntax.traversal import copy_tree
 
-__all__ = ["teach_spark"]
+__all__ = ["flink_to_spark"]
 
 LOST = (SqlglotError, KeyError, AttributeError, IndexError, TypeError, ValueError)
 """What sqlglot's optimizer raises on a query that it does not follow: then no types are known."""
@@ -70,41 +71,77 @@ WRITTEN = (
 REMEDY = "Penstock runs it, or says what to write instead: penstock run FILE"
 
 
-def teach_spark() -> None:
-    """Have sqlglot's dialect `spark` write the trees of Flink as they are meant; others it writes as before."""
-    Spark.generate = _generate  # type: ignore[method-assign]  # sqlglot has no other way to it
+def flink_to_spark(
+    sql: str | exp.Expr, schema: Mapping[str, object] | None = None, **options: Any
+) -> str:
+    """Return the Spark SQL of one statement, a query or a part of one. Raises sqlglot's SqlglotError.
 
-
-def _generate(self: Dialect, expression: exp.Expr, copy: bool = True, **opts: Any) -> str:
-    if type(self) is Spark and expression.root().meta_get(READ_BY_FLINK):
-        return _written(expression, opts)
-    return Dialect.generate(self, expression, copy=copy, **opts)
-
-
-def _written(tree: exp.Expr, opts: dict[str, Any]) -> str:
-    """Write a tree of Flink's, or a part of one. Raises sqlglot's UnsupportedError."""
+    `schema` has the types of columns as sqlglot takes it: `{"table": {"column": "TYPE"}}`, names as in the text, with
+    a level more for each part in front of a table's name. `options` are those of sqlglot's generator, such as `pretty`.
+    What has no form in Spark SQL, or hangs on a type that is not known, is sqlglot's UnsupportedError.
+    """
+    tree = sql if isinstance(sql, exp.Expr) else _parse(sql)
     if not isinstance(tree, WRITTEN):
         raise SqlglotUnsupportedError(
             f"{_words(tree)} has no form in Spark SQL: tables, settings and jobs are not Spark's"
         )
-    write = partial(
-        _write, options={"identify": True, **opts, "unsupported_level": ErrorLevel.RAISE}
-    )
+    tables = MappingSchema(dict(schema or {}), dialect=FLINK, normalize=False)
     try:
-        _check(tree)
-        tree = copy_tree(tree)
-        translate_group_windows(tree)
-        unfold_group_ids(tree)
-        typed = _typed(tree, None)
-        text = _text(typed, write)
-        for kind in _kinds() if _opaque(tree) else ():
-            other = _typed(tree, kind)
-            if _attempt(partial(_text, other, write), text) != text:
-                raise _hanging(typed, other, write)
+        return _written(tree, tables, options)
     except (NodeError, InputError) as error:
         hint = f"; {error.hint}" if error.hint else ""
         raise SqlglotUnsupportedError(f"{error.message}{hint}") from None
+
+
+def _parse(sql: str) -> exp.Expr:
+    trees = [tree for tree in FLINK.parse(sql) if tree is not None]
+    if len(trees) != 1:
+        raise ParseError(f"a call takes one statement, and this text has {len(trees)}")
+    return trees[0]
+
+
+def _written(tree: exp.Expr, tables: MappingSchema, options: dict[str, Any]) -> str:
+    """Write a tree, or a part of one. Raises NodeError, InputError and sqlglot's UnsupportedError."""
+    write = partial(
+        _write, options={"identify": True, **options, "unsupported_level": ErrorLevel.RAISE}
+    )
+    _check(tree)
+    tree = copy_tree(tree)
+    translate_group_windows(tree)
+    unfold_group_ids(tree)
+    if tables.mapping:
+        _put_types(tree, tables)
+    typed = _typed(tree, None)
+    text = _text(typed, write)
+    for kind in _kinds() if _opaque(tree) else ():
+        other = _typed(tree, kind)
+        if _attempt(partial(_text, other, write), text) != text:
+            raise _hanging(typed, other, write)
     return text
+
+
+def _put_types(tree: exp.Expr, tables: MappingSchema) -> None:
+    """Type the nodes from a schema; a column without its table gets it where one table alone has it."""
+    windows = {id(window.node.find_ancestor(exp.Select)): window for window in window_tables(tree)}
+    with suppress(*LOST):
+        for scope in traverse_scope(tree):
+            resolver = Resolver(scope, tables)
+            window = windows.get(id(scope.expression))
+            for column in scope.columns:
+                if window is not None:
+                    _type_windowed(column, window, tables)
+                elif not column.table:
+                    column.set("table", resolver.get_table(column))
+        annotate_types(tree, schema=tables, dialect=FLINK, overwrite_types=False)
+
+
+def _type_windowed(column: exp.Column, window: WindowTable, tables: MappingSchema) -> None:
+    """Type a column that a windowing function hands on, where nothing is joined with it."""
+    joined = column.find_ancestor(exp.Select).args.get("joins")  # type: ignore[union-attr]  # its scope's
+    if isinstance(window.input, exp.Table) and not joined:
+        kind = tables.get_column_type(window.input, column.name)
+        if not kind.is_type(exp.DType.UNKNOWN):
+            column.type = kind
 
 
 @cache
@@ -141,7 +178,7 @@ def _hanging(typed: exp.Expr, other: exp.Expr, write: Callable[[exp.Expr], str])
     return NodeError(
         f"the Spark form of {shown} hangs on types that are not known",
         found,
-        "put them on the tree: sqlglot.optimizer.annotate_types with the columns of its tables",
+        "give the types of its columns: flink_to_spark(sql, schema)",
     )
 
 

@@ -7,7 +7,7 @@ import sqlglot
 from sqlglot.errors import UnsupportedError as SqlglotUnsupportedError
 
 from penstock.catalog.errors import InputError
-from penstock.sql.dialect import Flink, parse_query, to_text
+from penstock.sql.dialect import Flink, flink_to_spark, parse_query, to_text
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import (
     described_sets,
     is_determined,
@@ -155,15 +155,11 @@ def test_for_spark_only_what_it_has_not_is_unfolded() -> None:
     plain = "SELECT a, COUNT(*) AS n FROM t GROUP BY ROLLUP (a)"
     query = parse_query(plain)
     unfold_group_ids(query)
-    (spark,) = sqlglot.transpile(plain, read="flink", write="spark")
-    (unfolded_too,) = sqlglot.transpile(
-        "SELECT GROUP_ID() AS g FROM t GROUP BY GROUPING SETS ((), ())", read="flink", write="spark"
-    )
+    spark = flink_to_spark(plain)
+    unfolded_too = flink_to_spark("SELECT GROUP_ID() AS g FROM t GROUP BY GROUPING SETS ((), ())")
 
     assert to_text(query) == plain
     assert spark == "SELECT `a`, COUNT(*) AS `n` FROM `t` GROUP BY ROLLUP (`a`)"
     assert "LATERAL EXPLODE(ARRAY(0, 1))" in unfolded_too
     with pytest.raises(SqlglotUnsupportedError, match="GROUPING takes what stands"):
-        sqlglot.transpile(
-            "SELECT GROUP_ID(), GROUPING(b) FROM t GROUP BY a", read="flink", write="spark"
-        )
+        flink_to_spark("SELECT GROUP_ID(), GROUPING(b) FROM t GROUP BY a")
