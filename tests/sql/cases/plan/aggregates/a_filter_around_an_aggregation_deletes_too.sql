@@ -1,0 +1,38 @@
+-- a filter around an aggregation deletes too
+-- tables: changes
+SELECT k, n FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) WHERE n > 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] a filter around an aggregation deletes too
+--   placement: update
+--   flow: upsert, columns (k, n), key (k), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT k, n, CASE WHEN n > 1 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT k, COUNT(*) AS n FROM events AS `events` GROUP BY k)
+--   checkpoint: events
+--     GROUP BY k COMPUTE COUNT(*) FROM events AS `events`
+--   digest: e97adc1bc4cbbae4
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:64
+--       |
+--     1 | SELECT k, n FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) WHERE n > 1
+--       |                                                                ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, n), key (k), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `group_0`.`k` AS `k`, `group_0`.`n` AS `n`, `group_0`.`__row_kind` FROM group_0 WHERE `group_0`.`n` > 1
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--   digest: b8227d6789d574b9

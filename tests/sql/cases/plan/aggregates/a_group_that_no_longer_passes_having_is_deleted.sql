@@ -1,0 +1,37 @@
+-- a group that no longer passes having is deleted
+-- tables: changes
+SELECT k, 1 / (COUNT(*) - 1) AS s FROM events GROUP BY k HAVING COUNT(*) > 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] a group that no longer passes having is deleted
+--   placement: update
+--   flow: upsert, columns (k, s), key (k), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT k, CASE WHEN (COUNT(*) > 1) THEN 1 / (COUNT(*) - 1) END AS s, CASE WHEN (COUNT(*) > 1) THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE COUNT(*) FROM events AS `events`
+--   digest: 94ff092d806a8ede
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:56
+--       |
+--     1 | SELECT k, 1 / (COUNT(*) - 1) AS s FROM events GROUP BY k HAVING COUNT(*) > 1
+--       |                                                        ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, s), key (k), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, 1 / (`__m0` - 1) AS `s` FROM feed_0 WHERE `__m0` > 1
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, 1 / (`__m0` - 1) AS `s` FROM feed_0 WHERE `__m0` > 1
+--   digest: f74490c396dde873

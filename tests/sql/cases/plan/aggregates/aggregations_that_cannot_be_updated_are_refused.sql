@@ -1,0 +1,124 @@
+-- aggregations that cannot be updated are refused
+-- tables: changes
+SELECT COUNT(*) FROM events GROUP BY k
+-- and: sink: append
+-- and: another
+SELECT COALESCE(k, 'a') FROM events GROUP BY ROLLUP (k)
+-- and: sink: append
+-- and: another
+SELECT k, COUNT(*) FROM events GROUP BY ROLLUP(k)
+-- and: sink: append
+-- and: another
+SELECT k, SUM(DISTINCT id + 0.5) FROM events GROUP BY k
+-- and: sink: append
+-- and: another
+SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
+-- and: sink: append
+-- ----- expected
+-- [1] aggregations that cannot be updated are refused
+--   placement: incremental
+--   flow: all, columns (__column0), key unknown, kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `__column0` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `__column0` FROM feed_0
+--   digest: 47bb6d68437ad229
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT COUNT(*) FROM events GROUP BY k
+--       |                                      ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] another
+--   placement: incremental
+--   flow: all, columns (COALESCE(k, 'a')), key unknown, kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__set', `__set`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0) THEN k END AS `__group0`, `__sets`.`__set` AS `__set` FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __set) rows COMPUTE SELECT COALESCE(`__group0`, 'a') AS `COALESCE(k, 'a')` FROM feed_0 GROUP BY `__group0`, `__set`
+--   checkpoint: events
+--     GROUPING SETS (k), ()
+--     FEED feed_0 (__group0, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __set) rows COMPUTE SELECT COALESCE(`__group0`, 'a') AS `COALESCE(k, 'a')` FROM feed_0 GROUP BY `__group0`, `__set`
+--   digest: 32c3ea765018c5d9
+-- [4] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:54
+--       |
+--     1 | SELECT COALESCE(k, 'a') FROM events GROUP BY ROLLUP (k)
+--       |                                                      ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [5] another
+--   placement: incremental
+--   flow: all, columns (k, __column1), key unknown, kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__set', `__set`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0) THEN k END AS `__group0`, `__sets`.`__set` AS `__set` FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `k`, `__m0` AS `__column1` FROM feed_0
+--   checkpoint: events
+--     GROUPING SETS (k), ()
+--     FEED feed_0 (__group0, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `k`, `__m0` AS `__column1` FROM feed_0
+--   digest: cb7808180cad7362
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:48
+--       |
+--     1 | SELECT k, COUNT(*) FROM events GROUP BY ROLLUP(k)
+--       |                                                ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [7] another
+--   placement: incremental
+--   flow: all, columns (k, __column1), key (k), kinds, aggregate
+--   reads:
+--     events (id, k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'id', `id`) AS `__feed0` FROM (SELECT k AS `k`, id AS `id` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `id` + 0.5) AS `__column1` FROM feed_0 GROUP BY `k`
+--   checkpoint: events
+--     FEED feed_0 (k, id)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `id` + 0.5) AS `__column1` FROM feed_0 GROUP BY `k`
+--   digest: 43c453c5e6921adb
+-- [8] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:55
+--       |
+--     1 | SELECT k, SUM(DISTINCT id + 0.5) FROM events GROUP BY k
+--       |                                                       ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [9] another
+--   placement: incremental
+--   flow: all, columns (k, __column1), key (k), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, ARRAY_SORT(ARRAY_AGG(DISTINCT `x`)) AS `__column1` FROM feed_0 GROUP BY `k`
+--   checkpoint: events
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, ARRAY_SORT(ARRAY_AGG(DISTINCT `x`)) AS `__column1` FROM feed_0 GROUP BY `k`
+--   digest: a758a2e8d598aa5f
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:54
+--       |
+--     1 | SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
+--       |                                                      ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

@@ -1,0 +1,1077 @@
+-- aggregates over tables of every kind: agg
+-- tables: auctions
+SELECT auction, COUNT(*) c FROM bid GROUP BY auction
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(c) of auction, c
+-- and: agg distinct
+SELECT auction, COUNT(DISTINCT bidder) c FROM bid GROUP BY auction
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(c) of auction, c
+-- and: agg unselected key
+SELECT COUNT(*) c FROM bid GROUP BY auction
+-- and: sink: append
+-- and: agg cdc sum
+SELECT region, SUM(amount) c FROM cdc GROUP BY region
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(c) of region, c
+-- and: agg cdc max
+SELECT region, MAX(amount) c FROM cdc GROUP BY region
+-- and: sink: append
+-- and: sink: upsert(c) of region, c
+-- and: agg upsert
+SELECT region, SUM(amount) c FROM latest GROUP BY region
+-- and: sink: append
+-- and: sink: upsert(c) of region, c
+-- and: agg of agg
+SELECT c, COUNT(*) n FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) GROUP BY c
+-- and: sink: append
+-- and: sink: upsert(n) of c, n
+-- and: filter of agg
+SELECT auction,c FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) WHERE c>3
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(c) of auction, c
+-- and: distinct
+SELECT DISTINCT auction FROM bid
+-- and: agg order
+SELECT k, COUNT(*) c FROM nowm GROUP BY k ORDER BY c
+-- and: agg limit
+SELECT k, COUNT(*) c FROM nowm GROUP BY k LIMIT 3
+-- and: sink: append
+-- and: having
+SELECT k, COUNT(*) c FROM nowm GROUP BY k HAVING COUNT(*)>3
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(c) of k, c
+-- and: rollup
+SELECT k, id, COUNT(*) c, GROUPING_ID(k,id) g FROM nowm GROUP BY ROLLUP(k,id)
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(g) of k, id, c, g
+-- and: rollup w/o set
+SELECT k, id, COUNT(*) c FROM nowm GROUP BY ROLLUP(k,id)
+-- and: sink: append
+-- and: first_value
+SELECT k, FIRST_VALUE(x) c FROM nowm GROUP BY k
+-- and: sink: append
+-- and: first_value cdc
+SELECT region, FIRST_VALUE(amount) c FROM cdc GROUP BY region
+-- and: rand agg
+SELECT k, RAND() r, COUNT(*) c FROM nowm GROUP BY k
+-- and: sink: append
+-- and: avg decimal cdc
+SELECT region, AVG(CAST(price AS DECIMAL(10,2))) c FROM cdc GROUP BY region
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(c) of region, c
+-- and: sum double cdc
+SELECT region, SUM(price) c FROM cdc GROUP BY region
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(c) of region, c
+-- and: cte agg
+WITH w AS (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) SELECT auction, c FROM w WHERE c>1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(c) of auction, c
+-- and: q4
+SELECT Q.category, AVG(Q.final) FROM (SELECT MAX(B.price) AS final, A.category FROM auction A, bid B WHERE A.id=B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires GROUP BY A.id, A.category) Q GROUP BY Q.category
+-- and: sink: append
+-- and: sink: upsert(__column1) of category, __column1
+-- and: distinct agg
+SELECT DISTINCT c FROM (SELECT COUNT(*) c FROM bid GROUP BY auction)
+-- and: sink: append
+-- and: distinct cdc
+SELECT DISTINCT region FROM cdc
+-- and: sink: append
+-- and: agg star
+SELECT * FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction)
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(c) of auction, c
+-- and: global agg
+SELECT COUNT(*) c FROM bid
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: count distinct two
+SELECT COUNT(DISTINCT auction), COUNT(DISTINCT bidder) FROM bid
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sum distinct decimal
+SELECT auction, SUM(DISTINCT CAST(price AS DECIMAL(10,2))) FROM bid GROUP BY auction
+-- and: sink: append
+-- and: sink: upsert(__column1) of auction, __column1
+-- and: case sub
+SELECT (SELECT COUNT(*) FROM bid) FROM cdc
+-- and: sink: append
+-- and: agg over alias list
+SELECT a1, COUNT(*) FROM bid AS b(a1,a2,a3,a4,a5) GROUP BY a1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: alias list incr
+SELECT DISTINCT a1 FROM bid AS b(a1,a2,a3,a4,a5)
+-- and: dup names incr
+SELECT DISTINCT id, id FROM nowm
+-- and: update + where other
+SELECT auction, c/0 q FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) WHERE c<>0
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(q) of auction, q
+-- and: group by ordinal
+SELECT auction, COUNT(*) FROM bid GROUP BY 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: group by alias
+SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
+-- and: sink: append
+-- ----- expected
+-- [1] aggregates over tables of every kind: agg
+--   placement: update
+--   flow: upsert, columns (auction, c), key (auction), aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction
+--   checkpoint: bid
+--     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--   digest: b0ca4111d69d6531
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:46
+--       |
+--     1 | SELECT auction, COUNT(*) c FROM bid GROUP BY auction
+--       |                                              ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, c), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   digest: 40f4b774c914376e
+-- [4] sink: upsert(c) of auction, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:46
+--       |
+--     1 | SELECT auction, COUNT(*) c FROM bid GROUP BY auction
+--       |                                              ^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [5] agg distinct
+--   placement: update
+--   flow: upsert, columns (auction, c), key (auction), aggregate
+--   reads:
+--     bid (auction, bidder)
+--   query:
+--     SELECT auction, CAST(SIZE(ARRAY_UNIQUE_AGG(bidder)) AS BIGINT) AS c FROM bid AS `bid` GROUP BY auction
+--   checkpoint: bid
+--     GROUP BY auction COMPUTE ARRAY_UNIQUE_AGG(bidder) FROM bid AS `bid`
+--   digest: f3139d69dfa8274b
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:60
+--       |
+--     1 | SELECT auction, COUNT(DISTINCT bidder) c FROM bid GROUP BY auction
+--       |                                                            ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [7] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, c), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction, bidder)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`) AS `__feed0` FROM (SELECT auction AS `auction`, bidder AS `bidder` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, COUNT(DISTINCT `bidder`) AS `c` FROM feed_0 GROUP BY `auction`
+--   checkpoint: bid
+--     FEED feed_0 (auction, bidder)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, COUNT(DISTINCT `bidder`) AS `c` FROM feed_0 GROUP BY `auction`
+--   digest: 41885b299b35294a
+-- [8] sink: upsert(c) of auction, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:60
+--       |
+--     1 | SELECT auction, COUNT(DISTINCT bidder) c FROM bid GROUP BY auction
+--       |                                                            ^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [9] agg unselected key
+--   placement: incremental
+--   flow: all, columns (c), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `c` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `c` FROM feed_0
+--   digest: 9323783cf8ef6fc7
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:37
+--       |
+--     1 | SELECT COUNT(*) c FROM bid GROUP BY auction
+--       |                                     ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [11] agg cdc sum
+--   placement: update
+--   flow: upsert, columns (region, c), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT region, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) END END AS c, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) FROM cdc AS `cdc`
+--   digest: bc559f34442cedfb
+-- [12] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:48
+--       |
+--     1 | SELECT region, SUM(amount) c FROM cdc GROUP BY region
+--       |                                                ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [13] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (region, c), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `c` FROM feed_0
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `c` FROM feed_0
+--   digest: f2e4ec01485c612c
+-- [14] sink: upsert(c) of region, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (region), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:48
+--       |
+--     1 | SELECT region, SUM(amount) c FROM cdc GROUP BY region
+--       |                                                ^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [15] agg cdc max
+--   placement: incremental
+--   flow: all, columns (region, c), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `c` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `c` FROM feed_0 GROUP BY `region`
+--   digest: fb50ae1b1a23591c
+-- [16] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:48
+--       |
+--     1 | SELECT region, MAX(amount) c FROM cdc GROUP BY region
+--       |                                                ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [17] sink: upsert(c) of region, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (region), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:48
+--       |
+--     1 | SELECT region, MAX(amount) c FROM cdc GROUP BY region
+--       |                                                ^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [18] agg upsert
+--   placement: incremental
+--   flow: all, columns (region, c), key (region), kinds, aggregate
+--   reads:
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED group_1 KEEP normalize_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `c` FROM normalize_0
+--   checkpoint: latest
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED group_1 KEEP normalize_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `c` FROM normalize_0
+--   digest: 0410de8ed7aece92
+-- [19] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:51
+--       |
+--     1 | SELECT region, SUM(amount) c FROM latest GROUP BY region
+--       |                                                   ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [20] sink: upsert(c) of region, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (region), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:51
+--       |
+--     1 | SELECT region, SUM(amount) c FROM latest GROUP BY region
+--       |                                                   ^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [21] agg of agg
+--   placement: incremental
+--   flow: all, columns (c, n), key (c), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED group_1 KEEP group_0 BY (c) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `c` AS `c`, `__m0` AS `n` FROM group_0
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED group_1 KEEP group_0 BY (c) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `c` AS `c`, `__m0` AS `n` FROM group_0
+--   digest: 09a886dfdfc2e15c
+-- [22] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:91
+--       |
+--     1 | SELECT c, COUNT(*) n FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) GROUP BY c
+--       |                                                                                           ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [23] sink: upsert(n) of c, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (c), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:91
+--       |
+--     1 | SELECT c, COUNT(*) n FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) GROUP BY c
+--       |                                                                                           ^
+--       = help: the PRIMARY KEY has to be the columns filled by (c); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [24] filter of agg
+--   placement: update
+--   flow: upsert, columns (auction, c), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT auction, c, CASE WHEN c > 3 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction)
+--   checkpoint: bid
+--     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--   digest: 59cb8124ed860bf0
+-- [25] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:69
+--       |
+--     1 | SELECT auction,c FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) WHERE c>3
+--       |                                                                     ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [26] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, c), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `group_0`.`auction` AS `auction`, `group_0`.`c` AS `c`, `group_0`.`__row_kind` FROM group_0 WHERE `group_0`.`c` > 3
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   digest: 4089ace14218d285
+-- [27] sink: upsert(c) of auction, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:69
+--       |
+--     1 | SELECT auction,c FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) WHERE c>3
+--       |                                                                     ^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [28] distinct
+--   placement: incremental
+--   flow: insert-only, columns (auction), key (auction), distinct rows
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED distinct_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT DISTINCT `auction` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED distinct_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT DISTINCT `auction` FROM feed_0
+--   digest: 8fa8d27de3f98701
+-- [29] agg order
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:52
+--       |
+--     1 | SELECT k, COUNT(*) c FROM nowm GROUP BY k ORDER BY c
+--       |                                                    ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [30] agg limit
+--   placement: update
+--   flow: upsert, columns (k, c), key (k), aggregate
+--   reads:
+--     nowm (k)
+--   query:
+--     SELECT k, COUNT(*) AS c FROM nowm AS `nowm` GROUP BY k LIMIT 3
+--   checkpoint: nowm
+--     GROUP BY k COMPUTE COUNT(*) FROM nowm AS `nowm`
+--   digest: 96330731b7082b79
+-- [31] sink: append
+--   error:
+--     error[PEN-5001]: LIMIT of a stream is not supported
+--      --> case.sql:1:49
+--       |
+--     1 | SELECT k, COUNT(*) c FROM nowm GROUP BY k LIMIT 3
+--       |                                                 ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [32] having
+--   placement: update
+--   flow: upsert, columns (k, c), key (k), kinds, aggregate
+--   reads:
+--     nowm (k)
+--   query:
+--     SELECT k, COUNT(*) AS c, CASE WHEN (COUNT(*) > 3) THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM nowm AS `nowm` GROUP BY k
+--   checkpoint: nowm
+--     GROUP BY k COMPUTE COUNT(*) FROM nowm AS `nowm`
+--   digest: 28e6ba159f0404fd
+-- [33] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT k, COUNT(*) c FROM nowm GROUP BY k HAVING COUNT(*)>3
+--       |                                         ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [34] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, c), key (k), kinds, aggregate
+--   reads:
+--     nowm (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM nowm AS `nowm`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `c` FROM feed_0 WHERE `__m0` > 3
+--   checkpoint: nowm
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `c` FROM feed_0 WHERE `__m0` > 3
+--   digest: 743a626ad6782383
+-- [35] sink: upsert(c) of k, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (k), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT k, COUNT(*) c FROM nowm GROUP BY k HAVING COUNT(*)>3
+--       |                                         ^
+--       = help: the PRIMARY KEY has to be the columns filled by (k); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [36] rollup
+--   placement: update
+--   flow: upsert, columns (k, id, c, g), key (k, id, g), aggregate
+--   reads:
+--     nowm (id, k)
+--   query:
+--     SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN k END AS `k`, CASE WHEN `__sets`.`__set` IN (0) THEN id END AS `id`, COUNT(*) AS c, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 WHEN `__sets`.`__set` IN (1) THEN 1 ELSE 3 END AS BIGINT) AS g FROM nowm AS `nowm` CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`) GROUP BY CASE WHEN `__sets`.`__set` IN (0, 1) THEN k END, CASE WHEN `__sets`.`__set` IN (0) THEN id END, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 WHEN `__sets`.`__set` IN (1) THEN 1 ELSE 3 END AS BIGINT), `__sets`.`__set`
+--   checkpoint: nowm
+--     GROUP BY k, id, GROUPING_ID(k, id), the grouping set COMPUTE COUNT(*) FROM nowm AS `nowm`
+--     GROUPING SETS (k, id), (k), ()
+--   digest: 1fe30e6f11b1b1ea
+-- [37] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:73
+--       |
+--     1 | SELECT k, id, COUNT(*) c, GROUPING_ID(k,id) g FROM nowm GROUP BY ROLLUP(k,id)
+--       |                                                                         ^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [38] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, id, c, g), key (k, id, g), kinds, aggregate
+--   reads:
+--     nowm (id, k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__group1', `__group1`, '__group2', `__group2`, '__set', `__set`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN k END AS `__group0`, CASE WHEN `__sets`.`__set` IN (0) THEN id END AS `__group1`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 WHEN `__sets`.`__set` IN (1) THEN 1 ELSE 3 END AS BIGINT) AS `__group2`, `__sets`.`__set` AS `__set` FROM nowm AS `nowm` CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __group2, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `k`, `__group1` AS `id`, `__m0` AS `c`, `__group2` AS `g` FROM feed_0
+--   checkpoint: nowm
+--     GROUPING SETS (k, id), (k), ()
+--     FEED feed_0 (__group0, __group1, __group2, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __group2, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `k`, `__group1` AS `id`, `__m0` AS `c`, `__group2` AS `g` FROM feed_0
+--   digest: 166c3d446b60d897
+-- [39] sink: upsert(g) of k, id, c, g
+--   error:
+--     error[PEN-5001]: the query gives one row for each (k, id, g), and the sink keeps one for each (g), which the query fills with (g)
+--      --> case.sql:1:73
+--       |
+--     1 | SELECT k, id, COUNT(*) c, GROUPING_ID(k,id) g FROM nowm GROUP BY ROLLUP(k,id)
+--       |                                                                         ^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (k, id, g); or choose one row for each (g) in the query: ROW_NUMBER() OVER (PARTITION BY g ORDER BY ...) AS n, WHERE n = 1
+-- [40] rollup w/o set
+--   placement: incremental
+--   flow: all, columns (k, id, c), key unknown, kinds, aggregate
+--   reads:
+--     nowm (id, k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__group1', `__group1`, '__set', `__set`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN k END AS `__group0`, CASE WHEN `__sets`.`__set` IN (0) THEN id END AS `__group1`, `__sets`.`__set` AS `__set` FROM nowm AS `nowm` CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `k`, `__group1` AS `id`, `__m0` AS `c` FROM feed_0
+--   checkpoint: nowm
+--     GROUPING SETS (k, id), (k), ()
+--     FEED feed_0 (__group0, __group1, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `k`, `__group1` AS `id`, `__m0` AS `c` FROM feed_0
+--   digest: 7f6ab2707d8e083f
+-- [41] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:52
+--       |
+--     1 | SELECT k, id, COUNT(*) c FROM nowm GROUP BY ROLLUP(k,id)
+--       |                                                    ^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [42] first_value
+--   placement: update
+--   flow: upsert, columns (k, c), key (k), aggregate
+--   reads:
+--     nowm (k, x)
+--   query:
+--     SELECT k, FIRST_VALUE(x) AS c FROM nowm AS `nowm` GROUP BY k
+--   checkpoint: nowm
+--     GROUP BY k COMPUTE FIRST_VALUE(x) FROM nowm AS `nowm`
+--   digest: 6cd783ece01b1a37
+-- [43] sink: append
+--   error:
+--     error[PEN-5001]: FIRST_VALUE(x) is not supported here: its value depends on the order in which rows came, which is not kept
+--      --> case.sql:1:11
+--       |
+--     1 | SELECT k, FIRST_VALUE(x) c FROM nowm GROUP BY k
+--       |           ^^^^^^^^^^^^^
+--       = help: number the rows: ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n in a query in FROM, and WHERE n = 1 in the query around it
+-- [44] first_value cdc
+--   error:
+--     error[PEN-5001]: FIRST_VALUE(amount) is not supported here: its value depends on the order in which rows came, which is not kept
+--      --> case.sql:1:16
+--       |
+--     1 | SELECT region, FIRST_VALUE(amount) c FROM cdc GROUP BY region
+--       |                ^^^^^^^^^^^^^^^^^^
+--       = help: number the rows: ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n in a query in FROM, and WHERE n = 1 in the query around it
+-- [45] rand agg
+--   placement: update
+--   flow: upsert, columns (k, r, c), key (k), aggregate
+--   reads:
+--     nowm (k)
+--   query:
+--     SELECT k, RAND() AS r, COUNT(*) AS c FROM nowm AS `nowm` GROUP BY k
+--   checkpoint: nowm
+--     GROUP BY k COMPUTE COUNT(*) FROM nowm AS `nowm`
+--   digest: d8819054c5bfbca6
+-- [46] sink: append
+--   error:
+--     error[PEN-5001]: a function that gives another value each time is not supported over rows that are kept: what it gave could not be taken back, or given again
+--      --> case.sql:1:11
+--       |
+--     1 | SELECT k, RAND() r, COUNT(*) c FROM nowm GROUP BY k
+--       |           ^^^^
+--       = help: call it in the query that reads the table, where it is computed once for each row
+-- [47] avg decimal cdc
+--   placement: update
+--   flow: upsert, columns (region, c), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (region, price, __row_kind)
+--   query:
+--     SELECT region, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CASE WHEN SUM(CASE WHEN NOT (CAST(price AS DECIMAL(10, 2))) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN CAST(price AS DECIMAL(10, 2)) ELSE 0 - (CAST(price AS DECIMAL(10, 2))) END) / SUM(CASE WHEN NOT (CAST(price AS DECIMAL(10, 2))) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) END END AS c, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN NOT (CAST(price AS DECIMAL(10, 2))) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN CAST(price AS DECIMAL(10, 2)) ELSE 0 - (CAST(price AS DECIMAL(10, 2))) END) FROM cdc AS `cdc`
+--   digest: 559fe1a41d5b0822
+-- [48] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:70
+--       |
+--     1 | SELECT region, AVG(CAST(price AS DECIMAL(10,2))) c FROM cdc GROUP BY region
+--       |                                                                      ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [49] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (region, c), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, price, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'price', `price`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `price`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, AVG(CAST(`price` AS DECIMAL(10, 2))) AS `c` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, AVG(CAST(`price` AS DECIMAL(10, 2))) AS `c` FROM feed_0 GROUP BY `region`
+--   digest: 89b8d93c219c740f
+-- [50] sink: upsert(c) of region, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (region), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:70
+--       |
+--     1 | SELECT region, AVG(CAST(price AS DECIMAL(10,2))) c FROM cdc GROUP BY region
+--       |                                                                      ^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [51] sum double cdc
+--   placement: update
+--   flow: upsert, columns (region, c), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (region, price, __row_kind)
+--   query:
+--     SELECT region, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CASE WHEN SUM(CASE WHEN NOT (price) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN price ELSE 0 - (price) END) END END AS c, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN NOT (price) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN price ELSE 0 - (price) END) FROM cdc AS `cdc`
+--   digest: 747ff1925b2ff8df
+-- [52] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:47
+--       |
+--     1 | SELECT region, SUM(price) c FROM cdc GROUP BY region
+--       |                                               ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [53] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (region, c), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, price, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'price', `price`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `price`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, SUM(`price`) AS `c` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, SUM(`price`) AS `c` FROM feed_0 GROUP BY `region`
+--   digest: b5523a870e369989
+-- [54] sink: upsert(c) of region, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (region), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:47
+--       |
+--     1 | SELECT region, SUM(price) c FROM cdc GROUP BY region
+--       |                                               ^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [55] cte agg
+--   placement: update
+--   flow: upsert, columns (auction, c), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT auction, c, CASE WHEN c > 1 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction) AS `w`
+--   checkpoint: bid
+--     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--   digest: ff20731085b1337d
+-- [56] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:57
+--       |
+--     1 | WITH w AS (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) SELECT auction, c FROM w WHERE c>1
+--       |                                                         ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [57] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, c), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `group_0`.`auction` AS `auction`, `group_0`.`c` AS `c`, `group_0`.`__row_kind` FROM group_0 WHERE `group_0`.`c` > 1
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   digest: 6d7d2318140e180a
+-- [58] sink: upsert(c) of auction, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:57
+--       |
+--     1 | WITH w AS (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) SELECT auction, c FROM w WHERE c>1
+--       |                                                         ^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [59] q4
+--   placement: incremental
+--   flow: all, columns (category, __column1), key (category), kinds, aggregate
+--   reads:
+--     auction (id, category, dateTime, expires), rowtime dateTime, marked
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'category', `category`, 'price', `price`) AS `__feed0` FROM (SELECT A.id AS `id`, A.category AS `category`, B.price AS `price` FROM auction AS A, bid AS B WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (id, category) rows COMPUTE SELECT MAX(`price`) AS `final`, `category` AS `category` FROM feed_0 GROUP BY `id`, `category`
+--     MAINTAINED group_1 KEEP group_0 BY (category) __m0 = SUM(`final`), __m1 = SUM(CASE WHEN NOT (`final`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `category` AS `category`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `__column1` FROM group_0
+--   checkpoint: auction, bid
+--     , bid AS B
+--     FEED feed_0 (id, category, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (id, category) rows COMPUTE SELECT MAX(`price`) AS `final`, `category` AS `category` FROM feed_0 GROUP BY `id`, `category`
+--     MAINTAINED group_1 KEEP group_0 BY (category) __m0 = SUM(`final`), __m1 = SUM(CASE WHEN NOT (`final`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `category` AS `category`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `__column1` FROM group_0
+--   digest: c30d74d236c7feff
+-- [60] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:209
+--       |
+--     1 | ...WHERE A.id=B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires GROUP BY A.id, A.category) Q GROUP BY Q.category
+--       |                                                                                                               ^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [61] sink: upsert(__column1) of category, __column1
+--   error:
+--     error[PEN-5001]: the query gives one row for each (category), and the sink keeps one for each (__column1), which the query fills with (__column1)
+--      --> case.sql:1:209
+--       |
+--     1 | ...WHERE A.id=B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires GROUP BY A.id, A.category) Q GROUP BY Q.category
+--       |                                                                                                               ^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (category); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
+-- [62] distinct agg
+--   placement: incremental
+--   flow: all, columns (c), key (c), kinds, distinct rows
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `c` FROM feed_0
+--     MAINTAINED distinct_1 KEEP group_0 BY (c) rows COMPUTE SELECT DISTINCT `c` FROM group_0
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `c` FROM feed_0
+--     MAINTAINED distinct_1 KEEP group_0 BY (c) rows COMPUTE SELECT DISTINCT `c` FROM group_0
+--   digest: 3c69b0d5583c6a9a
+-- [63] sink: append
+--   error:
+--     error[PEN-5001]: this DISTINCT updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:17
+--       |
+--     1 | SELECT DISTINCT c FROM (SELECT COUNT(*) c FROM bid GROUP BY auction)
+--       |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [64] distinct cdc
+--   placement: incremental
+--   flow: all, columns (region), key (region), kinds, distinct rows
+--   reads:
+--     cdc (region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED distinct_0 KEEP feed_0 BY (region) rows COMPUTE SELECT DISTINCT `region` FROM feed_0
+--   checkpoint: cdc
+--     FEED feed_0 (region)
+--     MAINTAINED distinct_0 KEEP feed_0 BY (region) rows COMPUTE SELECT DISTINCT `region` FROM feed_0
+--   digest: 67dcb4e7df1f2e06
+-- [65] sink: append
+--   error:
+--     error[PEN-5001]: this DISTINCT updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:17
+--       |
+--     1 | SELECT DISTINCT region FROM cdc
+--       |                 ^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [66] agg star
+--   placement: update
+--   flow: upsert, columns (auction, c), key (auction), aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT * FROM (SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction)
+--   checkpoint: bid
+--     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--   digest: 4f79f89943a31b08
+-- [67] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:61
+--       |
+--     1 | SELECT * FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction)
+--       |                                                             ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [68] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, c), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   digest: 40f4b774c914376e
+-- [69] sink: upsert(c) of auction, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:61
+--       |
+--     1 | SELECT * FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction)
+--       |                                                             ^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [70] global agg
+--   placement: update
+--   flow: upsert, columns (c), key (), aggregate
+--   reads:
+--     bid ()
+--   query:
+--     SELECT COUNT(*) AS c FROM bid AS `bid`
+--   checkpoint: bid
+--     GROUP BY () COMPUTE COUNT(*) FROM bid AS `bid`
+--   digest: 64b5c59ad3160e05
+-- [71] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT COUNT(*) c FROM bid
+--       |        ^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [72] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (c), key (), kinds, aggregate
+--   reads:
+--     bid ()
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__one', `__one`) AS `__feed0` FROM (SELECT CAST(1 AS INT) AS `__one` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `c` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (__one)
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `c` FROM feed_0
+--   digest: a3ef1def06eacae2
+-- [73] count distinct two
+--   placement: update
+--   flow: upsert, columns (COUNT(DISTINCT auction), COUNT(DISTINCT bidder)), key (), aggregate
+--   reads:
+--     bid (auction, bidder)
+--   query:
+--     SELECT CAST(SIZE(ARRAY_UNIQUE_AGG(auction)) AS BIGINT) AS `COUNT(DISTINCT auction)`, CAST(SIZE(ARRAY_UNIQUE_AGG(bidder)) AS BIGINT) AS `COUNT(DISTINCT bidder)` FROM bid AS `bid`
+--   checkpoint: bid
+--     GROUP BY () COMPUTE ARRAY_UNIQUE_AGG(auction), ARRAY_UNIQUE_AGG(bidder) FROM bid AS `bid`
+--   digest: a9bc4788b7faea5f
+-- [74] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT COUNT(DISTINCT auction), COUNT(DISTINCT bidder) FROM bid
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [75] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (__column0, __column1), key (), kinds, aggregate
+--   reads:
+--     bid (auction, bidder)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`) AS `__feed0` FROM (SELECT auction AS `auction`, bidder AS `bidder` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT COUNT(DISTINCT `auction`) AS `__column0`, COUNT(DISTINCT `bidder`) AS `__column1` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, bidder)
+--     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT COUNT(DISTINCT `auction`) AS `__column0`, COUNT(DISTINCT `bidder`) AS `__column1` FROM feed_0
+--   digest: 7c88cda5a38bf229
+-- [76] sum distinct decimal
+--   placement: incremental
+--   flow: all, columns (auction, __column1), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, SUM(DISTINCT CAST(`price` AS DECIMAL(10, 2))) AS `__column1` FROM feed_0 GROUP BY `auction`
+--   checkpoint: bid
+--     FEED feed_0 (auction, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, SUM(DISTINCT CAST(`price` AS DECIMAL(10, 2))) AS `__column1` FROM feed_0 GROUP BY `auction`
+--   digest: 9fef660c57866a02
+-- [77] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:78
+--       |
+--     1 | SELECT auction, SUM(DISTINCT CAST(price AS DECIMAL(10,2))) FROM bid GROUP BY auction
+--       |                                                                              ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [78] sink: upsert(__column1) of auction, __column1
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (__column1), which the query fills with (__column1)
+--      --> case.sql:1:78
+--       |
+--     1 | SELECT auction, SUM(DISTINCT CAST(price AS DECIMAL(10,2))) FROM bid GROUP BY auction
+--       |                                                                              ^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
+-- [79] case sub
+--   placement: native
+--   flow: all, columns (), key unknown, kinds
+--   reads:
+--     bid (), rowtime dateTime, marked
+--     cdc (__row_kind), marked
+--   query:
+--     SELECT (SELECT COUNT(*) FROM bid AS `bid`), `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
+--   checkpoint: bid, cdc
+--     GROUP BY () COMPUTE COUNT(*) FROM bid AS `bid`
+--   digest: 9a095ae61da5b875
+-- [80] sink: append
+--   error:
+--     error[PEN-5001]: a query inside an expression over rows that are updated or deleted is not supported
+--      --> case.sql:1:16
+--       |
+--     1 | SELECT (SELECT COUNT(*) FROM bid) FROM cdc
+--       |                ^^^^^^^^^^^^^^^^^
+--       = help: join it in FROM; or write x IN (SELECT ...) or EXISTS (SELECT ...) as a condition of its own
+-- [81] agg over alias list
+--   placement: update
+--   flow: upsert, columns (a1, *), key (a1), aggregate
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT a1, COUNT(*) FROM bid AS b(a1, a2, a3, a4, a5) GROUP BY a1
+--   checkpoint: bid
+--     GROUP BY a1 COMPUTE COUNT(*) FROM bid AS b(a1, a2, a3, a4, a5)
+--   digest: c45b73954dfe161b
+-- [82] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:60
+--       |
+--     1 | SELECT a1, COUNT(*) FROM bid AS b(a1,a2,a3,a4,a5) GROUP BY a1
+--       |                                                            ^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [83] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (a1, __column1), key (a1), kinds, aggregate
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('a1', `a1`) AS `__feed0` FROM (SELECT a1 AS `a1` FROM bid AS b(a1, a2, a3, a4, a5)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (a1) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `a1` AS `a1`, `__m0` AS `__column1` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (a1)
+--     MAINTAINED group_0 KEEP feed_0 BY (a1) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `a1` AS `a1`, `__m0` AS `__column1` FROM feed_0
+--   digest: 1f8b2c926899dcd6
+-- [84] alias list incr
+--   placement: incremental
+--   flow: insert-only, columns (a1), key (a1), distinct rows
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('a1', `a1`) AS `__feed0` FROM (SELECT a1 AS `a1` FROM bid AS b(a1, a2, a3, a4, a5)) AS feed_0
+--   stages:
+--     MAINTAINED distinct_0 KEEP feed_0 BY (a1) rows COMPUTE SELECT DISTINCT `a1` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (a1)
+--     MAINTAINED distinct_0 KEEP feed_0 BY (a1) rows COMPUTE SELECT DISTINCT `a1` FROM feed_0
+--   digest: 61958bba07ee2f1d
+-- [85] dup names incr
+--   placement: incremental
+--   flow: insert-only, columns (id, id__2), key (id, id__2), distinct rows
+--   reads:
+--     nowm (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'id__2', `id__2`) AS `__feed0` FROM (SELECT id AS `id`, id AS `id__2` FROM nowm AS `nowm`) AS feed_0
+--   stages:
+--     MAINTAINED distinct_0 KEEP feed_0 BY (id, id__2) rows COMPUTE SELECT DISTINCT `id`, `id__2` FROM feed_0
+--   checkpoint: nowm
+--     FEED feed_0 (id, id__2)
+--     MAINTAINED distinct_0 KEEP feed_0 BY (id, id__2) rows COMPUTE SELECT DISTINCT `id`, `id__2` FROM feed_0
+--   digest: f3919fdf4d64e40f
+-- [86] update + where other
+--   placement: update
+--   flow: upsert, columns (auction, q), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT auction, CASE WHEN c <> 0 THEN c / 0 END AS q, CASE WHEN c <> 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction)
+--   checkpoint: bid
+--     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--   digest: b3a0b31834d0b0c0
+-- [87] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:74
+--       |
+--     1 | SELECT auction, c/0 q FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) WHERE c<>0
+--       |                                                                          ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [88] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, q), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `group_0`.`auction` AS `auction`, `group_0`.`c` / 0 AS `q`, `group_0`.`__row_kind` FROM group_0 WHERE `group_0`.`c` <> 0
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   digest: 2284d3a1d9b145ae
+-- [89] sink: upsert(q) of auction, q
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (q), which the query fills with (q)
+--      --> case.sql:1:74
+--       |
+--     1 | SELECT auction, c/0 q FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) WHERE c<>0
+--       |                                                                          ^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (q) in the query: ROW_NUMBER() OVER (PARTITION BY q ORDER BY ...) AS n, WHERE n = 1
+-- [90] group by ordinal
+--   placement: update
+--   flow: upsert, columns (auction, *), key (), aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT auction, COUNT(*) FROM bid AS `bid` GROUP BY 1
+--   checkpoint: bid
+--     GROUP BY 1 COMPUTE COUNT(*) FROM bid AS `bid`
+--   digest: 2ca55940e103cc43
+-- [91] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:44
+--       |
+--     1 | SELECT auction, COUNT(*) FROM bid GROUP BY 1
+--       |                                            ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [92] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, __column1), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, 'auction', `auction`) AS `__feed0` FROM (SELECT 1 AS `__group0`, auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `__column1` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (__group0, auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `__column1` FROM feed_0
+--   digest: 4914bbe60ec19edf
+-- [93] group by alias
+--   placement: incremental
+--   flow: all, columns (a, c), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('a', `a`, 'auction', `auction`) AS `__feed0` FROM (SELECT a AS `a`, auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (a) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `a`, `__m0` AS `c` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (a, auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (a) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `a`, `__m0` AS `c` FROM feed_0
+--   digest: 6819ab66956db43e
+-- [94] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:51
+--       |
+--     1 | SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
+--       |                                                   ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

@@ -1,0 +1,177 @@
+-- distinct values are kept as a set
+-- tables: changes
+SELECT k, COUNT(DISTINCT x) AS v FROM events GROUP BY k
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT k, COUNT(DISTINCT x) FILTER (WHERE y > 1) AS v FROM events GROUP BY k
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT k, COUNT(DISTINCT x, y) AS v FROM events GROUP BY k
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT k, MAX(DISTINCT x) AS v FROM events GROUP BY k
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] distinct values are kept as a set
+--   placement: update
+--   flow: upsert, columns (k, v), key (k), aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT k, CAST(SIZE(ARRAY_UNIQUE_AGG(x)) AS BIGINT) AS v FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE ARRAY_UNIQUE_AGG(x) FROM events AS `events`
+--   digest: 486f6afa411a6feb
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:55
+--       |
+--     1 | SELECT k, COUNT(DISTINCT x) AS v FROM events GROUP BY k
+--       |                                                       ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, v), key (k), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
+--   checkpoint: events
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
+--   digest: f26fefb4652f3009
+-- [4] another
+--   placement: update
+--   flow: upsert, columns (k, v), key (k), aggregate
+--   reads:
+--     events (k, x, y)
+--   query:
+--     SELECT k, CAST(SIZE(ARRAY_UNIQUE_AGG(CASE WHEN y > 1 THEN x END)) AS BIGINT) AS v FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE ARRAY_UNIQUE_AGG(CASE WHEN y > 1 THEN x END) FROM events AS `events`
+--   digest: 26fd0fcfcebd3848
+-- [5] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:76
+--       |
+--     1 | SELECT k, COUNT(DISTINCT x) FILTER (WHERE y > 1) AS v FROM events GROUP BY k
+--       |                                                                            ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [6] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, v), key (k), kinds, aggregate
+--   reads:
+--     events (k, x, y)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`, 'y', `y`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x`, y AS `y` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) FILTER(WHERE `y` > 1) AS `v` FROM feed_0 GROUP BY `k`
+--   checkpoint: events
+--     FEED feed_0 (k, x, y)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) FILTER(WHERE `y` > 1) AS `v` FROM feed_0 GROUP BY `k`
+--   digest: 23802845f5c7cdb0
+-- [7] another
+--   placement: update
+--   flow: upsert, columns (k, v), key (k), aggregate
+--   reads:
+--     events (k, x, y)
+--   query:
+--     SELECT k, CAST(SIZE(ARRAY_UNIQUE_AGG(CASE WHEN NOT (x) IS NULL AND NOT (y) IS NULL THEN STRUCT(x, y) END)) AS BIGINT) AS v FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE ARRAY_UNIQUE_AGG(CASE WHEN NOT (x) IS NULL AND NOT (y) IS NULL THEN STRUCT(x, y) END) FROM events AS `events`
+--   digest: bf097bba229b78bf
+-- [8] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:58
+--       |
+--     1 | SELECT k, COUNT(DISTINCT x, y) AS v FROM events GROUP BY k
+--       |                                                          ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [9] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, v), key (k), kinds, aggregate
+--   reads:
+--     events (k, x, y)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`, 'y', `y`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x`, y AS `y` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`, `y`) AS `v` FROM feed_0 GROUP BY `k`
+--   checkpoint: events
+--     FEED feed_0 (k, x, y)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`, `y`) AS `v` FROM feed_0 GROUP BY `k`
+--   digest: 0a9399777889d9d6
+-- [10] another
+--   placement: update
+--   flow: upsert, columns (k, v), key (k), aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT k, MAX(x) AS v FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE MAX(x) FROM events AS `events`
+--   digest: 5454a93a50b7dae9
+-- [11] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:53
+--       |
+--     1 | SELECT k, MAX(DISTINCT x) AS v FROM events GROUP BY k
+--       |                                                     ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [12] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, v), key (k), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, MAX(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
+--   checkpoint: events
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, MAX(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
+--   digest: eb6fec64594236f9
+-- [13] another
+--   placement: update
+--   flow: upsert, columns (k, v), key (k), aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT k, CASE WHEN NOT CAST(SIZE(ARRAY_UNIQUE_AGG(x)) AS BIGINT) = 0 THEN AGGREGATE(ARRAY_UNIQUE_AGG(x), CAST(0 AS BIGINT), (a, b) -> a + b) END AS v FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE ARRAY_UNIQUE_AGG(x) FROM events AS `events`
+--   digest: f15f8862fbbfa79b
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:53
+--       |
+--     1 | SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
+--       |                                                     ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [15] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, v), key (k), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
+--   checkpoint: events
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
+--   digest: a795ee33d12e8954

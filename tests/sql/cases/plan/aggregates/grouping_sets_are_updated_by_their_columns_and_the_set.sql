@@ -1,0 +1,39 @@
+-- grouping sets are updated by their columns and the set
+-- tables: changes
+SELECT k AS name, COUNT(DISTINCT k) AS n, GROUPING(k) AS g FROM events GROUP BY ROLLUP (k)
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] grouping sets are updated by their columns and the set
+--   placement: update
+--   flow: upsert, columns (name, n, g), key (name, g), aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CASE WHEN `__sets`.`__set` IN (0) THEN k END AS name, CAST(SIZE(ARRAY_UNIQUE_AGG(k)) AS BIGINT) AS n, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS g FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`) GROUP BY CASE WHEN `__sets`.`__set` IN (0) THEN k END, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT), `__sets`.`__set`
+--   checkpoint: events
+--     GROUP BY k, GROUPING(k), the grouping set COMPUTE ARRAY_UNIQUE_AGG(k) FROM events AS `events`
+--     GROUPING SETS (k), ()
+--   digest: 8b1f4b44dd6f27d5
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:89
+--       |
+--     1 | SELECT k AS name, COUNT(DISTINCT k) AS n, GROUPING(k) AS g FROM events GROUP BY ROLLUP (k)
+--       |                                                                                         ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (name, n, g), key (name, g), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__group1', `__group1`, '__set', `__set`, 'k', `k`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0) THEN k END AS `__group0`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS `__group1`, `__sets`.`__set` AS `__set`, k AS `k` FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __set) rows COMPUTE SELECT `__group0` AS `name`, COUNT(DISTINCT `k`) AS `n`, `__group1` AS `g` FROM feed_0 GROUP BY `__group0`, `__group1`, `__set`
+--   checkpoint: events
+--     GROUPING SETS (k), ()
+--     FEED feed_0 (__group0, __group1, __set, k)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __set) rows COMPUTE SELECT `__group0` AS `name`, COUNT(DISTINCT `k`) AS `n`, `__group1` AS `g` FROM feed_0 GROUP BY `__group0`, `__group1`, `__set`
+--   digest: 7436b28d766db768

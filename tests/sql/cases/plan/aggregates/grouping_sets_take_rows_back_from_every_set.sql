@@ -1,0 +1,40 @@
+-- grouping sets take rows back from every set
+-- tables: changes
+SELECT region, GROUPING(region) AS g, SUM(amount) AS s FROM cdc GROUP BY ROLLUP (region)
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] grouping sets take rows back from every set
+--   placement: update
+--   flow: upsert, columns (region, g, s), key (region, g), kinds, retracting aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CASE WHEN `__sets`.`__set` IN (0) THEN region END AS `region`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS g, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) END END AS s, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`) GROUP BY CASE WHEN `__sets`.`__set` IN (0) THEN region END, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT), `__sets`.`__set`
+--   checkpoint: cdc
+--     GROUP BY region, GROUPING(region), the grouping set COMPUTE SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) FROM cdc AS `cdc`
+--     GROUPING SETS (region), ()
+--   digest: f09e305331c33e97
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:82
+--       |
+--     1 | SELECT region, GROUPING(region) AS g, SUM(amount) AS s FROM cdc GROUP BY ROLLUP (region)
+--       |                                                                                  ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (region, g, s), key (region, g), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT CASE WHEN `__sets`.`__set` IN (0) THEN `feed_0`.`region` END AS `__group0`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS `__group1`, `__sets`.`__set` AS `__set`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0 CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`)
+--     MAINTAINED group_1 KEEP rows_0 BY (__group0, __group1, __set) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `__group0` AS `region`, `__group1` AS `g`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM rows_0
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED rows_0 ROWS SELECT CASE WHEN `__sets`.`__set` IN (0) THEN `feed_0`.`region` END AS `__group0`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS `__group1`, `__sets`.`__set` AS `__set`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0 CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`)
+--     MAINTAINED group_1 KEEP rows_0 BY (__group0, __group1, __set) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `__group0` AS `region`, `__group1` AS `g`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM rows_0
+--   digest: c858a40479d17df2

@@ -1,0 +1,447 @@
+-- other aggregates: view
+-- tables: auctions
+SELECT auction, c FROM busy WHERE c > 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(c) of auction, c
+-- and: view twice
+SELECT c, COUNT(*) AS n FROM busy GROUP BY c
+-- and: sink: append
+-- and: sink: upsert(n) of c, n
+-- and: AVG of arithmetic
+SELECT auction, AVG(price * 2 + 1) AS a, SUM(price / 2) AS h, SUM(DISTINCT price) AS d FROM bid GROUP BY auction
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(d) of auction, a, h, d
+-- and: over inner join
+SELECT a.category, MAX(b.price) AS m FROM bid AS b JOIN auction AS a ON b.auction = a.id GROUP BY a.category
+-- and: sink: append
+-- and: sink: upsert(m) of category, m
+-- and: over a table at rest too
+SELECT d.name, COUNT(*) AS n FROM bid AS b JOIN dim AS d ON b.auction = d.id GROUP BY d.name
+-- and: sink: append
+-- and: sink: upsert(n) of name, n
+-- and: limited
+SELECT auction, COUNT(*) AS c FROM bid GROUP BY auction LIMIT 3
+-- and: sink: append
+-- and: ordered
+SELECT auction, COUNT(*) AS c FROM bid GROUP BY auction ORDER BY c LIMIT 3
+-- and: offset
+SELECT auction, COUNT(*) AS c FROM bid GROUP BY auction OFFSET 3
+-- and: distinct over updates
+SELECT DISTINCT auction, COUNT(*) AS c FROM bid GROUP BY auction
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(c) of auction, c
+-- and: of decimals taken back
+SELECT region, SUM(CAST(price AS DECIMAL(10, 2))) AS s, AVG(CAST(price AS DECIMAL(10, 2))) AS a FROM cdc GROUP BY region
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(a) of region, s, a
+-- and: constant beside
+SELECT 'all' AS name, COUNT(*) AS n FROM bid
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: having over cdc
+SELECT region, SUM(amount) AS s FROM cdc GROUP BY region HAVING SUM(amount) > 3
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(s) of region, s
+-- and: expression key
+SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(n) of r, n
+-- ----- expected
+-- [1] other aggregates: view
+--   placement: update
+--   flow: upsert, columns (auction, c), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT auction, c, CASE WHEN c > 2 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT auction, COUNT(*) AS c FROM `default_catalog`.`default_database`.`bid` AS `bid` GROUP BY auction) AS `busy`
+--   checkpoint: bid
+--     GROUP BY auction COMPUTE COUNT(*) FROM `default_catalog`.`default_database`.`bid` AS `bid`
+--   digest: 9ff9e1800f95dfb7
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--     help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, c), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM `default_catalog`.`default_database`.`bid` AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `group_0`.`auction` AS `auction`, `group_0`.`c` AS `c`, `group_0`.`__row_kind` FROM group_0 WHERE `group_0`.`c` > 2
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   digest: 8207c36ea2b857b9
+-- [4] sink: upsert(c) of auction, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (c), which the query fills with (c)
+--     help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [5] view twice
+--   placement: incremental
+--   flow: all, columns (c, n), key (c), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM `default_catalog`.`default_database`.`bid` AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED group_1 KEEP group_0 BY (c) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `c` AS `c`, `__m0` AS `n` FROM group_0
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED group_1 KEEP group_0 BY (c) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `c` AS `c`, `__m0` AS `n` FROM group_0
+--   digest: 64eeb89e4a4f0d05
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:44
+--       |
+--     1 | SELECT c, COUNT(*) AS n FROM busy GROUP BY c
+--       |                                            ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [7] sink: upsert(n) of c, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (c), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:44
+--       |
+--     1 | SELECT c, COUNT(*) AS n FROM busy GROUP BY c
+--       |                                            ^
+--       = help: the PRIMARY KEY has to be the columns filled by (c); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [8] AVG of arithmetic
+--   placement: update
+--   flow: upsert, columns (auction, a, h, d), key (auction), aggregate
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT auction, AVG(price * 2 + 1) AS a, SUM(price / 2) AS h, CASE WHEN NOT CAST(SIZE(ARRAY_UNIQUE_AGG(price)) AS BIGINT) = 0 THEN AGGREGATE(ARRAY_UNIQUE_AGG(price), CAST(0 AS BIGINT), (a, b) -> a + b) END AS d FROM bid AS `bid` GROUP BY auction
+--   checkpoint: bid
+--     GROUP BY auction COMPUTE ARRAY_UNIQUE_AGG(price), AVG(price * 2 + 1), SUM(price / 2) FROM bid AS `bid`
+--   digest: 73e6c06de2ab8516
+-- [9] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:106
+--       |
+--     1 | SELECT auction, AVG(price * 2 + 1) AS a, SUM(price / 2) AS h, SUM(DISTINCT price) AS d FROM bid GROUP BY auction
+--       |                                                                                                          ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [10] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, a, h, d), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, AVG(`price` * 2 + 1) AS `a`, SUM(`price` / 2) AS `h`, SUM(DISTINCT `price`) AS `d` FROM feed_0 GROUP BY `auction`
+--   checkpoint: bid
+--     FEED feed_0 (auction, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, AVG(`price` * 2 + 1) AS `a`, SUM(`price` / 2) AS `h`, SUM(DISTINCT `price`) AS `d` FROM feed_0 GROUP BY `auction`
+--   digest: 82fe82e8f5d02342
+-- [11] sink: upsert(d) of auction, a, h, d
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (d), which the query fills with (d)
+--      --> case.sql:1:106
+--       |
+--     1 | SELECT auction, AVG(price * 2 + 1) AS a, SUM(price / 2) AS h, SUM(DISTINCT price) AS d FROM bid GROUP BY auction
+--       |                                                                                                          ^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (d) in the query: ROW_NUMBER() OVER (PARTITION BY d ORDER BY ...) AS n, WHERE n = 1
+-- [12] over inner join
+--   placement: incremental
+--   flow: all, columns (category, m), key (category), kinds, aggregate
+--   reads:
+--     bid (auction, price)
+--     auction (id, category)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `price` AS `price` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'category', `category`) AS `__feed1` FROM (SELECT `id` AS `id`, `category` AS `category` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`price` AS `price`, `feed_1`.`id` AS `id`, `feed_1`.`category` AS `category` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`category` AS `category`, `join_0`.`price` AS `price`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED group_2 KEEP rows_1 BY (category) rows COMPUTE SELECT `category` AS `category`, MAX(`price`) AS `m` FROM rows_1 GROUP BY `category`
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction, price)
+--     FEED feed_1 (id, category)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`price` AS `price`, `feed_1`.`id` AS `id`, `feed_1`.`category` AS `category` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`category` AS `category`, `join_0`.`price` AS `price`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED group_2 KEEP rows_1 BY (category) rows COMPUTE SELECT `category` AS `category`, MAX(`price`) AS `m` FROM rows_1 GROUP BY `category`
+--   digest: bf5ed3022a1e9f54
+-- [13] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:99
+--       |
+--     1 | SELECT a.category, MAX(b.price) AS m FROM bid AS b JOIN auction AS a ON b.auction = a.id GROUP BY a.category
+--       |                                                                                                   ^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [14] sink: upsert(m) of category, m
+--   error:
+--     error[PEN-5001]: the query gives one row for each (category), and the sink keeps one for each (m), which the query fills with (m)
+--      --> case.sql:1:99
+--       |
+--     1 | SELECT a.category, MAX(b.price) AS m FROM bid AS b JOIN auction AS a ON b.auction = a.id GROUP BY a.category
+--       |                                                                                                   ^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (category); or choose one row for each (m) in the query: ROW_NUMBER() OVER (PARTITION BY m ORDER BY ...) AS n, WHERE n = 1
+-- [15] over a table at rest too
+--   placement: incremental
+--   flow: all, columns (name, n), key (name), kinds, aggregate
+--   reads:
+--     bid (auction)
+--     dim (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM dim) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED group_1 KEEP join_0 BY (name) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `name` AS `name`, `__m0` AS `n` FROM join_0
+--   checkpoint: bid, dim
+--     FEED feed_0 (auction)
+--     FEED feed_1 (id, name)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED group_1 KEEP join_0 BY (name) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `name` AS `name`, `__m0` AS `n` FROM join_0
+--   digest: d2ee0e6d58358be3
+-- [16] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:87
+--       |
+--     1 | SELECT d.name, COUNT(*) AS n FROM bid AS b JOIN dim AS d ON b.auction = d.id GROUP BY d.name
+--       |                                                                                       ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [17] sink: upsert(n) of name, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (name), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:87
+--       |
+--     1 | SELECT d.name, COUNT(*) AS n FROM bid AS b JOIN dim AS d ON b.auction = d.id GROUP BY d.name
+--       |                                                                                       ^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (name); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [18] limited
+--   placement: update
+--   flow: upsert, columns (auction, c), key (auction), aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction LIMIT 3
+--   checkpoint: bid
+--     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--   digest: 0edeb05338c6b1ee
+-- [19] sink: append
+--   error:
+--     error[PEN-5001]: LIMIT of a stream is not supported
+--      --> case.sql:1:63
+--       |
+--     1 | SELECT auction, COUNT(*) AS c FROM bid GROUP BY auction LIMIT 3
+--       |                                                               ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [20] ordered
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:66
+--       |
+--     1 | SELECT auction, COUNT(*) AS c FROM bid GROUP BY auction ORDER BY c LIMIT 3
+--       |                                                                  ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [21] offset
+--   error:
+--     error[PEN-5001]: OFFSET of a stream is not supported
+--      --> case.sql:1:64
+--       |
+--     1 | SELECT auction, COUNT(*) AS c FROM bid GROUP BY auction OFFSET 3
+--       |                                                                ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [22] distinct over updates
+--   placement: update
+--   flow: upsert, columns (auction, c), key (auction), aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT DISTINCT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction
+--   checkpoint: bid
+--     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--     DISTINCT auction, COUNT(*) AS c
+--   digest: 0dd79652082d3363
+-- [23] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:58
+--       |
+--     1 | SELECT DISTINCT auction, COUNT(*) AS c FROM bid GROUP BY auction
+--       |                                                          ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [24] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, c), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   digest: 40f4b774c914376e
+-- [25] sink: upsert(c) of auction, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:58
+--       |
+--     1 | SELECT DISTINCT auction, COUNT(*) AS c FROM bid GROUP BY auction
+--       |                                                          ^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [26] of decimals taken back
+--   placement: update
+--   flow: upsert, columns (region, s, a), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (region, price, __row_kind)
+--   query:
+--     SELECT region, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CASE WHEN SUM(CASE WHEN NOT (CAST(price AS DECIMAL(10, 2))) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN CAST(price AS DECIMAL(10, 2)) ELSE 0 - (CAST(price AS DECIMAL(10, 2))) END) END END AS s, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CASE WHEN SUM(CASE WHEN NOT (CAST(price AS DECIMAL(10, 2))) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN CAST(price AS DECIMAL(10, 2)) ELSE 0 - (CAST(price AS DECIMAL(10, 2))) END) / SUM(CASE WHEN NOT (CAST(price AS DECIMAL(10, 2))) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) END END AS a, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN NOT (CAST(price AS DECIMAL(10, 2))) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN CAST(price AS DECIMAL(10, 2)) ELSE 0 - (CAST(price AS DECIMAL(10, 2))) END) FROM cdc AS `cdc`
+--   digest: 07f2e5012d8713f5
+-- [27] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:115
+--       |
+--     1 | SELECT region, SUM(CAST(price AS DECIMAL(10, 2))) AS s, AVG(CAST(price AS DECIMAL(10, 2))) AS a FROM cdc GROUP BY region
+--       |                                                                                                                   ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [28] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (region, s, a), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, price, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'price', `price`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `price`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, SUM(CAST(`price` AS DECIMAL(10, 2))) AS `s`, AVG(CAST(`price` AS DECIMAL(10, 2))) AS `a` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, SUM(CAST(`price` AS DECIMAL(10, 2))) AS `s`, AVG(CAST(`price` AS DECIMAL(10, 2))) AS `a` FROM feed_0 GROUP BY `region`
+--   digest: c9a93e220facdbb9
+-- [29] sink: upsert(a) of region, s, a
+--   error:
+--     error[PEN-5001]: the query gives one row for each (region), and the sink keeps one for each (a), which the query fills with (a)
+--      --> case.sql:1:115
+--       |
+--     1 | SELECT region, SUM(CAST(price AS DECIMAL(10, 2))) AS s, AVG(CAST(price AS DECIMAL(10, 2))) AS a FROM cdc GROUP BY region
+--       |                                                                                                                   ^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (a) in the query: ROW_NUMBER() OVER (PARTITION BY a ORDER BY ...) AS n, WHERE n = 1
+-- [30] constant beside
+--   placement: update
+--   flow: upsert, columns (name, n), key (), constants (name), aggregate
+--   reads:
+--     bid ()
+--   query:
+--     SELECT 'all' AS name, COUNT(*) AS n FROM bid AS `bid`
+--   checkpoint: bid
+--     GROUP BY () COMPUTE COUNT(*) FROM bid AS `bid`
+--   digest: a1759c4d85254249
+-- [31] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT 'all' AS name, COUNT(*) AS n FROM bid
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [32] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (name, n), key (), constants (name), kinds, aggregate
+--   reads:
+--     bid ()
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__one', `__one`) AS `__feed0` FROM (SELECT CAST(1 AS INT) AS `__one` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT 'all' AS `name`, `__m0` AS `n` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (__one)
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT 'all' AS `name`, `__m0` AS `n` FROM feed_0
+--   digest: d972b23545561192
+-- [33] having over cdc
+--   placement: update
+--   flow: upsert, columns (region, s), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT region, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 AND (CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) END > 3) THEN CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) END END AS s, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 AND (CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) END > 3) THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) FROM cdc AS `cdc`
+--   digest: fe7256d11c3883b5
+-- [34] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:51
+--       |
+--     1 | SELECT region, SUM(amount) AS s FROM cdc GROUP BY region HAVING SUM(amount) > 3
+--       |                                                   ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [35] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (region, s), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM feed_0 WHERE CASE WHEN `__m1` > 0 THEN `__m0` END > 3
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM feed_0 WHERE CASE WHEN `__m1` > 0 THEN `__m0` END > 3
+--   digest: 9796fbbe61545abf
+-- [36] sink: upsert(s) of region, s
+--   error:
+--     error[PEN-5001]: the query gives one row for each (region), and the sink keeps one for each (s), which the query fills with (s)
+--      --> case.sql:1:51
+--       |
+--     1 | SELECT region, SUM(amount) AS s FROM cdc GROUP BY region HAVING SUM(amount) > 3
+--       |                                                   ^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (s) in the query: ROW_NUMBER() OVER (PARTITION BY s ORDER BY ...) AS n, WHERE n = 1
+-- [37] expression key
+--   placement: update
+--   flow: upsert, columns (r, n), key (r), aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT auction % 3 AS r, COUNT(*) AS n FROM bid AS `bid` GROUP BY auction % 3
+--   checkpoint: bid
+--     GROUP BY auction % 3 COMPUTE COUNT(*) FROM bid AS `bid`
+--   digest: 413d944680a5f9ae
+-- [38] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:58
+--       |
+--     1 | SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
+--       |                                                          ^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [39] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (r, n), key (r), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`) AS `__feed0` FROM (SELECT auction % 3 AS `__group0` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `r`, `__m0` AS `n` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (__group0)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `r`, `__m0` AS `n` FROM feed_0
+--   digest: e5e217fcb3a95507
+-- [40] sink: upsert(n) of r, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (r), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:58
+--       |
+--     1 | SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
+--       |                                                          ^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (r); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1

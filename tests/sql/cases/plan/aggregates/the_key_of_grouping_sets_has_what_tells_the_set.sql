@@ -1,0 +1,185 @@
+-- the key of grouping sets has what tells the set
+-- tables: changes
+SELECT k, x, GROUPING_ID(x, k) AS g FROM events GROUP BY CUBE (k, x)
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT x, k, GROUPING(k) a, GROUPING(x) b FROM events GROUP BY CUBE (k, x)
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT k, GROUP_ID() AS g FROM events GROUP BY GROUPING SETS (k, k)
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT k, x FROM events GROUP BY GROUPING SETS ((k, x))
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] the key of grouping sets has what tells the set
+--   placement: update
+--   flow: upsert, columns (k, x, g), key (k, x, g), aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN k END AS `k`, CASE WHEN `__sets`.`__set` IN (0, 2) THEN x END AS `x`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 WHEN `__sets`.`__set` IN (1) THEN 2 WHEN `__sets`.`__set` IN (2) THEN 1 ELSE 3 END AS BIGINT) AS g FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1, 2, 3]) AS `__sets`(`__set`) GROUP BY CASE WHEN `__sets`.`__set` IN (0, 1) THEN k END, CASE WHEN `__sets`.`__set` IN (0, 2) THEN x END, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 WHEN `__sets`.`__set` IN (1) THEN 2 WHEN `__sets`.`__set` IN (2) THEN 1 ELSE 3 END AS BIGINT), `__sets`.`__set`
+--   checkpoint: events
+--     GROUP BY k, x, GROUPING_ID(x, k), the grouping set COMPUTE  FROM events AS `events`
+--     GROUPING SETS (k, x), (k), (x), ()
+--   digest: c9f452f05f6d67bf
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:64
+--       |
+--     1 | SELECT k, x, GROUPING_ID(x, k) AS g FROM events GROUP BY CUBE (k, x)
+--       |                                                                ^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, x, g), key (k, x, g), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__group1', `__group1`, '__group2', `__group2`, '__set', `__set`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN k END AS `__group0`, CASE WHEN `__sets`.`__set` IN (0, 2) THEN x END AS `__group1`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 WHEN `__sets`.`__set` IN (1) THEN 2 WHEN `__sets`.`__set` IN (2) THEN 1 ELSE 3 END AS BIGINT) AS `__group2`, `__sets`.`__set` AS `__set` FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1, 2, 3]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __group2, __set) rows COMPUTE SELECT `__group0` AS `k`, `__group1` AS `x`, `__group2` AS `g` FROM feed_0 GROUP BY `__group0`, `__group1`, `__group2`, `__set`
+--   checkpoint: events
+--     GROUPING SETS (k, x), (k), (x), ()
+--     FEED feed_0 (__group0, __group1, __group2, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __group2, __set) rows COMPUTE SELECT `__group0` AS `k`, `__group1` AS `x`, `__group2` AS `g` FROM feed_0 GROUP BY `__group0`, `__group1`, `__group2`, `__set`
+--   digest: 386eae3cc9ae2be0
+-- [4] another
+--   placement: update
+--   flow: upsert, columns (x, k, a, b), key (k, x, a, b), aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CASE WHEN `__sets`.`__set` IN (0, 2) THEN x END AS `x`, CASE WHEN `__sets`.`__set` IN (0, 1) THEN k END AS `k`, CAST(CASE WHEN `__sets`.`__set` IN (0, 1) THEN 0 ELSE 1 END AS BIGINT) AS a, CAST(CASE WHEN `__sets`.`__set` IN (0, 2) THEN 0 ELSE 1 END AS BIGINT) AS b FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1, 2, 3]) AS `__sets`(`__set`) GROUP BY CASE WHEN `__sets`.`__set` IN (0, 1) THEN k END, CASE WHEN `__sets`.`__set` IN (0, 2) THEN x END, CAST(CASE WHEN `__sets`.`__set` IN (0, 1) THEN 0 ELSE 1 END AS BIGINT), CAST(CASE WHEN `__sets`.`__set` IN (0, 2) THEN 0 ELSE 1 END AS BIGINT), `__sets`.`__set`
+--   checkpoint: events
+--     GROUP BY k, x, GROUPING(k), GROUPING(x), the grouping set COMPUTE  FROM events AS `events`
+--     GROUPING SETS (k, x), (k), (x), ()
+--   digest: 872f68afdb85088b
+-- [5] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:70
+--       |
+--     1 | SELECT x, k, GROUPING(k) a, GROUPING(x) b FROM events GROUP BY CUBE (k, x)
+--       |                                                                      ^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [6] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (x, k, a, b), key (k, x, a, b), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__group1', `__group1`, '__group2', `__group2`, '__group3', `__group3`, '__set', `__set`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN k END AS `__group0`, CASE WHEN `__sets`.`__set` IN (0, 2) THEN x END AS `__group1`, CAST(CASE WHEN `__sets`.`__set` IN (0, 1) THEN 0 ELSE 1 END AS BIGINT) AS `__group2`, CAST(CASE WHEN `__sets`.`__set` IN (0, 2) THEN 0 ELSE 1 END AS BIGINT) AS `__group3`, `__sets`.`__set` AS `__set` FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1, 2, 3]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __group2, __group3, __set) rows COMPUTE SELECT `__group1` AS `x`, `__group0` AS `k`, `__group2` AS `a`, `__group3` AS `b` FROM feed_0 GROUP BY `__group0`, `__group1`, `__group2`, `__group3`, `__set`
+--   checkpoint: events
+--     GROUPING SETS (k, x), (k), (x), ()
+--     FEED feed_0 (__group0, __group1, __group2, __group3, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __group2, __group3, __set) rows COMPUTE SELECT `__group1` AS `x`, `__group0` AS `k`, `__group2` AS `a`, `__group3` AS `b` FROM feed_0 GROUP BY `__group0`, `__group1`, `__group2`, `__group3`, `__set`
+--   digest: f4961ca672357b2e
+-- [7] another
+--   placement: update
+--   flow: upsert, columns (k, g), key (k, g), aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT k, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS g FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`) GROUP BY k, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT), `__sets`.`__set`
+--   checkpoint: events
+--     GROUP BY k, GROUP_ID(), the grouping set COMPUTE  FROM events AS `events`
+--     GROUPING SETS (), ()
+--   digest: 41ad263490bfeaff
+-- [8] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:63
+--       |
+--     1 | SELECT k, GROUP_ID() AS g FROM events GROUP BY GROUPING SETS (k, k)
+--       |                                                               ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [9] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, g), key (k, g), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, '__group1', `__group1`, '__set', `__set`) AS `__feed0` FROM (SELECT k AS `k`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS `__group1`, `__sets`.`__set` AS `__set` FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k, __group1, __set) rows COMPUTE SELECT `k` AS `k`, `__group1` AS `g` FROM feed_0 GROUP BY `k`, `__group1`, `__set`
+--   checkpoint: events
+--     GROUPING SETS (), ()
+--     FEED feed_0 (k, __group1, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (k, __group1, __set) rows COMPUTE SELECT `k` AS `k`, `__group1` AS `g` FROM feed_0 GROUP BY `k`, `__group1`, `__set`
+--   digest: 06a381c408bf9f42
+-- [10] another
+--   placement: update
+--   flow: upsert, columns (k, x), key (k, x), aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT k, x FROM events AS `events` GROUP BY k, x
+--   checkpoint: events
+--     GROUP BY k, x COMPUTE  FROM events AS `events`
+--   digest: 13eb99b70bcd1156
+-- [11] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:50
+--       |
+--     1 | SELECT k, x FROM events GROUP BY GROUPING SETS ((k, x))
+--       |                                                  ^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [12] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, x), key (k, x), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k, x) rows COMPUTE SELECT `k` AS `k`, `x` AS `x` FROM feed_0 GROUP BY `k`, `x`
+--   checkpoint: events
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k, x) rows COMPUTE SELECT `k` AS `k`, `x` AS `x` FROM feed_0 GROUP BY `k`, `x`
+--   digest: aef7da04c11c8118
+-- [13] another
+--   placement: update
+--   flow: upsert, columns (one, g), key (g), aggregate
+--   reads:
+--     events ()
+--   query:
+--     SELECT CASE WHEN `__sets`.`__set` IN (0) THEN 1 END AS one, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS g FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`) GROUP BY CASE WHEN `__sets`.`__set` IN (0) THEN 1 END, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT), `__sets`.`__set`
+--   checkpoint: events
+--     GROUP BY 1, GROUPING(1), the grouping set COMPUTE  FROM events AS `events`
+--     GROUPING SETS (1), ()
+--   digest: 7441f337f5acec3c
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:64
+--       |
+--     1 | SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
+--       |                                                                ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [15] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (one, g), key (g), kinds, aggregate
+--   reads:
+--     events ()
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__group1', `__group1`, '__set', `__set`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0) THEN 1 END AS `__group0`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS `__group1`, `__sets`.`__set` AS `__set` FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __set) rows COMPUTE SELECT `__group0` AS `one`, `__group1` AS `g` FROM feed_0 GROUP BY `__group0`, `__group1`, `__set`
+--   checkpoint: events
+--     GROUPING SETS (1), ()
+--     FEED feed_0 (__group0, __group1, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __set) rows COMPUTE SELECT `__group0` AS `one`, `__group1` AS `g` FROM feed_0 GROUP BY `__group0`, `__group1`, `__set`
+--   digest: 8f95e0899e0e368e

@@ -1,0 +1,37 @@
+-- the lines name mechanism key and state
+-- tables: changes
+SELECT k, COUNT(*) AS n FROM events GROUP BY k
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] the lines name mechanism key and state
+--   placement: update
+--   flow: upsert, columns (k, n), key (k), aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT k, COUNT(*) AS n FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE COUNT(*) FROM events AS `events`
+--   digest: 6b52ab861aef4ff0
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:46
+--       |
+--     1 | SELECT k, COUNT(*) AS n FROM events GROUP BY k
+--       |                                              ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, n), key (k), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--   digest: 0a6df2c1d0f5ea28

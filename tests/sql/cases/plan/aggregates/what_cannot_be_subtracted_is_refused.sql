@@ -1,0 +1,74 @@
+-- what cannot be subtracted is refused
+-- tables: changes
+SELECT region, MIN(amount) FROM cdc GROUP BY region
+-- and: sink: append
+-- and: another
+SELECT region, COUNT(DISTINCT amount) FROM cdc GROUP BY region
+-- and: sink: append
+-- and: another
+SELECT region, ARRAY_AGG(amount) FROM cdc GROUP BY region
+-- and: sink: append
+-- ----- expected
+-- [1] what cannot be subtracted is refused
+--   placement: incremental
+--   flow: all, columns (region, __column1), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MIN(`amount`) AS `__column1` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MIN(`amount`) AS `__column1` FROM feed_0 GROUP BY `region`
+--   digest: f2dd9d23fbd0cbdc
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:46
+--       |
+--     1 | SELECT region, MIN(amount) FROM cdc GROUP BY region
+--       |                                              ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] another
+--   placement: incremental
+--   flow: all, columns (region, __column1), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, COUNT(DISTINCT `amount`) AS `__column1` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, COUNT(DISTINCT `amount`) AS `__column1` FROM feed_0 GROUP BY `region`
+--   digest: 4f375c4b280a6d79
+-- [4] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:57
+--       |
+--     1 | SELECT region, COUNT(DISTINCT amount) FROM cdc GROUP BY region
+--       |                                                         ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [5] another
+--   placement: incremental
+--   flow: all, columns (region, __column1), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, ARRAY_SORT(ARRAY_AGG(`amount`)) AS `__column1` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, ARRAY_SORT(ARRAY_AGG(`amount`)) AS `__column1` FROM feed_0 GROUP BY `region`
+--   digest: 6f6bfc8c730b5c9b
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:52
+--       |
+--     1 | SELECT region, ARRAY_AGG(amount) FROM cdc GROUP BY region
+--       |                                                    ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

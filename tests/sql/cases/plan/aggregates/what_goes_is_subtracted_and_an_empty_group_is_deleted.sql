@@ -1,0 +1,142 @@
+-- what goes is subtracted and an empty group is deleted
+-- tables: changes
+SELECT region, COUNT(*) AS v FROM cdc GROUP BY region
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT region, COUNT(amount) AS v FROM cdc GROUP BY region
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT region, COUNT(*) FILTER (WHERE id > 1) AS v FROM cdc GROUP BY region
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] what goes is subtracted and an empty group is deleted
+--   placement: update
+--   flow: upsert, columns (region, v), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (region, __row_kind)
+--   query:
+--     SELECT region, SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) AS v, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) FROM cdc AS `cdc`
+--   digest: 7416a6e78476d174
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:48
+--       |
+--     1 | SELECT region, COUNT(*) AS v FROM cdc GROUP BY region
+--       |                                                ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (region, v), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `v` FROM feed_0
+--   checkpoint: cdc
+--     FEED feed_0 (region)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `v` FROM feed_0
+--   digest: dbcc0fa3f50f01a4
+-- [4] another
+--   placement: update
+--   flow: upsert, columns (region, v), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT region, SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) AS v, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) FROM cdc AS `cdc`
+--   digest: fdf9e2b5011829c8
+-- [5] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:53
+--       |
+--     1 | SELECT region, COUNT(amount) AS v FROM cdc GROUP BY region
+--       |                                                     ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [6] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (region, v), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, `__m0` AS `v` FROM feed_0
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, `__m0` AS `v` FROM feed_0
+--   digest: af8fb765f68cacd1
+-- [7] another
+--   placement: update
+--   flow: upsert, columns (region, v), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (id, region, __row_kind)
+--   query:
+--     SELECT region, SUM(CASE WHEN id > 1 THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) AS v, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END), SUM(CASE WHEN id > 1 THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) FROM cdc AS `cdc`
+--   digest: 4d94725de4ef8ae3
+-- [8] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:70
+--       |
+--     1 | SELECT region, COUNT(*) FILTER (WHERE id > 1) AS v FROM cdc GROUP BY region
+--       |                                                                      ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [9] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (region, v), key (region), kinds, aggregate
+--   reads:
+--     cdc (id, region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CASE WHEN (`id` > 1) THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, `__m0` AS `v` FROM feed_0
+--   checkpoint: cdc
+--     FEED feed_0 (id, region)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CASE WHEN (`id` > 1) THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, `__m0` AS `v` FROM feed_0
+--   digest: 9505f79a04e9e8fc
+-- [10] another
+--   placement: update
+--   flow: upsert, columns (region, v), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT region, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) END END AS v, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) FROM cdc AS `cdc`
+--   digest: 8a5d117f3e722206
+-- [11] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:51
+--       |
+--     1 | SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
+--       |                                                   ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [12] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (region, v), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `v` FROM feed_0
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `v` FROM feed_0
+--   digest: d0795d9f7914b4b9

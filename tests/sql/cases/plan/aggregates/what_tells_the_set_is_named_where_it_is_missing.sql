@@ -1,0 +1,27 @@
+-- what tells the set is named where it is missing
+-- tables: changes
+SELECT k, x FROM events GROUP BY GROUPING SETS ((k, x), (k, x), x, ())
+-- and: sink: append
+-- ----- expected
+-- [1] what tells the set is named where it is missing
+--   placement: incremental
+--   flow: all, columns (k, x), key unknown, kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__group1', `__group1`, '__set', `__set`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN k END AS `__group0`, CASE WHEN `__sets`.`__set` IN (0, 1, 2) THEN x END AS `__group1`, `__sets`.`__set` AS `__set` FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1, 2, 3]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __set) rows COMPUTE SELECT `__group0` AS `k`, `__group1` AS `x` FROM feed_0 GROUP BY `__group0`, `__group1`, `__set`
+--   checkpoint: events
+--     GROUPING SETS (k, x), (k, x), (x), ()
+--     FEED feed_0 (__group0, __group1, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __set) rows COMPUTE SELECT `__group0` AS `k`, `__group1` AS `x` FROM feed_0 GROUP BY `__group0`, `__group1`, `__set`
+--   digest: 68d1f75c5eae49bc
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:50
+--       |
+--     1 | SELECT k, x FROM events GROUP BY GROUPING SETS ((k, x), (k, x), x, ())
+--       |                                                  ^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

@@ -1,0 +1,207 @@
+-- append over tables of every kind: proj
+-- tables: auctions
+SELECT auction, price FROM bid WHERE price>3
+-- and: sink: none
+-- and: order by
+SELECT id FROM orders ORDER BY id
+-- and: sink: none
+-- and: order by limit
+SELECT id FROM orders ORDER BY id LIMIT 3
+-- and: sink: none
+-- and: limit
+SELECT id FROM orders LIMIT 3
+-- and: sink: none
+-- and: offset
+SELECT id FROM orders OFFSET 3
+-- and: sink: none
+-- and: values
+VALUES (1),(2)
+-- and: dim only
+SELECT * FROM dim
+-- and: sink: none
+-- and: select without from
+SELECT 1
+-- and: match
+SELECT * FROM bid MATCH_RECOGNIZE (PARTITION BY auction ORDER BY dateTime MEASURES A.price AS p ONE ROW PER MATCH PATTERN (A B) DEFINE A AS A.price>1) AS T
+-- and: deep filter
+SELECT auction FROM (SELECT auction, price FROM bid WHERE price>3) WHERE auction>1
+-- and: sink: none
+-- and: column alias list
+SELECT a1 FROM bid AS b(a1,a2,a3,a4,a5)
+-- and: sink: none
+-- and: lateral tf
+SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
+-- ----- expected
+-- [1] append over tables of every kind: proj
+--   placement: native
+--   flow: insert-only, columns (auction, price), key unknown
+--   reads:
+--     bid (auction, price), marked
+--   query:
+--     SELECT auction, price FROM bid AS `bid` WHERE price > 3
+--   checkpoint: bid
+--   digest: 72e57a0b8cff02d9
+-- [2] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, price), marked
+--   query:
+--     SELECT auction, price FROM bid AS `bid` WHERE price > 3
+--   checkpoint: bid
+--   digest: 72e57a0b8cff02d9
+-- [3] order by
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:32
+--       |
+--     1 | SELECT id FROM orders ORDER BY id
+--       |                                ^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [4] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     orders (id), marked
+--   query:
+--     SELECT id FROM orders AS `orders` ORDER BY id
+--   checkpoint: orders
+--   digest: 7adf1eb901e23fcc
+-- [5] order by limit
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:32
+--       |
+--     1 | SELECT id FROM orders ORDER BY id LIMIT 3
+--       |                                ^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [6] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     orders (id), marked
+--   query:
+--     SELECT id FROM orders AS `orders` ORDER BY id LIMIT 3
+--   checkpoint: orders
+--   digest: 313135ac085f0535
+-- [7] limit
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     orders (id), marked
+--   query:
+--     SELECT id FROM orders AS `orders` LIMIT 3
+--   checkpoint: orders
+--   digest: 6beca23a4781dcfc
+-- [8] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     orders (id), marked
+--   query:
+--     SELECT id FROM orders AS `orders` LIMIT 3
+--   checkpoint: orders
+--   digest: 6beca23a4781dcfc
+-- [9] offset
+--   error:
+--     error[PEN-5001]: OFFSET of a stream is not supported
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT id FROM orders OFFSET 3
+--       |                              ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [10] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     orders (id), marked
+--   query:
+--     SELECT id FROM orders AS `orders` OFFSET 3
+--   checkpoint: orders
+--   digest: c7bbbcd086befe1c
+-- [11] values
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--   query:
+--     VALUES (1), (2)
+--   checkpoint: no sources
+--   digest: 75afd75c823c32cc
+-- [12] dim only
+--   placement: native
+--   flow: insert-only, columns (id, name), key unknown
+--   reads:
+--     dim (id, name), marked
+--   query:
+--     SELECT * FROM dim AS `dim`
+--   checkpoint: dim
+--   digest: 227bc019436a3cfe
+-- [13] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     dim (id, name), marked
+--   query:
+--     SELECT * FROM dim AS `dim`
+--   checkpoint: dim
+--   digest: 227bc019436a3cfe
+-- [14] select without from
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--   query:
+--     SELECT 1
+--   checkpoint: no sources
+--   digest: e004ebd5b5532a4b
+-- [15] match
+--   error:
+--     error[PEN-5001]: MATCH_RECOGNIZE is not supported
+--      --> case.sql:1:19
+--       |
+--     1 | SELECT * FROM bid MATCH_RECOGNIZE (PARTITION BY auction ORDER BY dateTime MEASURES A.price AS p ONE ROW PER MATCH PAT...
+--       |                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: interval joins and LAG over a table at rest find pairs of rows
+-- [16] deep filter
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bid (auction, price), marked
+--   query:
+--     SELECT auction FROM (SELECT auction, price FROM bid AS `bid` WHERE price > 3) WHERE auction > 1
+--   checkpoint: bid
+--   digest: c50d7517629e884a
+-- [17] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, price), marked
+--   query:
+--     SELECT auction FROM (SELECT auction, price FROM bid AS `bid` WHERE price > 3) WHERE auction > 1
+--   checkpoint: bid
+--   digest: c50d7517629e884a
+-- [18] column alias list
+--   placement: native
+--   flow: insert-only, columns (a1), key unknown
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), marked
+--   query:
+--     SELECT a1 FROM bid AS b(a1, a2, a3, a4, a5)
+--   checkpoint: bid
+--   digest: e39ff5d19d6e5198
+-- [19] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), marked
+--   query:
+--     SELECT a1 FROM bid AS b(a1, a2, a3, a4, a5)
+--   checkpoint: bid
+--   digest: e39ff5d19d6e5198
+-- [20] lateral tf
+--   error:
+--     error[PEN-2001]: there is no table function STRING_SPLIT
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
+--       |                                       ^^^^^^^^^^^^
+--       = help: CREATE FUNCTION STRING_SPLIT AS 'module.attribute' LANGUAGE PYTHON names a class decorated with pyspark's @udtf

@@ -1,0 +1,269 @@
+-- other append: star
+-- tables: auctions
+SELECT * FROM bid
+-- and: sink: none
+-- and: cte kept
+WITH a AS (SELECT auction, price FROM bid WHERE price > 1), b (x, y) AS (SELECT auction, price FROM a) SELECT x FROM b
+-- and: sink: none
+-- and: view
+SELECT a FROM dear WHERE p > 200
+-- and: sink: none
+-- and: unnest
+SELECT auction, v FROM bid CROSS JOIN UNNEST(ARRAY[1, 2]) AS t (v)
+-- and: sink: none
+-- and: values
+SELECT v.a FROM (VALUES (1, 'x')) AS v (a, b)
+-- and: table at rest
+SELECT name, COUNT(*) AS n FROM dim GROUP BY name ORDER BY n LIMIT 2
+-- and: sink: none
+-- and: jdbc at rest
+SELECT name FROM shop ORDER BY id
+-- and: with a table at rest
+SELECT b.auction, s.name FROM bid AS b LEFT JOIN shop AS s ON b.auction = s.id
+-- and: sink: none
+-- and: rest and grouping sets
+SELECT name, COUNT(*) AS n, GROUP_ID() AS g FROM dim GROUP BY GROUPING SETS ((name), (name), ())
+-- and: sink: append
+-- and: sink: none
+-- and: fetch
+SELECT auction FROM bid FETCH FIRST 3 ROWS ONLY
+-- and: sink: none
+-- and: pivot
+SELECT * FROM bid PIVOT (SUM(price) FOR channel IN ('a', 'b'))
+-- and: arithmetic
+SELECT auction / 2 AS h, price % 7 AS m, CAST(price AS INT) / 3 AS t, CAST(price AS DECIMAL(10, 2)) * 1.5 AS d FROM bid
+-- and: sink: none
+-- and: table sample
+SELECT auction FROM bid TABLESAMPLE BERNOULLI (10)
+-- and: unknown
+SELECT nothing FROM bid
+-- and: unknown table
+SELECT 1 FROM nowhere
+-- ----- expected
+-- [1] other append: star
+--   placement: native
+--   flow: insert-only, columns (auction, bidder, price, channel, dateTime), key unknown
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), marked
+--   query:
+--     SELECT * FROM bid AS `bid`
+--   checkpoint: bid
+--   digest: c6ece8e124618f53
+-- [2] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), marked
+--   query:
+--     SELECT * FROM bid AS `bid`
+--   checkpoint: bid
+--   digest: c6ece8e124618f53
+-- [3] cte kept
+--   placement: native
+--   flow: insert-only, columns (x), key unknown
+--   reads:
+--     bid (auction, price), marked
+--   query:
+--     WITH a AS (SELECT auction, price FROM bid AS `bid` WHERE price > 1), b(x, y) AS (SELECT auction, price FROM a) SELECT x FROM b
+--   checkpoint: bid
+--   digest: 6f2cbb5c7486a33a
+-- [4] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, price), marked
+--   query:
+--     WITH a AS (SELECT auction, price FROM bid AS `bid` WHERE price > 1), b(x, y) AS (SELECT auction, price FROM a) SELECT x FROM b
+--   checkpoint: bid
+--   digest: 6f2cbb5c7486a33a
+-- [5] view
+--   placement: native
+--   flow: insert-only, columns (a), key unknown
+--   reads:
+--     bid (auction, price), marked
+--   query:
+--     SELECT a FROM (SELECT auction, price FROM `default_catalog`.`default_database`.`bid` AS `bid` WHERE price > 100) AS `dear`(`a`, `p`) WHERE p > 200
+--   checkpoint: bid
+--   digest: 5e707b9d51b6f026
+-- [6] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, price), marked
+--   query:
+--     SELECT a FROM (SELECT auction, price FROM `default_catalog`.`default_database`.`bid` AS `bid` WHERE price > 100) AS `dear`(`a`, `p`) WHERE p > 200
+--   checkpoint: bid
+--   digest: 5e707b9d51b6f026
+-- [7] unnest
+--   placement: native
+--   flow: insert-only, columns (auction, v), key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--   query:
+--     SELECT auction, v FROM bid AS `bid` CROSS JOIN UNNEST(ARRAY[1, 2]) AS t(v)
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(ARRAY[1, 2]) AS t(v)
+--   digest: 8d63b43c91d3d6c5
+-- [8] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--   query:
+--     SELECT auction, v FROM bid AS `bid` CROSS JOIN UNNEST(ARRAY[1, 2]) AS t(v)
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(ARRAY[1, 2]) AS t(v)
+--   digest: 8d63b43c91d3d6c5
+-- [9] values
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--   query:
+--     SELECT v.a FROM (VALUES (1, 'x')) AS v(a, b)
+--   checkpoint: no sources
+--   digest: fffcb7603de91ed9
+-- [10] table at rest
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:60
+--       |
+--     1 | SELECT name, COUNT(*) AS n FROM dim GROUP BY name ORDER BY n LIMIT 2
+--       |                                                            ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [11] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     dim (name), marked
+--   query:
+--     SELECT name, COUNT(*) AS n FROM dim AS `dim` GROUP BY name ORDER BY n LIMIT 2
+--   checkpoint: dim
+--     GROUP BY name COMPUTE COUNT(*) FROM dim AS `dim`
+--   digest: 07e8488bd04fcf97
+-- [12] jdbc at rest
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT name FROM shop AS `shop` ORDER BY id
+--   checkpoint: no sources
+--   digest: 62df33177d7e6988
+-- [13] with a table at rest
+--   error:
+--     error[PEN-5001]: the results of this query are kept up to date, and the changes of default_catalog.default_database.shop cannot be followed: a table with the connector 'jdbc' is read as it is
+--      --> case.sql:1:50
+--       |
+--     1 | SELECT b.auction, s.name FROM bid AS b LEFT JOIN shop AS s ON b.auction = s.id
+--       |                                                  ^^^^^^^^^
+--       = help: INSERT it into a Delta table first, and read that
+-- [14] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT b.auction, s.name FROM bid AS b LEFT JOIN shop AS s ON b.auction = s.id
+--   checkpoint: bid
+--     LEFT JOIN shop AS s ON b.auction = s.id
+--   digest: 93ebe3b39ceff560
+-- [15] rest and grouping sets
+--   placement: incremental
+--   flow: all, columns (name, n, g), key unknown, kinds, aggregate
+--   reads:
+--     dim (name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__set', `__set`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN name END AS `__group0`, `__sets`.`__set` AS `__set` FROM dim AS `dim` CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `name`, `__m0` AS `n`, CAST(CASE WHEN `__set` IN (0, 2) THEN 0 ELSE 1 END AS BIGINT) AS `g` FROM feed_0
+--   checkpoint: dim
+--     GROUPING SETS (name), (name), ()
+--     FEED feed_0 (__group0, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `name`, `__m0` AS `n`, CAST(CASE WHEN `__set` IN (0, 2) THEN 0 ELSE 1 END AS BIGINT) AS `g` FROM feed_0
+--   digest: 68c735fba85e1468
+-- [16] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:79
+--       |
+--     1 | SELECT name, COUNT(*) AS n, GROUP_ID() AS g FROM dim GROUP BY GROUPING SETS ((name), (name), ())
+--       |                                                                               ^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [17] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     dim (name), marked
+--   query:
+--     SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN name END AS `name`, COUNT(*) AS n, CAST(CASE WHEN `__sets`.`__set` IN (0, 2) THEN 0 ELSE 1 END AS BIGINT) AS g FROM dim AS `dim` CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`) GROUP BY CASE WHEN `__sets`.`__set` IN (0, 1) THEN name END, `__sets`.`__set`
+--   checkpoint: dim
+--     GROUP BY name, the grouping set COMPUTE COUNT(*) FROM dim AS `dim`
+--     GROUPING SETS (name), (name), ()
+--   digest: 1a849c53804a4d75
+-- [18] fetch
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bid (auction), marked
+--   query:
+--     SELECT auction FROM bid AS `bid` FETCH FIRST 3 ROWS ONLY
+--   checkpoint: bid
+--   digest: 045f4f5f49d12712
+-- [19] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), marked
+--   query:
+--     SELECT auction FROM bid AS `bid` FETCH FIRST 3 ROWS ONLY
+--   checkpoint: bid
+--   digest: 045f4f5f49d12712
+-- [20] pivot
+--   error:
+--     error[PEN-1001]: expected ')', found '('
+--      --> case.sql:1:29
+--       |
+--     1 | SELECT * FROM bid PIVOT (SUM(price) FOR channel IN ('a', 'b'))
+--       |                             ^
+-- [21] arithmetic
+--   placement: native
+--   flow: insert-only, columns (h, m, t, d), key unknown
+--   reads:
+--     bid (auction, price), marked
+--   query:
+--     SELECT auction / 2 AS h, price % 7 AS m, CAST(price AS INT) / 3 AS t, CAST(price AS DECIMAL(10, 2)) * 1.5 AS d FROM bid AS `bid`
+--   checkpoint: bid
+--   digest: 51cf320e2e28dbf2
+-- [22] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, price), marked
+--   query:
+--     SELECT auction / 2 AS h, price % 7 AS m, CAST(price AS INT) / 3 AS t, CAST(price AS DECIMAL(10, 2)) * 1.5 AS d FROM bid AS `bid`
+--   checkpoint: bid
+--   digest: 51cf320e2e28dbf2
+-- [23] table sample
+--   error:
+--     error[PEN-1001]: unexpected 'TABLESAMPLE'
+--      --> case.sql:1:25
+--       |
+--     1 | SELECT auction FROM bid TABLESAMPLE BERNOULLI (10)
+--       |                         ^^^^^^^^^^^
+-- [24] unknown
+--   error:
+--     error[PEN-2001]: there is no column 'nothing'
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT nothing FROM bid
+--       |        ^^^^^^^
+--       = help: there are: auction, bidder, price, channel, dateTime
+-- [25] unknown table
+--   error:
+--     error[PEN-2001]: there is no table or view default_catalog.default_database.nowhere
+--      --> case.sql:1:15
+--       |
+--     1 | SELECT 1 FROM nowhere
+--       |               ^^^^^^^
+--       = help: known are: auction, bid, busy, cdc, dear, dim, latest, nowm, orders, person, rates, shop

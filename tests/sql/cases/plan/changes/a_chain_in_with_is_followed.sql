@@ -1,0 +1,38 @@
+-- a chain in with is followed
+-- tables: changes
+WITH a AS (SELECT id, amount FROM cdc), b AS (SELECT id, SUM(amount) AS s FROM a GROUP BY id) SELECT * FROM b WHERE s > 3
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] a chain in with is followed
+--   placement: update
+--   flow: upsert, columns (id, s), key (id), kinds, retracting aggregate
+--   reads:
+--     cdc (id, amount, __row_kind)
+--   query:
+--     SELECT `b`.`id`, `b`.`s`, CASE WHEN s > 3 AND NOT `__row_kind` IN (3) THEN `__row_kind` ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT id, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) END END AS s, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT id, amount, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`) AS `a` GROUP BY id) AS `b`
+--   checkpoint: cdc
+--     GROUP BY id COMPUTE SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) FROM (SELECT id, amount, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`) AS `a`
+--   digest: 1f16b3d1274312b0
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:91
+--       |
+--     1 | ... a AS (SELECT id, amount FROM cdc), b AS (SELECT id, SUM(amount) AS s FROM a GROUP BY id) SELECT * FROM b WHERE s > 3
+--       |                                                                                          ^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (id, s), key (id), kinds, aggregate
+--   reads:
+--     cdc (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (id) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `id` AS `id`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `group_0`.`id` AS `id`, `group_0`.`s` AS `s`, `group_0`.`__row_kind` FROM group_0 WHERE `group_0`.`s` > 3
+--   checkpoint: cdc
+--     FEED feed_0 (id, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (id) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `id` AS `id`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM feed_0
+--   digest: 7a563a5ea92747f9

@@ -1,0 +1,22 @@
+-- a filter by the key keeps or drops all rows of a key
+-- tables: changes
+SELECT id, amount FROM latest WHERE id > 3
+-- and: sink: append
+-- ----- expected
+-- [1] a filter by the key keeps or drops all rows of a key
+--   placement: native
+--   flow: upsert, columns (id, amount), key (id), kinds
+--   reads:
+--     latest (id, amount, __row_kind), marked
+--   query:
+--     SELECT id, amount, `__row_kind` AS `__row_kind` FROM latest AS `latest` WHERE id > 3
+--   checkpoint: latest
+--   digest: af218bac001b3e23
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:24
+--       |
+--     1 | SELECT id, amount FROM latest WHERE id > 3
+--       |                        ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

@@ -1,0 +1,22 @@
+-- a filter over rows before and after drops either
+-- tables: changes
+SELECT id FROM cdc WHERE amount > 3
+-- and: sink: append
+-- ----- expected
+-- [1] a filter over rows before and after drops either
+--   placement: native
+--   flow: all, columns (id), key (id), kinds
+--   reads:
+--     cdc (id, amount, __row_kind), marked
+--   query:
+--     SELECT id, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` WHERE amount > 3
+--   checkpoint: cdc
+--   digest: 5e2e41606cbd26bd
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:16
+--       |
+--     1 | SELECT id FROM cdc WHERE amount > 3
+--       |                ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

@@ -1,0 +1,22 @@
+-- a projection carries the kind as its last column
+-- tables: changes
+SELECT id AS i, upper(region) AS r FROM cdc
+-- and: sink: append
+-- ----- expected
+-- [1] a projection carries the kind as its last column
+--   placement: native
+--   flow: all, columns (i, r), key (i), kinds
+--   reads:
+--     cdc (id, region, __row_kind), marked
+--   query:
+--     SELECT id AS i, UPPER(region) AS r, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
+--   checkpoint: cdc
+--   digest: 7f33a710d5b07c4a
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT id AS i, upper(region) AS r FROM cdc
+--       |                                         ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

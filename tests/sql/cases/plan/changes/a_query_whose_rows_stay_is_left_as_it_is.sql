@@ -1,0 +1,60 @@
+-- a query whose rows stay is left as it is
+-- tables: changes
+SELECT id, x FROM events WHERE x > 1
+-- and: another
+WITH e AS (SELECT * FROM events) SELECT id FROM e
+-- and: another
+SELECT window_start, window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
+-- and: another
+SELECT e.id FROM events AS e JOIN countries AS c ON e.k = c.code
+-- and: another
+SELECT id FROM events UNION ALL SELECT id FROM events
+-- ----- expected
+-- [1] a query whose rows stay is left as it is
+--   placement: native
+--   flow: insert-only, columns (id, x), key unknown
+--   reads:
+--     events (id, x), marked
+--   query:
+--     SELECT id, x FROM events AS `events` WHERE x > 1
+--   checkpoint: events
+--   digest: fe09d12f5e8b828f
+-- [2] another
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id), marked
+--   query:
+--     WITH e AS (SELECT * FROM events AS `events`) SELECT id FROM e
+--   checkpoint: events
+--   digest: 7aeb47dc8eb45e7b
+-- [3] another
+--   placement: native
+--   flow: insert-only, columns (window_start, window_end, *), key unknown
+--   reads:
+--     events (ts), rowtime ts, marked
+--   query:
+--     SELECT window_start, window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: events
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--   digest: 1c83d52e65e45d5f
+-- [4] another
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id, k), rowtime ts, marked
+--     countries (code), marked
+--   query:
+--     SELECT e.id FROM events AS e JOIN countries AS c ON e.k = c.code
+--   checkpoint: events, countries
+--     JOIN countries AS c ON e.k = c.code
+--   digest: 35da3f5d1bb573fe
+-- [5] another
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id), marked
+--   query:
+--     SELECT id FROM events AS `events` UNION ALL SELECT id FROM events AS `events`
+--   checkpoint: events
+--   digest: 5adf5e4aa0c22220

@@ -1,0 +1,66 @@
+-- a row with several matches loses its key
+-- tables: changes
+SELECT c.id, d.note FROM cdc AS c JOIN notes AS d ON c.region = d.code
+-- and: sink: append
+-- and: another
+SELECT id, v FROM cdc CROSS JOIN UNNEST(arr) AS t (v)
+-- and: sink: append
+-- and: another
+SELECT id, v FROM cdc, LATERAL TABLE(parts(region)) AS t (v)
+-- and: sink: append
+-- ----- expected
+-- [1] a row with several matches loses its key
+--   placement: native
+--   flow: all, columns (id, note), key unknown, kinds
+--   reads:
+--     cdc (id, region, __row_kind), marked
+--     notes (code, note), looked up, marked
+--   query:
+--     SELECT /*+ BROADCAST(`d`) */ c.id, d.note, `__row_kind` AS `__row_kind` FROM cdc AS c JOIN notes AS d ON c.region = d.code
+--   checkpoint: cdc
+--     JOIN notes AS d ON c.region = d.code
+--   digest: 5e7211a40e2e2a5a
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT c.id, d.note FROM cdc AS c JOIN notes AS d ON c.region = d.code
+--       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] another
+--   placement: native
+--   flow: all, columns (id, v), key unknown, kinds
+--   reads:
+--     cdc (id, arr, __row_kind), marked
+--   query:
+--     SELECT id, v, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` CROSS JOIN UNNEST(arr) AS t(v)
+--   checkpoint: cdc
+--     CROSS JOIN UNNEST(arr) AS t(v)
+--   digest: 54954cba7b421272
+-- [4] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:19
+--       |
+--     1 | SELECT id, v FROM cdc CROSS JOIN UNNEST(arr) AS t (v)
+--       |                   ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [5] another
+--   placement: native
+--   flow: all, columns (id, v), key unknown, kinds
+--   reads:
+--     cdc (id, region, __row_kind), marked
+--   query:
+--     SELECT id, v, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`, LATERAL TABLE(PARTS(region)) AS t(v)
+--   checkpoint: cdc
+--     , LATERAL TABLE(PARTS(region)) AS t(v)
+--   digest: c1136e33de91da83
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:19
+--       |
+--     1 | SELECT id, v FROM cdc, LATERAL TABLE(parts(region)) AS t (v)
+--       |                   ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

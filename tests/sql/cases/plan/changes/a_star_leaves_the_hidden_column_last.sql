@@ -1,0 +1,22 @@
+-- a star leaves the hidden column last
+-- tables: changes
+SELECT * FROM latest
+-- and: sink: append
+-- ----- expected
+-- [1] a star leaves the hidden column last
+--   placement: native
+--   flow: upsert, columns (id, region, amount), key (id), kinds
+--   reads:
+--     latest (id, region, amount, __row_kind), marked
+--   query:
+--     SELECT `latest`.`id`, `latest`.`region`, `latest`.`amount`, `__row_kind` AS `__row_kind` FROM latest AS `latest`
+--   checkpoint: latest
+--   digest: 8efdce83c8008ade
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:15
+--       |
+--     1 | SELECT * FROM latest
+--       |               ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

@@ -1,0 +1,23 @@
+-- a union carries the kinds of each part
+-- tables: changes
+SELECT id, region FROM cdc UNION ALL SELECT id, k FROM events
+-- and: sink: append
+-- ----- expected
+-- [1] a union carries the kinds of each part
+--   placement: native
+--   flow: all, columns (id, region), key unknown, kinds
+--   reads:
+--     cdc (id, region, __row_kind), marked
+--     events (id, k), marked
+--   query:
+--     SELECT id, region, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` UNION ALL SELECT id, k, CAST(0 AS TINYINT) AS `__row_kind` FROM events AS `events`
+--   checkpoint: cdc, events
+--   digest: 3e6f3d93f4d08cdd
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:24
+--       |
+--     1 | SELECT id, region FROM cdc UNION ALL SELECT id, k FROM events
+--       |                        ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

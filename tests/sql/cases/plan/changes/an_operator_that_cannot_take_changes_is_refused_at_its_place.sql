@@ -1,0 +1,287 @@
+-- an operator that cannot take changes is refused at its place
+-- tables: changes
+SELECT n, COUNT(*) FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) GROUP BY n
+-- and: sink: append
+-- and: another
+SELECT x, COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS rn FROM events) WHERE rn = 1 GROUP BY x
+-- and: sink: append
+-- and: form: ties-open
+-- and: another
+SELECT region, COUNT(*) FROM latest GROUP BY region
+-- and: sink: append
+-- and: another
+SELECT e.k, COUNT(*) FROM events AS e JOIN countries AS c ON e.k = c.code GROUP BY e.k
+-- and: sink: append
+-- and: another
+SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE cdc, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
+-- and: another
+SELECT DISTINCT id FROM cdc
+-- and: sink: append
+-- and: another
+SELECT id FROM cdc LIMIT 3
+-- and: another
+SELECT id FROM cdc WHERE id IN (SELECT id FROM events)
+-- and: sink: append
+-- and: another
+SELECT id FROM cdc UNION SELECT id FROM events
+-- and: sink: append
+-- and: another
+SELECT id FROM cdc UNION ALL SELECT id FROM latest
+-- and: sink: append
+-- and: another
+SELECT id, SUM(x) OVER (ORDER BY ts) FROM events
+-- and: another
+SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM events GROUP BY k
+-- and: sink: append
+-- ----- expected
+-- [1] an operator that cannot take changes is refused at its place
+--   placement: incremental
+--   flow: all, columns (n, __column1), key (n), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED group_1 KEEP group_0 BY (n) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `n` AS `n`, `__m0` AS `__column1` FROM group_0
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED group_1 KEEP group_0 BY (n) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `n` AS `n`, `__m0` AS `__column1` FROM group_0
+--   digest: eabdd849f93c240b
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:83
+--       |
+--     1 | SELECT n, COUNT(*) FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) GROUP BY n
+--       |                                                                                   ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] another
+--   placement: incremental
+--   flow: all, columns (x, __column1), key (x), kinds, aggregate
+--   reads:
+--     events (k, x, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `events`.`k` AS `k`, `events`.`x` AS `x`, `events`.`ts` AS `ts`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED group_1 KEEP ranks_0 BY (x) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `x` AS `x`, `__m0` AS `__column1` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (k, x, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED group_1 KEEP ranks_0 BY (x) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `x` AS `x`, `__m0` AS `__column1` FROM ranks_0
+--   digest: 1dc49768fb7c7e70
+-- [4] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:124
+--       |
+--     1 | ...x, COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS rn FROM events) WHERE rn = 1 GROUP BY x
+--       |                                                                                                                        ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [5] form: ties-open
+--   placement: incremental
+--   flow: all, columns (x, __column1), key (x), kinds, aggregate
+--   reads:
+--     events (k, x, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`, 'ts', `ts`) AS `__feed0` FROM (SELECT `events`.`k` AS `k`, `events`.`x` AS `x`, `events`.`ts` AS `ts` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `x` AS `x`, `ts` AS `ts` FROM (SELECT `k`, `x`, `ts`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `k`, `x`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED group_1 KEEP ranks_0 BY (x) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `x` AS `x`, `__m0` AS `__column1` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (k, x, ts)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `x` AS `x`, `ts` AS `ts` FROM (SELECT `k`, `x`, `ts`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `k`, `x`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED group_1 KEEP ranks_0 BY (x) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `x` AS `x`, `__m0` AS `__column1` FROM ranks_0
+--   digest: 7ef1ecef7b7344cc
+-- [6] another
+--   placement: incremental
+--   flow: all, columns (region, __column1), key (region), kinds, aggregate
+--   reads:
+--     latest (id, region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED group_1 KEEP normalize_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `__column1` FROM normalize_0
+--   checkpoint: latest
+--     FEED feed_0 (id, region)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED group_1 KEEP normalize_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `__column1` FROM normalize_0
+--   digest: 99f2e7680b467b0e
+-- [7] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:46
+--       |
+--     1 | SELECT region, COUNT(*) FROM latest GROUP BY region
+--       |                                              ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [8] another
+--   placement: incremental
+--   flow: all, columns (k, __column1), key (k), kinds, aggregate
+--   reads:
+--     events (k)
+--     countries (code)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `k` AS `k` FROM events) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('code', `code`) AS `__feed1` FROM (SELECT `code` AS `code` FROM countries) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (k) rows; feed_1 BY (code) rows COMPUTE SELECT `feed_0`.`k` AS `k`, `feed_1`.`code` AS `code` FROM feed_0 JOIN feed_1 ON `feed_0`.`k` = `feed_1`.`code`
+--     MAINTAINED group_1 KEEP join_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `__column1` FROM join_0
+--   checkpoint: events, countries
+--     FEED feed_0 (k)
+--     FEED feed_1 (code)
+--     MAINTAINED join_0 KEEP feed_0 BY (k) rows; feed_1 BY (code) rows COMPUTE SELECT `feed_0`.`k` AS `k`, `feed_1`.`code` AS `code` FROM feed_0 JOIN feed_1 ON `feed_0`.`k` = `feed_1`.`code`
+--     MAINTAINED group_1 KEEP join_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `__column1` FROM join_0
+--   digest: ebbaac5fb53da15c
+-- [9] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:84
+--       |
+--     1 | SELECT e.k, COUNT(*) FROM events AS e JOIN countries AS c ON e.k = c.code GROUP BY e.k
+--       |                                                                                    ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [10] another
+--   error:
+--     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
+--      --> case.sql:1:28
+--       |
+--     1 | SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE cdc, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
+--       |                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+-- [11] another
+--   placement: incremental
+--   flow: all, columns (id), key (id), kinds
+--   reads:
+--     cdc (id, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0
+--   checkpoint: cdc
+--     FEED feed_0 (id)
+--   digest: 25cec877e29a948d
+-- [12] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:25
+--       |
+--     1 | SELECT DISTINCT id FROM cdc
+--       |                         ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [13] another
+--   error:
+--     error[PEN-5001]: LIMIT of a stream is not supported
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT id FROM cdc LIMIT 3
+--       |                          ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [14] another
+--   placement: incremental
+--   flow: all, columns (id), key (id), kinds, join
+--   reads:
+--     cdc (id, __row_kind)
+--     events (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT id AS `id` FROM events AS `events`) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--   checkpoint: cdc, events
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--   digest: c61f2eb0e932aa01
+-- [15] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT id FROM cdc WHERE id IN (SELECT id FROM events)
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [16] another
+--   placement: incremental
+--   flow: all, columns (id), key (id), kinds, distinct rows
+--   reads:
+--     cdc (id, __row_kind)
+--     events (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT id AS `id` FROM events AS `events`) AS feed_1
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_0 UNION ALL SELECT `id` AS `id`, `__row_kind` FROM feed_1
+--     MAINTAINED distinct_1 KEEP rows_0 BY (id) rows COMPUTE SELECT DISTINCT `id` FROM rows_0
+--   checkpoint: cdc, events
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED rows_0 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_0 UNION ALL SELECT `id` AS `id`, `__row_kind` FROM feed_1
+--     MAINTAINED distinct_1 KEEP rows_0 BY (id) rows COMPUTE SELECT DISTINCT `id` FROM rows_0
+--   digest: e1e940381c87df97
+-- [17] sink: append
+--   error:
+--     error[PEN-5001]: this DISTINCT updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT id FROM cdc UNION SELECT id FROM events
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [18] another
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     cdc (id, __row_kind)
+--     latest (id, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_0 UNION ALL SELECT `id` AS `id`, `__row_kind` FROM normalize_0
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--   digest: 3a4a62fd6b1187ba
+-- [19] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:16
+--       |
+--     1 | SELECT id FROM cdc UNION ALL SELECT id FROM latest
+--       |                ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [20] another
+--   placement: incremental
+--   flow: insert-only, columns (id, __column1), key unknown, OVER aggregation
+--   reads:
+--     events (id, x, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('ts', `ts`, 'x', `x`, 'id', `id`) AS `__feed0` FROM (SELECT ts AS `ts`, x AS `x`, id AS `id` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0) KEEP __total0 = sum(`x`) COMPUTE SELECT `ts`, `x`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`id` AS `id`, `over_0`.`__over0` AS `__column1`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: events
+--     FEED feed_0 (ts, x, id)
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0) KEEP __total0 = sum(`x`) COMPUTE SELECT `ts`, `x`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--   digest: 08cd214b42859cfb
+-- [21] another
+--   placement: incremental
+--   flow: all, columns (k, __column1), key unknown, kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `__column1` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `k` AS `k`, `__column1` AS `__column1`, `__row_kind` FROM group_0 UNION ALL SELECT `k` AS `k`, `__column1` AS `__column1`, `__row_kind` FROM group_0
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `__column1` FROM feed_0
+--   digest: c051d9130b2877b4
+-- [22] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM events GROUP BY k
+--       |                                         ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

@@ -1,0 +1,22 @@
+-- an upsert that does not pass deletes its key
+-- tables: changes
+SELECT id, 10 / amount AS share FROM latest WHERE amount <> 0
+-- and: sink: append
+-- ----- expected
+-- [1] an upsert that does not pass deletes its key
+--   placement: native
+--   flow: upsert, columns (id, share), key (id), kinds
+--   reads:
+--     latest (id, amount, __row_kind), marked
+--   query:
+--     SELECT id, CASE WHEN amount <> 0 THEN 10 / amount END AS share, CASE WHEN amount <> 0 AND NOT `__row_kind` IN (3) THEN `__row_kind` ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM latest AS `latest`
+--   checkpoint: latest
+--   digest: 3dd7c2dfa0b7357a
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT id, 10 / amount AS share FROM latest WHERE amount <> 0
+--       |                                      ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

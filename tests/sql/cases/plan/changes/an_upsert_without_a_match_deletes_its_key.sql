@@ -1,0 +1,24 @@
+-- an upsert without a match deletes its key
+-- tables: changes
+SELECT c.id, d.name FROM latest AS c JOIN countries AS d ON c.region = d.code
+-- and: sink: append
+-- ----- expected
+-- [1] an upsert without a match deletes its key
+--   placement: native
+--   flow: upsert, columns (id, name), key (id), kinds
+--   reads:
+--     latest (id, region, __row_kind), marked
+--     countries (code, name), looked up, marked
+--   query:
+--     SELECT /*+ BROADCAST(`d`) */ c.id, d.name, CASE WHEN NOT `d`.`code` IS NULL AND NOT `__row_kind` IN (3) THEN `__row_kind` ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM latest AS c LEFT JOIN countries AS d ON c.region = d.code
+--   checkpoint: latest
+--     LEFT JOIN countries AS d ON c.region = d.code
+--   digest: a9eada16469c9f8b
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT c.id, d.name FROM latest AS c JOIN countries AS d ON c.region = d.code
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

@@ -1,0 +1,149 @@
+-- changes over tables of every kind: cdc proj
+-- tables: auctions
+SELECT id, amount FROM cdc WHERE amount>3
+-- and: sink: append
+-- and: sink: upsert(amount) of id, amount
+-- and: upsert proj
+SELECT id, amount FROM latest WHERE amount>3
+-- and: sink: append
+-- and: sink: before
+-- and: sink: upsert(amount) of id, amount
+-- and: upsert proj nokey
+SELECT amount FROM latest WHERE amount>3
+-- and: sink: append
+-- and: cdc limit
+SELECT id FROM cdc LIMIT 3
+-- and: cdc order
+SELECT id FROM cdc ORDER BY id
+-- and: dup names
+SELECT id, id FROM cdc
+-- and: sink: append
+-- and: except star
+SELECT * EXCEPT(id) FROM cdc
+-- ----- expected
+-- [1] changes over tables of every kind: cdc proj
+--   placement: native
+--   flow: all, columns (id, amount), key (id), kinds
+--   reads:
+--     cdc (id, amount, __row_kind), marked
+--   query:
+--     SELECT id, amount, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` WHERE amount > 3
+--   checkpoint: cdc
+--   digest: 961a66b13335c74c
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:24
+--       |
+--     1 | SELECT id, amount FROM cdc WHERE amount>3
+--       |                        ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] sink: upsert(amount) of id, amount
+--   error:
+--     error[PEN-5001]: the query gives one row for each (id), and the sink keeps one for each (amount), which the query fills with (amount)
+--      --> case.sql:1:24
+--       |
+--     1 | SELECT id, amount FROM cdc WHERE amount>3
+--       |                        ^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (amount) in the query: ROW_NUMBER() OVER (PARTITION BY amount ORDER BY ...) AS n, WHERE n = 1
+-- [4] upsert proj
+--   placement: native
+--   flow: upsert, columns (id, amount), key (id), kinds
+--   reads:
+--     latest (id, amount, __row_kind), marked
+--   query:
+--     SELECT id, amount, CASE WHEN amount > 3 AND NOT `__row_kind` IN (3) THEN `__row_kind` ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM latest AS `latest`
+--   checkpoint: latest
+--   digest: 7867000446cc4cbb
+-- [5] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:24
+--       |
+--     1 | SELECT id, amount FROM latest WHERE amount>3
+--       |                        ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [6] sink: before
+--   placement: incremental
+--   flow: all, columns (id, amount), key (id), kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`amount` > 3
+--   checkpoint: latest
+--     FEED feed_0 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 474b4b65d0779c73
+-- [7] sink: upsert(amount) of id, amount
+--   error:
+--     error[PEN-5001]: the query gives one row for each (id), and the sink keeps one for each (amount), which the query fills with (amount)
+--      --> case.sql:1:24
+--       |
+--     1 | SELECT id, amount FROM latest WHERE amount>3
+--       |                        ^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (amount) in the query: ROW_NUMBER() OVER (PARTITION BY amount ORDER BY ...) AS n, WHERE n = 1
+-- [8] upsert proj nokey
+--   placement: incremental
+--   flow: all, columns (amount), key unknown, kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`amount` > 3
+--   checkpoint: latest
+--     FEED feed_0 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 2530c5ff4fa1e83c
+-- [9] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:20
+--       |
+--     1 | SELECT amount FROM latest WHERE amount>3
+--       |                    ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [10] cdc limit
+--   error:
+--     error[PEN-5001]: LIMIT of a stream is not supported
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT id FROM cdc LIMIT 3
+--       |                          ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [11] cdc order
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:29
+--       |
+--     1 | SELECT id FROM cdc ORDER BY id
+--       |                             ^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [12] dup names
+--   placement: native
+--   flow: all, columns (id, id), key (id), kinds
+--   reads:
+--     cdc (id, __row_kind), marked
+--   query:
+--     SELECT id, id, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
+--   checkpoint: cdc
+--   digest: 6593ebe0842ceb07
+-- [13] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:20
+--       |
+--     1 | SELECT id, id FROM cdc
+--       |                    ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [14] except star
+--   error:
+--     error[PEN-1001]: expected a query, found 'id'
+--      --> case.sql:1:17
+--       |
+--     1 | SELECT * EXCEPT(id) FROM cdc
+--       |                 ^^

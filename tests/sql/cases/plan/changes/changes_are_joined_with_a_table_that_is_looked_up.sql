@@ -1,0 +1,24 @@
+-- changes are joined with a table that is looked up
+-- tables: changes
+SELECT c.id, d.name FROM cdc AS c JOIN countries AS d ON c.region = d.code
+-- and: sink: append
+-- ----- expected
+-- [1] changes are joined with a table that is looked up
+--   placement: native
+--   flow: all, columns (id, name), key (id), kinds
+--   reads:
+--     cdc (id, region, __row_kind), marked
+--     countries (code, name), looked up, marked
+--   query:
+--     SELECT /*+ BROADCAST(`d`) */ c.id, d.name, `__row_kind` AS `__row_kind` FROM cdc AS c JOIN countries AS d ON c.region = d.code
+--   checkpoint: cdc
+--     JOIN countries AS d ON c.region = d.code
+--   digest: a415f6fb2d0903db
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT c.id, d.name FROM cdc AS c JOIN countries AS d ON c.region = d.code
+--       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

@@ -1,0 +1,22 @@
+-- changes go through with and views of other column names
+-- tables: changes
+WITH c (a, b) AS (SELECT id, amount FROM latest) SELECT a FROM c WHERE a > 1
+-- and: sink: append
+-- ----- expected
+-- [1] changes go through with and views of other column names
+--   placement: native
+--   flow: upsert, columns (a), key (a), kinds
+--   reads:
+--     latest (id, amount, __row_kind), marked
+--   query:
+--     SELECT a, `__row_kind` AS `__row_kind` FROM (SELECT id, amount, `__row_kind` AS `__row_kind` FROM latest AS `latest`) AS `c`(a, b, `__row_kind`) WHERE a > 1
+--   checkpoint: latest
+--   digest: c1e39b038a8882c1
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:42
+--       |
+--     1 | WITH c (a, b) AS (SELECT id, amount FROM latest) SELECT a FROM c WHERE a > 1
+--       |                                          ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

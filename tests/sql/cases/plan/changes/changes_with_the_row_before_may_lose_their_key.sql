@@ -1,0 +1,22 @@
+-- changes with the row before may lose their key
+-- tables: changes
+SELECT region FROM cdc
+-- and: sink: append
+-- ----- expected
+-- [1] changes with the row before may lose their key
+--   placement: native
+--   flow: all, columns (region), key unknown, kinds
+--   reads:
+--     cdc (region, __row_kind), marked
+--   query:
+--     SELECT region, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
+--   checkpoint: cdc
+--   digest: c123c1e178d9f621
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:20
+--       |
+--     1 | SELECT region FROM cdc
+--       |                    ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

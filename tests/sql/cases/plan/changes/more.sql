@@ -1,0 +1,249 @@
+-- other changes: delete
+-- tables: auctions
+SELECT id FROM cdc WHERE amount > 3 AND region = 'x'
+-- and: sink: append
+-- and: window of changes
+SELECT window_start FROM TABLE(TUMBLE(TABLE rates, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+-- and: no key
+SELECT region, amount FROM cdc
+-- and: sink: append
+-- and: constant
+SELECT 1 AS one, region FROM latest
+-- and: sink: append
+-- and: unnest
+SELECT id, v FROM cdc CROSS JOIN UNNEST(arr) AS t (v)
+-- and: sink: append
+-- and: unnest unnamed
+SELECT id FROM cdc CROSS JOIN UNNEST(arr)
+-- and: sink: append
+-- and: values beside
+SELECT id FROM cdc UNION ALL VALUES (1)
+-- and: sink: append
+-- and: query in select
+SELECT id, (SELECT 1) AS one FROM latest
+-- and: sink: append
+-- and: rand
+SELECT id, RAND() AS r FROM cdc
+-- and: sink: append
+-- and: rand, updates
+SELECT DISTINCT id, RAND() AS r FROM cdc
+-- and: over
+SELECT id, SUM(amount) OVER (PARTITION BY region ORDER BY id) AS s FROM cdc
+-- and: fetch
+SELECT id FROM cdc FETCH FIRST 3 ROWS ONLY
+-- and: nested
+SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a < 9
+-- and: sink: append
+-- and: sink: before
+-- ----- expected
+-- [1] other changes: delete
+--   placement: native
+--   flow: all, columns (id), key (id), kinds
+--   reads:
+--     cdc (id, region, amount, __row_kind), marked
+--   query:
+--     SELECT id, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` WHERE amount > 3 AND region = 'x'
+--   checkpoint: cdc
+--   digest: a67d44eae8834dbb
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:16
+--       |
+--     1 | SELECT id FROM cdc WHERE amount > 3 AND region = 'x'
+--       |                ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] window of changes
+--   error:
+--     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
+--      --> case.sql:1:32
+--       |
+--     1 | SELECT window_start FROM TABLE(TUMBLE(TABLE rates, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+--       |                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+-- [4] no key
+--   placement: native
+--   flow: all, columns (region, amount), key unknown, kinds
+--   reads:
+--     cdc (region, amount, __row_kind), marked
+--   query:
+--     SELECT region, amount, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
+--   checkpoint: cdc
+--   digest: 6c684f50daeb10b9
+-- [5] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:28
+--       |
+--     1 | SELECT region, amount FROM cdc
+--       |                            ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [6] constant
+--   placement: incremental
+--   flow: all, columns (one, region), key unknown, constants (one), kinds
+--   reads:
+--     latest (id, region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT 1 AS `one`, `normalize_0`.`region` AS `region`, `normalize_0`.`__row_kind` FROM normalize_0
+--   checkpoint: latest
+--     FEED feed_0 (id, region)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 3b9852e40482a033
+-- [7] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT 1 AS one, region FROM latest
+--       |                              ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [8] unnest
+--   placement: native
+--   flow: all, columns (id, v), key unknown, kinds
+--   reads:
+--     cdc (id, arr, __row_kind), marked
+--   query:
+--     SELECT id, v, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` CROSS JOIN UNNEST(arr) AS t(v)
+--   checkpoint: cdc
+--     CROSS JOIN UNNEST(arr) AS t(v)
+--   digest: 54954cba7b421272
+-- [9] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:19
+--       |
+--     1 | SELECT id, v FROM cdc CROSS JOIN UNNEST(arr) AS t (v)
+--       |                   ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [10] unnest unnamed
+--   placement: native
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     cdc (id, arr, __row_kind), marked
+--   query:
+--     SELECT id, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` CROSS JOIN UNNEST(arr)
+--   checkpoint: cdc
+--     CROSS JOIN UNNEST(arr)
+--   digest: 1d47732f5f014081
+-- [11] sink: append
+--   error:
+--     error[PEN-5001]: the columns that UNNEST gives have no names here
+--      --> case.sql:1:31
+--       |
+--     1 | SELECT id FROM cdc CROSS JOIN UNNEST(arr)
+--       |                               ^^^^^^^^^^^
+--       = help: name them: CROSS JOIN UNNEST(a.items) AS t (item)
+-- [12] values beside
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     cdc (id, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('__one', `__one`) AS `__feed1` FROM (SELECT CAST(1 AS INT) AS `__one` FROM (VALUES (1)) AS _values) AS feed_1
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_0 UNION ALL SELECT `__one` AS `id`, `__row_kind` FROM feed_1
+--   checkpoint: cdc
+--     FEED feed_0 (id)
+--     FEED feed_1 (__one)
+--   digest: cee2070eee52a40a
+-- [13] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:16
+--       |
+--     1 | SELECT id FROM cdc UNION ALL VALUES (1)
+--       |                ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [14] query in select
+--   placement: native
+--   flow: upsert, columns (id, one), key (id), kinds
+--   reads:
+--     latest (id, __row_kind), marked
+--   query:
+--     SELECT id, (SELECT 1) AS one, `__row_kind` AS `__row_kind` FROM latest AS `latest`
+--   checkpoint: latest
+--   digest: 238188e1b76fcb73
+-- [15] sink: append
+--   error:
+--     error[PEN-5001]: a query inside an expression over rows that are updated or deleted is not supported
+--      --> case.sql:1:20
+--       |
+--     1 | SELECT id, (SELECT 1) AS one FROM latest
+--       |                    ^
+--       = help: join it in FROM; or write x IN (SELECT ...) or EXISTS (SELECT ...) as a condition of its own
+-- [16] rand
+--   placement: native
+--   flow: all, columns (id, r), key (id), kinds
+--   reads:
+--     cdc (id, __row_kind), marked
+--   query:
+--     SELECT id, RAND() AS r, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
+--   checkpoint: cdc
+--   digest: 264f07aeb3a63192
+-- [17] sink: append
+--   error:
+--     error[PEN-5001]: a function that gives another value each time is not supported over rows that are kept: what it gave could not be taken back, or given again
+--      --> case.sql:1:12
+--       |
+--     1 | SELECT id, RAND() AS r FROM cdc
+--       |            ^^^^
+--       = help: call it in the query that reads the table, where it is computed once for each row
+-- [18] rand, updates
+--   error:
+--     error[PEN-5001]: a function that gives another value each time is not supported over rows that are kept: what it gave could not be taken back, or given again
+--      --> case.sql:1:21
+--       |
+--     1 | SELECT DISTINCT id, RAND() AS r FROM cdc
+--       |                     ^^^^
+--       = help: call it in the query that reads the table, where it is computed once for each row
+-- [19] over
+--   error:
+--     error[PEN-5001]: OVER windows' ordering in stream mode must be defined on a time attribute, and id is none of the rows in this FROM
+--      --> case.sql:1:59
+--       |
+--     1 | SELECT id, SUM(amount) OVER (PARTITION BY region ORDER BY id) AS s FROM cdc
+--       |                                                           ^^
+--       = help: a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); regular joins and aggregations without a window give rows without one
+-- [20] fetch
+--   error:
+--     error[PEN-5001]: LIMIT of a stream is not supported
+--      --> case.sql:1:32
+--       |
+--     1 | SELECT id FROM cdc FETCH FIRST 3 ROWS ONLY
+--       |                                ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [21] nested
+--   placement: native
+--   flow: upsert, columns (i), key (i), kinds
+--   reads:
+--     latest (id, amount, __row_kind), marked
+--   query:
+--     SELECT i, CASE WHEN a < 9 AND NOT `__row_kind` IN (3) THEN `__row_kind` ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT id AS i, amount AS a, CASE WHEN amount > 1 AND NOT `__row_kind` IN (3) THEN `__row_kind` ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM latest AS `latest`)
+--   checkpoint: latest
+--   digest: 171c0bdfdc786a70
+-- [22] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:49
+--       |
+--     1 | SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a < 9
+--       |                                                 ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [23] sink: before
+--   placement: incremental
+--   flow: all, columns (i), key (i), kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`id` AS `i`, `normalize_0`.`amount` AS `a`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`amount` > 1
+--     MAINTAINED rows_2 ROWS SELECT `rows_1`.`i` AS `i`, `rows_1`.`__row_kind` FROM rows_1 WHERE `rows_1`.`a` < 9
+--   checkpoint: latest
+--     FEED feed_0 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 3a56766f2c5b7341

@@ -1,0 +1,195 @@
+-- other joins of changes are refused
+-- tables: changes
+SELECT c.id FROM cdc AS c JOIN events AS e ON c.id = e.id
+-- and: sink: append
+-- and: another
+SELECT c.id FROM cdc AS c JOIN latest AS l ON c.id = l.id
+-- and: sink: append
+-- and: another
+SELECT c.id FROM countries AS d JOIN cdc AS c ON c.region = d.code
+-- and: sink: append
+-- and: another
+SELECT c.id FROM cdc AS c FULL JOIN countries AS d ON c.region = d.code
+-- and: sink: append
+-- and: another
+SELECT id, v FROM latest, LATERAL TABLE(parts(region)) AS t (v)
+-- and: sink: append
+-- and: another
+SELECT c.id FROM latest AS c JOIN notes AS d ON c.region = d.code
+-- and: sink: append
+-- and: another
+SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN countries AS d ON t.k = d.code
+-- and: sink: append
+-- ----- expected
+-- [1] other joins of changes are refused
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     cdc (id, __row_kind)
+--     events (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT `id` AS `id` FROM events) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`id` AS `id__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: cdc, events
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`id` AS `id__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--   digest: 68ee2e56f9da5ac5
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:27
+--       |
+--     1 | SELECT c.id FROM cdc AS c JOIN events AS e ON c.id = e.id
+--       |                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] another
+--   placement: incremental
+--   flow: all, columns (id), key (id), kinds, join
+--   reads:
+--     cdc (id, __row_kind)
+--     latest (id, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `normalize_0`.`id` AS `id__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`id` = `normalize_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `normalize_0`.`id` AS `id__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`id` = `normalize_0`.`id`
+--   digest: 806cae6dbfdaa2dd
+-- [4] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:27
+--       |
+--     1 | SELECT c.id FROM cdc AS c JOIN latest AS l ON c.id = l.id
+--       |                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [5] another
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     cdc (id, region, __row_kind)
+--     countries (code)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('code', `code`) AS `__feed1` FROM (SELECT `code` AS `code` FROM countries) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_1 BY (code) rows; feed_0 BY (region) rows COMPUTE SELECT `feed_1`.`code` AS `code`, `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region` FROM feed_1 JOIN feed_0 ON `feed_1`.`code` = `feed_0`.`region`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: cdc, countries
+--     FEED feed_0 (id, region)
+--     FEED feed_1 (code)
+--     MAINTAINED join_0 KEEP feed_1 BY (code) rows; feed_0 BY (region) rows COMPUTE SELECT `feed_1`.`code` AS `code`, `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region` FROM feed_1 JOIN feed_0 ON `feed_1`.`code` = `feed_0`.`region`
+--   digest: 9096bd7d9448d9ba
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:33
+--       |
+--     1 | SELECT c.id FROM countries AS d JOIN cdc AS c ON c.region = d.code
+--       |                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [7] another
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     cdc (id, region, __row_kind)
+--     countries (code)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('code', `code`) AS `__feed1` FROM (SELECT `code` AS `code` FROM countries) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (region) rows; feed_1 BY (code) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_1`.`code` AS `code` FROM feed_0 FULL JOIN feed_1 ON `feed_0`.`region` = `feed_1`.`code`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: cdc, countries
+--     FEED feed_0 (id, region)
+--     FEED feed_1 (code)
+--     MAINTAINED join_0 KEEP feed_0 BY (region) rows; feed_1 BY (code) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_1`.`code` AS `code` FROM feed_0 FULL JOIN feed_1 ON `feed_0`.`region` = `feed_1`.`code`
+--   digest: b0e59820f6b036d1
+-- [8] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:27
+--       |
+--     1 | SELECT c.id FROM cdc AS c FULL JOIN countries AS d ON c.region = d.code
+--       |                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [9] another
+--   placement: incremental
+--   flow: all, columns (id, v), key unknown, kinds
+--   reads:
+--     latest (id, region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`id` AS `id`, `t`.`v` AS `v`, `normalize_0`.`__row_kind` FROM normalize_0, LATERAL TABLE(PARTS(`normalize_0`.`region`)) AS t(v)
+--   checkpoint: latest
+--     FEED feed_0 (id, region)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 3d9a7ba1d6d7a7ae
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:19
+--       |
+--     1 | SELECT id, v FROM latest, LATERAL TABLE(parts(region)) AS t (v)
+--       |                   ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [11] another
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     latest (id, region, __row_kind)
+--     notes (code)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM latest) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('code', `code`) AS `__feed1` FROM (SELECT `code` AS `code` FROM notes) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP normalize_0 BY (region) rows; feed_1 BY (code) rows COMPUTE SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`region` AS `region`, `feed_1`.`code` AS `code` FROM normalize_0 JOIN feed_1 ON `normalize_0`.`region` = `feed_1`.`code`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: latest, notes
+--     FEED feed_0 (id, region)
+--     FEED feed_1 (code)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP normalize_0 BY (region) rows; feed_1 BY (code) rows COMPUTE SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`region` AS `region`, `feed_1`.`code` AS `code` FROM normalize_0 JOIN feed_1 ON `normalize_0`.`region` = `feed_1`.`code`
+--   digest: 2c4ffe566b4c777d
+-- [12] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT c.id FROM latest AS c JOIN notes AS d ON c.region = d.code
+--       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [13] another
+--   placement: incremental
+--   flow: all, columns (k), key unknown, kinds, join
+--   reads:
+--     events (k)
+--     countries (code)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('code', `code`) AS `__feed1` FROM (SELECT `code` AS `code` FROM countries) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED join_1 KEEP group_0 BY (k) rows; feed_1 BY (code) rows COMPUTE SELECT `group_0`.`k` AS `k`, `group_0`.`n` AS `n`, `feed_1`.`code` AS `code` FROM group_0 JOIN feed_1 ON `group_0`.`k` = `feed_1`.`code`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`k` AS `k`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: events, countries
+--     FEED feed_0 (k)
+--     FEED feed_1 (code)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED join_1 KEEP group_0 BY (k) rows; feed_1 BY (code) rows COMPUTE SELECT `group_0`.`k` AS `k`, `group_0`.`n` AS `n`, `feed_1`.`code` AS `code` FROM group_0 JOIN feed_1 ON `group_0`.`k` = `feed_1`.`code`
+--   digest: 8c7415ca8d7e0437
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:71
+--       |
+--     1 | SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN countries AS d ON t.k = d.code
+--       |                                                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

@@ -1,0 +1,27 @@
+-- the key of upserts has to be selected
+-- tables: changes
+SELECT region FROM latest
+-- and: sink: append
+-- ----- expected
+-- [1] the key of upserts has to be selected
+--   placement: incremental
+--   flow: all, columns (region), key unknown, kinds
+--   reads:
+--     latest (id, region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`region` AS `region`, `normalize_0`.`__row_kind` FROM normalize_0
+--   checkpoint: latest
+--     FEED feed_0 (id, region)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 27add5f0b273425e
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:20
+--       |
+--     1 | SELECT region FROM latest
+--       |                    ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

@@ -1,0 +1,629 @@
+-- which columns and fields of the tables are read
+-- tables: stars
+SELECT * FROM bids
+-- and: sink: none
+-- and: another
+SELECT b.* FROM bids AS b
+-- and: sink: none
+-- and: another
+SELECT id FROM (SELECT * FROM bids)
+-- and: sink: none
+-- and: another
+SELECT id FROM all_bids
+-- and: sink: none
+-- and: another
+SELECT i, j FROM renamed
+-- and: sink: none
+-- and: another
+SELECT b.id, i.* FROM bids AS b JOIN items AS i ON b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR
+-- and: sink: none
+-- and: another
+SELECT visit.page FROM visits
+-- and: sink: none
+-- and: another
+SELECT visit.host.port, more FROM visits
+-- and: sink: none
+-- and: another
+SELECT v.visit.host FROM visits AS v
+-- and: sink: none
+-- and: another
+SELECT lot, amount FROM stock
+-- and: sink: append
+-- and: sink: before
+-- and: sink: upsert(amount) of lot, amount
+-- and: another
+SELECT * FROM stock AS s JOIN shelves AS h ON s.shelf = h.shelf
+-- and: sink: append
+-- and: sink: before
+-- and: another
+SELECT s.lot, h.room FROM stock AS s JOIN shelves AS h ON s.shelf = h.shelf WHERE s.amount > 1
+-- and: sink: append
+-- and: sink: before
+-- and: another
+SELECT visit.page, COUNT(*) AS n FROM visits GROUP BY visit.page
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: none
+-- and: sink: upsert(n) of page, n
+-- and: another
+SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY price) AS n FROM bids) WHERE n <= 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: none
+-- and: sink: upsert(n) of id, item, price, note, ts, twice, n
+-- and: form: ties-open
+-- and: another
+SELECT item, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY price) AS n FROM bids) WHERE n <= 2
+-- and: sink: append
+-- and: sink: none
+-- and: form: ties-open
+-- and: another
+SELECT DISTINCT visit.page FROM visits
+-- and: sink: none
+-- and: another
+SELECT twice FROM bids
+-- and: sink: none
+-- and: another
+SELECT b.id, v.hue FROM bids AS b JOIN versions FOR SYSTEM_TIME AS OF b.ts AS v ON b.item = v.item
+-- and: another
+SELECT COUNT(*) AS n FROM bids
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: none
+-- and: another
+SELECT 1 AS one FROM stock
+-- and: sink: append
+-- ----- expected
+-- [1] which columns and fields of the tables are read
+--   placement: native
+--   flow: insert-only, columns (id, item, price, note, ts, twice), key unknown
+--   reads:
+--     bids (id, item, price, note, ts), marked
+--   query:
+--     SELECT * FROM bids AS `bids`
+--   checkpoint: bids
+--   digest: 12c1a669a18ec9a2
+-- [2] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bids (id, item, price, note, ts), marked
+--   query:
+--     SELECT * FROM bids AS `bids`
+--   checkpoint: bids
+--   digest: 12c1a669a18ec9a2
+-- [3] another
+--   placement: native
+--   flow: insert-only, columns (id, item, price, note, ts, twice), key unknown
+--   reads:
+--     bids (id, item, price, note, ts), marked
+--   query:
+--     SELECT b.* FROM bids AS b
+--   checkpoint: bids
+--   digest: 70cdc2f65a612fc7
+-- [4] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bids (id, item, price, note, ts), marked
+--   query:
+--     SELECT b.* FROM bids AS b
+--   checkpoint: bids
+--   digest: 70cdc2f65a612fc7
+-- [5] another
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     bids (id), marked
+--   query:
+--     SELECT id FROM (SELECT * FROM bids AS `bids`)
+--   checkpoint: bids
+--   digest: f5ba16087986c153
+-- [6] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bids (id), marked
+--   query:
+--     SELECT id FROM (SELECT * FROM bids AS `bids`)
+--   checkpoint: bids
+--   digest: f5ba16087986c153
+-- [7] another
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     bids (id), marked
+--   query:
+--     SELECT id FROM (SELECT * FROM `default_catalog`.`default_database`.`bids` AS `bids`) AS `all_bids`
+--   checkpoint: bids
+--   digest: c9fbe60c4ce96f08
+-- [8] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bids (id), marked
+--   query:
+--     SELECT id FROM (SELECT * FROM `default_catalog`.`default_database`.`bids` AS `bids`) AS `all_bids`
+--   checkpoint: bids
+--   digest: c9fbe60c4ce96f08
+-- [9] another
+--   placement: native
+--   flow: insert-only, columns (i, j), key unknown
+--   reads:
+--     bids (id, item, price, note, ts), marked
+--   query:
+--     SELECT i, j FROM (SELECT * FROM `default_catalog`.`default_database`.`bids` AS `bids`) AS `renamed`(`i`, `j`, `k`, `l`, `m`, `n`)
+--   checkpoint: bids
+--   digest: b2978a15d15a07d1
+-- [10] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bids (id, item, price, note, ts), marked
+--   query:
+--     SELECT i, j FROM (SELECT * FROM `default_catalog`.`default_database`.`bids` AS `bids`) AS `renamed`(`i`, `j`, `k`, `l`, `m`, `n`)
+--   checkpoint: bids
+--   digest: b2978a15d15a07d1
+-- [11] another
+--   placement: native
+--   flow: insert-only, columns (id, item, name, hue, since), key unknown
+--   reads:
+--     bids (id, item, ts), rowtime ts, marked
+--     items (item, name, hue, since), rowtime since, marked
+--   query:
+--     SELECT b.id, i.* FROM bids AS b JOIN items AS i ON b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR
+--   checkpoint: bids, items
+--     JOIN items AS i ON b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR
+--   digest: ab8c4041a60a4f91
+-- [12] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bids (id, item, ts), rowtime ts, marked
+--     items (item, name, hue, since), rowtime since, marked
+--   query:
+--     SELECT b.id, i.* FROM bids AS b JOIN items AS i ON b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR
+--   checkpoint: bids, items
+--     JOIN items AS i ON b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR
+--   digest: ab8c4041a60a4f91
+-- [13] another
+--   placement: native
+--   flow: insert-only, columns (page), key unknown
+--   reads:
+--     visits (visit), marked, fields visit: [('page',)]
+--   query:
+--     SELECT visit.page FROM visits AS `visits`
+--   checkpoint: visits
+--   digest: 58bb351eb326174a
+-- [14] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     visits (visit), marked, fields visit: [('page',)]
+--   query:
+--     SELECT visit.page FROM visits AS `visits`
+--   checkpoint: visits
+--   digest: 58bb351eb326174a
+-- [15] another
+--   placement: native
+--   flow: insert-only, columns (port, more), key unknown
+--   reads:
+--     visits (visit, more), marked, fields visit: [('host', 'port')]
+--   query:
+--     SELECT visit.host.port, more FROM visits AS `visits`
+--   checkpoint: visits
+--   digest: ea8bc0da60cc1ad1
+-- [16] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     visits (visit, more), marked, fields visit: [('host', 'port')]
+--   query:
+--     SELECT visit.host.port, more FROM visits AS `visits`
+--   checkpoint: visits
+--   digest: ea8bc0da60cc1ad1
+-- [17] another
+--   placement: native
+--   flow: insert-only, columns (host), key unknown
+--   reads:
+--     visits (visit), marked, fields visit: [('host',)]
+--   query:
+--     SELECT v.visit.host FROM visits AS v
+--   checkpoint: visits
+--   digest: cef54cb5d50363dc
+-- [18] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     visits (visit), marked, fields visit: [('host',)]
+--   query:
+--     SELECT v.visit.host FROM visits AS v
+--   checkpoint: visits
+--   digest: cef54cb5d50363dc
+-- [19] another
+--   placement: native
+--   flow: upsert, columns (lot, amount), key (lot), kinds
+--   reads:
+--     stock (lot, amount, __row_kind), marked
+--   query:
+--     SELECT lot, amount, `__row_kind` AS `__row_kind` FROM stock AS `stock`
+--   checkpoint: stock
+--   digest: 08b1d3e13b9287e8
+-- [20] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:25
+--       |
+--     1 | SELECT lot, amount FROM stock
+--       |                         ^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [21] sink: before
+--   placement: incremental
+--   flow: all, columns (lot, amount), key (lot), kinds
+--   reads:
+--     stock (lot, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('lot', `lot`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `lot`, `amount`, `__row_kind` FROM stock) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (lot)
+--   checkpoint: stock
+--     FEED feed_0 (lot, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (lot)
+--   digest: 643240c64250807b
+-- [22] sink: upsert(amount) of lot, amount
+--   error:
+--     error[PEN-5001]: the query gives one row for each (lot), and the sink keeps one for each (amount), which the query fills with (amount)
+--      --> case.sql:1:25
+--       |
+--     1 | SELECT lot, amount FROM stock
+--       |                         ^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (lot); or choose one row for each (amount) in the query: ROW_NUMBER() OVER (PARTITION BY amount ORDER BY ...) AS n, WHERE n = 1
+-- [23] another
+--   placement: native
+--   flow: upsert, columns (lot, shelf, amount, who, shelf, room, keeper), key (lot), kinds
+--   reads:
+--     stock (lot, shelf, amount, who, __row_kind), marked
+--     shelves (shelf, room, keeper), looked up, marked
+--   query:
+--     SELECT /*+ BROADCAST(`h`) */ `s`.`lot`, `s`.`shelf`, `s`.`amount`, `s`.`who`, `h`.`shelf`, `h`.`room`, `h`.`keeper`, CASE WHEN NOT `h`.`shelf` IS NULL AND NOT `__row_kind` IN (3) THEN `__row_kind` ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM stock AS s LEFT JOIN shelves AS h ON s.shelf = h.shelf
+--   checkpoint: stock
+--     LEFT JOIN shelves AS h ON s.shelf = h.shelf
+--   digest: 499e8c216eb7c03f
+-- [24] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM stock AS s JOIN shelves AS h ON s.shelf = h.shelf
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [25] sink: before
+--   placement: incremental
+--   flow: all, columns (lot, shelf, amount, who, shelf__2, room, keeper), key unknown, kinds, join
+--   reads:
+--     stock (lot, shelf, amount, who, __row_kind)
+--     shelves (shelf, room, keeper)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('lot', `lot`, 'shelf', `shelf`, 'amount', `amount`, 'who', `who`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `lot`, `shelf`, `amount`, `who`, `__row_kind` FROM stock) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('shelf', `shelf`, 'room', `room`, 'keeper', `keeper`) AS `__feed1` FROM (SELECT `shelf` AS `shelf`, `room` AS `room`, `keeper` AS `keeper` FROM shelves) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (lot)
+--     MAINTAINED join_1 KEEP normalize_0 BY (shelf) rows; feed_1 BY (shelf) rows COMPUTE SELECT `normalize_0`.`lot` AS `lot`, `normalize_0`.`shelf` AS `shelf`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`who` AS `who`, `feed_1`.`shelf` AS `shelf__2`, `feed_1`.`room` AS `room`, `feed_1`.`keeper` AS `keeper` FROM normalize_0 JOIN feed_1 ON `normalize_0`.`shelf` = `feed_1`.`shelf`
+--   checkpoint: stock, shelves
+--     FEED feed_0 (lot, shelf, amount, who)
+--     FEED feed_1 (shelf, room, keeper)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (lot)
+--     MAINTAINED join_1 KEEP normalize_0 BY (shelf) rows; feed_1 BY (shelf) rows COMPUTE SELECT `normalize_0`.`lot` AS `lot`, `normalize_0`.`shelf` AS `shelf`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`who` AS `who`, `feed_1`.`shelf` AS `shelf__2`, `feed_1`.`room` AS `room`, `feed_1`.`keeper` AS `keeper` FROM normalize_0 JOIN feed_1 ON `normalize_0`.`shelf` = `feed_1`.`shelf`
+--   digest: b88c02ad86dd3b1c
+-- [26] another
+--   placement: native
+--   flow: upsert, columns (lot, room), key (lot), kinds
+--   reads:
+--     stock (lot, shelf, amount, __row_kind), marked
+--     shelves (shelf, room), looked up, marked
+--   query:
+--     SELECT /*+ BROADCAST(`h`) */ s.lot, h.room, CASE WHEN (NOT `h`.`shelf` IS NULL AND s.amount > 1) AND NOT `__row_kind` IN (3) THEN `__row_kind` ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM stock AS s LEFT JOIN shelves AS h ON s.shelf = h.shelf
+--   checkpoint: stock
+--     LEFT JOIN shelves AS h ON s.shelf = h.shelf
+--   digest: cef26e1ecbac282e
+-- [27] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT s.lot, h.room FROM stock AS s JOIN shelves AS h ON s.shelf = h.shelf WHERE s.amount > 1
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [28] sink: before
+--   placement: incremental
+--   flow: all, columns (lot, room), key unknown, kinds, join
+--   reads:
+--     stock (lot, shelf, amount, __row_kind)
+--     shelves (shelf, room)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('lot', `lot`, 'shelf', `shelf`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `lot`, `shelf`, `amount`, `__row_kind` FROM stock) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('shelf', `shelf`, 'room', `room`) AS `__feed1` FROM (SELECT `shelf` AS `shelf`, `room` AS `room` FROM shelves) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (lot)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`lot` AS `lot`, `normalize_0`.`shelf` AS `shelf`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`amount` > 1
+--     MAINTAINED join_2 KEEP rows_1 BY (shelf) rows; feed_1 BY (shelf) rows COMPUTE SELECT `rows_1`.`lot` AS `lot`, `rows_1`.`shelf` AS `shelf`, `rows_1`.`amount` AS `amount`, `feed_1`.`shelf` AS `shelf__2`, `feed_1`.`room` AS `room` FROM rows_1 JOIN feed_1 ON `rows_1`.`shelf` = `feed_1`.`shelf`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`lot` AS `lot`, `join_2`.`room` AS `room`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: stock, shelves
+--     FEED feed_0 (lot, shelf, amount)
+--     FEED feed_1 (shelf, room)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (lot)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`lot` AS `lot`, `normalize_0`.`shelf` AS `shelf`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`amount` > 1
+--     MAINTAINED join_2 KEEP rows_1 BY (shelf) rows; feed_1 BY (shelf) rows COMPUTE SELECT `rows_1`.`lot` AS `lot`, `rows_1`.`shelf` AS `shelf`, `rows_1`.`amount` AS `amount`, `feed_1`.`shelf` AS `shelf__2`, `feed_1`.`room` AS `room` FROM rows_1 JOIN feed_1 ON `rows_1`.`shelf` = `feed_1`.`shelf`
+--   digest: b3fa921cd45fc2e7
+-- [29] another
+--   placement: update
+--   flow: upsert, columns (page, n), key (page), aggregate
+--   reads:
+--     visits (visit), fields visit: [('page',)]
+--   query:
+--     SELECT visit.page, COUNT(*) AS n FROM visits AS `visits` GROUP BY visit.page
+--   checkpoint: visits
+--     GROUP BY visit.page COMPUTE COUNT(*) FROM visits AS `visits`
+--   digest: 916d9e63d30e776d
+-- [30] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:55
+--       |
+--     1 | SELECT visit.page, COUNT(*) AS n FROM visits GROUP BY visit.page
+--       |                                                       ^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [31] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (page, n), key (page), kinds, aggregate
+--   reads:
+--     visits (visit)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('page', `page`) AS `__feed0` FROM (SELECT visit.page AS `page` FROM visits AS `visits`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (page) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `page` AS `page`, `__m0` AS `n` FROM feed_0
+--   checkpoint: visits
+--     FEED feed_0 (page)
+--     MAINTAINED group_0 KEEP feed_0 BY (page) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `page` AS `page`, `__m0` AS `n` FROM feed_0
+--   digest: 57dc6f73ab656d1a
+-- [32] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     visits (visit), marked, fields visit: [('page',)]
+--   query:
+--     SELECT visit.page, COUNT(*) AS n FROM visits AS `visits` GROUP BY visit.page
+--   checkpoint: visits
+--     GROUP BY visit.page COMPUTE COUNT(*) FROM visits AS `visits`
+--   digest: 916d9e63d30e776d
+-- [33] sink: upsert(n) of page, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (page), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:55
+--       |
+--     1 | SELECT visit.page, COUNT(*) AS n FROM visits GROUP BY visit.page
+--       |                                                       ^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (page); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [34] another
+--   placement: update
+--   flow: upsert, columns (id, item, price, note, ts, twice, n), key (item, n), Top-N
+--   reads:
+--     bids (id, item, price, note, ts)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`item` AS `item`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__best`.`note` AS `note`, __row_of_key.`__best`.`ts` AS `ts`, __row_of_key.`__best`.`twice` AS `twice`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT item AS __key0, NAMED_STRUCT('id', `bids`.`id`, 'item', `bids`.`item`, 'price', `bids`.`price`, 'note', `bids`.`note`, 'ts', `bids`.`ts`, 'twice', `bids`.`twice`) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bids AS `bids`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bids
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT item AS __key0, NAMED_STRUCT('id', `bids`.`id`, 'item', `bids`.`item`, 'price', `bids`.`price`, 'note', `bids`.`note`, 'ts', `bids`.`ts`, 'twice', `bids`.`twice`) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bids AS `bids`) AS __rows
+--   digest: f766b372273e8857
+-- [35] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY price) AS n FROM bids) WHERE n <= 2
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [36] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (id, item, price, note, ts, twice, n), key (item, n), kinds, Top-N
+--   reads:
+--     bids (id, item, price, note, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'item', `item`, 'price', `price`, 'note', `note`, 'ts', `ts`, 'twice', `twice`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bids`.`id` AS `id`, `bids`.`item` AS `item`, `bids`.`price` AS `price`, `bids`.`note` AS `note`, `bids`.`ts` AS `ts`, `bids`.`twice` AS `twice`, `__arrived` AS `__arrived` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (item) result COMPUTE SELECT `id` AS `id`, `item` AS `item`, `price` AS `price`, `note` AS `note`, `ts` AS `ts`, `twice` AS `twice`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `id`, `item`, `price`, `note`, `ts`, `twice`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `item` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`item` AS `item`, `ranks_0`.`price` AS `price`, `ranks_0`.`note` AS `note`, `ranks_0`.`ts` AS `ts`, `ranks_0`.`twice` AS `twice`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bids
+--     FEED feed_0 (id, item, price, note, ts, twice, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (item) result COMPUTE SELECT `id` AS `id`, `item` AS `item`, `price` AS `price`, `note` AS `note`, `ts` AS `ts`, `twice` AS `twice`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `id`, `item`, `price`, `note`, `ts`, `twice`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `item` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   digest: 84f1258a80d67f1c
+-- [37] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bids (id, item, price, note, ts), marked
+--   query:
+--     SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY price) AS n FROM bids AS `bids`) WHERE n <= 2
+--   checkpoint: bids
+--   digest: 4df03e24587e6b73
+-- [38] sink: upsert(n) of id, item, price, note, ts, twice, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (item, n), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY price) AS n FROM bids) WHERE n <= 2
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (item, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [39] form: ties-open
+--   placement: update
+--   flow: upsert, columns (id, item, price, note, ts, twice, n), key (item, n), Top-N
+--   reads:
+--     bids (id, item, price, note, ts)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`item` AS `item`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__best`.`note` AS `note`, __row_of_key.`__best`.`ts` AS `ts`, __row_of_key.`__best`.`twice` AS `twice`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT item AS __key0, NAMED_STRUCT('id', `bids`.`id`, 'item', `bids`.`item`, 'price', `bids`.`price`, 'note', `bids`.`note`, 'ts', `bids`.`ts`, 'twice', `bids`.`twice`) AS __row_of_key, STRUCT(price) AS __order FROM bids AS `bids`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bids
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT item AS __key0, NAMED_STRUCT('id', `bids`.`id`, 'item', `bids`.`item`, 'price', `bids`.`price`, 'note', `bids`.`note`, 'ts', `bids`.`ts`, 'twice', `bids`.`twice`) AS __row_of_key, STRUCT(price) AS __order FROM bids AS `bids`) AS __rows
+--   digest: 73ef00ad602f070b
+-- [40] another
+--   placement: incremental
+--   flow: all, columns (item, price), key unknown, kinds, Top-N
+--   reads:
+--     bids (item, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('item', `item`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bids`.`item` AS `item`, `bids`.`price` AS `price`, `__arrived` AS `__arrived` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (item) result COMPUTE SELECT `item` AS `item`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `item`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `item` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`item` AS `item`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bids
+--     FEED feed_0 (item, price, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (item) result COMPUTE SELECT `item` AS `item`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `item`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `item` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   digest: 4247e36272a3597c
+-- [41] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:36
+--       |
+--     1 | SELECT item, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY price) AS n FROM bids) WHERE n <= 2
+--       |                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [42] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bids (item, price), marked
+--   query:
+--     SELECT item, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY price) AS n FROM bids AS `bids`) WHERE n <= 2
+--   checkpoint: bids
+--   digest: 24847f8833066bf0
+-- [43] form: ties-open
+--   placement: incremental
+--   flow: all, columns (item, price), key unknown, kinds, Top-N
+--   reads:
+--     bids (item, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('item', `item`, 'price', `price`) AS `__feed0` FROM (SELECT `bids`.`item` AS `item`, `bids`.`price` AS `price` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (item) result COMPUTE SELECT `item` AS `item`, `price` AS `price` FROM (SELECT `item`, `price`, ROW_NUMBER() OVER (PARTITION BY `item` ORDER BY `price`, `item`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   checkpoint: bids
+--     FEED feed_0 (item, price)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (item) result COMPUTE SELECT `item` AS `item`, `price` AS `price` FROM (SELECT `item`, `price`, ROW_NUMBER() OVER (PARTITION BY `item` ORDER BY `price`, `item`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   digest: 0847c4405a48077d
+-- [44] another
+--   placement: incremental
+--   flow: insert-only, columns (page), key (page), distinct rows
+--   reads:
+--     visits (visit)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('page', `page`) AS `__feed0` FROM (SELECT visit.page AS `page` FROM visits AS `visits`) AS feed_0
+--   stages:
+--     MAINTAINED distinct_0 KEEP feed_0 BY (page) rows COMPUTE SELECT DISTINCT `page` FROM feed_0
+--   checkpoint: visits
+--     FEED feed_0 (page)
+--     MAINTAINED distinct_0 KEEP feed_0 BY (page) rows COMPUTE SELECT DISTINCT `page` FROM feed_0
+--   digest: 41aa0b71ca58eeee
+-- [45] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     visits (visit), marked, fields visit: [('page',)]
+--   query:
+--     SELECT DISTINCT visit.page FROM visits AS `visits`
+--   checkpoint: visits
+--     DISTINCT visit.page
+--   digest: 84deffa4f681788c
+-- [46] another
+--   placement: native
+--   flow: insert-only, columns (twice), key unknown
+--   reads:
+--     bids (price), marked
+--   query:
+--     SELECT twice FROM bids AS `bids`
+--   checkpoint: bids
+--   digest: 0fe4dc6bc52ac434
+-- [47] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bids (price), marked
+--   query:
+--     SELECT twice FROM bids AS `bids`
+--   checkpoint: bids
+--   digest: 0fe4dc6bc52ac434
+-- [48] another
+--   placement: incremental
+--   flow: insert-only, columns (id, hue), key unknown, temporal join
+--   reads:
+--     versions (item, hue, since, __row_kind), rowtime since
+--     bids (id, item, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('item', `item`, 'hue', `hue`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `item`, `hue`, `since`, `__row_kind` FROM versions) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'item', `item`, 'ts', `ts`) AS `__feed1` FROM (SELECT `id` AS `id`, `item` AS `item`, `ts` AS `ts` FROM bids) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (item) AT ts; feed_0 BY (item) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`item` AS `item`, `feed_1`.`ts` AS `ts`, `feed_0`.`item` AS `item__2`, `feed_0`.`hue` AS `hue`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`item` = `feed_0`.`item` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`id` AS `id`, `temporal_0`.`hue` AS `hue`, `temporal_0`.`__row_kind` FROM temporal_0
+--   checkpoint: versions, bids
+--     FEED feed_0 (item, hue, since)
+--     FEED feed_1 (id, item, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (item) AT ts; feed_0 BY (item) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`item` AS `item`, `feed_1`.`ts` AS `ts`, `feed_0`.`item` AS `item__2`, `feed_0`.`hue` AS `hue`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`item` = `feed_0`.`item` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--   digest: 1b21c7d1204732b0
+-- [49] another
+--   placement: update
+--   flow: upsert, columns (n), key (), aggregate
+--   reads:
+--     bids ()
+--   query:
+--     SELECT COUNT(*) AS n FROM bids AS `bids`
+--   checkpoint: bids
+--     GROUP BY () COMPUTE COUNT(*) FROM bids AS `bids`
+--   digest: d69fbc4f60a95a9b
+-- [50] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT COUNT(*) AS n FROM bids
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [51] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (n), key (), kinds, aggregate
+--   reads:
+--     bids ()
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__one', `__one`) AS `__feed0` FROM (SELECT CAST(1 AS INT) AS `__one` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_0
+--   checkpoint: bids
+--     FEED feed_0 (__one)
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_0
+--   digest: cf9da58f56e327c0
+-- [52] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bids (), rowtime ts, marked
+--   query:
+--     SELECT COUNT(*) AS n FROM bids AS `bids`
+--   checkpoint: bids
+--     GROUP BY () COMPUTE COUNT(*) FROM bids AS `bids`
+--   digest: d69fbc4f60a95a9b
+-- [53] another
+--   placement: incremental
+--   flow: all, columns (one), key unknown, constants (one), kinds
+--   reads:
+--     stock (lot, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('lot', `lot`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `lot`, `__row_kind` FROM stock) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (lot)
+--     MAINTAINED rows_1 ROWS SELECT 1 AS `one`, `normalize_0`.`__row_kind` FROM normalize_0
+--   checkpoint: stock
+--     FEED feed_0 (lot)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (lot)
+--   digest: 7bf40f034d46bc51
+-- [54] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:22
+--       |
+--     1 | SELECT 1 AS one FROM stock
+--       |                      ^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

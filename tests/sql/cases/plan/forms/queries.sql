@@ -1,0 +1,1997 @@
+-- the forms of docs/flink-compatibility.md: SELECT ... FROM ... WHERE
+-- tables: compatibility
+SELECT auction, price FROM bids WHERE price > 100
+-- and: SELECT without FROM
+SELECT 1 AS one, 'a' AS letter
+-- and: SELECT ALL
+SELECT ALL auction FROM bids
+-- and: SELECT *
+SELECT *, price * 2 AS twice FROM people CROSS JOIN (VALUES (1)) AS v (price)
+-- and: aliases
+SELECT b.auction AS a, b.price p FROM bids AS b
+-- and: quoted names
+SELECT `auction` AS `the auction` FROM `bids`
+-- and: fields of rows
+SELECT b.item.id, item.name FROM bids AS b
+-- and: elements of arrays and maps
+SELECT tags[1], attributes['x'] FROM bids
+-- and: VALUES
+VALUES (1, 'a'), (2, 'b')
+-- and: VALUES in FROM
+SELECT v.id FROM (VALUES (1, 'a'), ROW(2, 'b')) AS v (id, name)
+-- and: TABLE name
+TABLE people
+-- and: subquery in FROM
+SELECT a FROM (SELECT auction AS a FROM bids) AS s
+-- and: scalar subquery
+SELECT (SELECT MAX(id) FROM people) AS m
+-- and: view
+SELECT auction FROM expensive
+-- and: WITH
+WITH a (x) AS (SELECT auction FROM bids), b AS (SELECT x FROM a) SELECT x FROM b
+-- and: WITH RECURSIVE
+WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT n FROM r
+-- and: SELECT DISTINCT
+SELECT DISTINCT category FROM auctions
+-- and: ORDER BY
+SELECT id, name FROM people ORDER BY name DESC NULLS LAST, id
+-- and: ORDER BY of a stream
+SELECT auction, price FROM bids ORDER BY ts
+-- and: LIMIT
+SELECT id FROM people LIMIT 5
+-- and: LIMIT ALL
+SELECT id FROM people LIMIT ALL
+-- and: OFFSET
+SELECT id FROM people ORDER BY id LIMIT 5 OFFSET 2
+-- and: FETCH
+SELECT id FROM people ORDER BY id OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY
+-- and: UNION ALL
+SELECT auction FROM bids UNION ALL SELECT id FROM auctions
+-- and: UNION
+SELECT id FROM people UNION SELECT 1
+-- and: INTERSECT
+SELECT id FROM people INTERSECT SELECT 1
+-- and: sink: append
+-- and: INTERSECT ALL
+SELECT id FROM people INTERSECT ALL SELECT 1
+-- and: sink: append
+-- and: EXCEPT
+SELECT id FROM people EXCEPT SELECT 1
+-- and: sink: append
+-- and: EXCEPT ALL
+SELECT id FROM people EXCEPT ALL SELECT 1
+-- and: sink: append
+-- and: IN (list)
+SELECT auction FROM bids WHERE channel IN ('a', 'b')
+-- and: IN (query)
+SELECT name FROM people WHERE id IN (SELECT 1)
+-- and: EXISTS
+SELECT name FROM people AS p WHERE EXISTS (SELECT 1 FROM people AS q WHERE q.id = p.id)
+-- and: QUALIFY
+SELECT id, name FROM people QUALIFY ROW_NUMBER() OVER (PARTITION BY name ORDER BY id) = 1
+-- and: GROUP BY
+SELECT auction, COUNT(*) AS bids, MAX(price) AS best FROM bids GROUP BY auction
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: aggregate without GROUP BY
+SELECT COUNT(*) AS n FROM people
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: HAVING
+SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction HAVING COUNT(*) > 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: FILTER
+SELECT auction, COUNT(*) FILTER (WHERE price > 9) AS n FROM bids GROUP BY auction
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: DISTINCT aggregate of a window
+SELECT window_start, COUNT(DISTINCT bidder) AS bidders FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+-- and: DISTINCT aggregate
+SELECT COUNT(DISTINCT name) AS names FROM people
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: GROUPING SETS
+SELECT auction, channel, GROUPING_ID(auction, channel) AS g, COUNT(*) AS n FROM bids GROUP BY GROUPING SETS ((auction), (channel), ())
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: ROLLUP
+SELECT auction, channel, COUNT(*) AS n FROM bids GROUP BY ROLLUP (auction, channel)
+-- and: sink: append
+-- and: CUBE
+SELECT auction, channel, COUNT(DISTINCT channel) AS n FROM bids GROUP BY auction, CUBE (channel)
+-- and: sink: append
+-- and: GROUPING, GROUPING_ID, GROUP_ID
+SELECT auction, GROUPING(auction) AS g, GROUPING_ID(channel, auction) AS i, GROUP_ID() AS twice, MIN(price) AS least FROM bids GROUP BY GROUPING SETS ((auction), (auction, channel), (auction)) HAVING GROUPING(channel) = 1
+-- and: sink: append
+-- and: CUBE of many columns
+SELECT COUNT(*) AS n FROM bids GROUP BY CUBE (auction, bidder, price, channel, ts, bidder + 1, bidder + 2, bidder + 3, bidder + 4, bidder + 5, bidder + 6, bidder + 7, bidder + 8)
+-- and: OVER
+SELECT id, SUM(id) OVER (PARTITION BY name ORDER BY since ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM people
+-- and: OVER on a stream, RANGE of an interval
+SELECT auction, SUM(price) OVER (PARTITION BY auction ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) AS s FROM bids
+-- and: OVER on a stream, ROWS
+SELECT auction, COUNT(*) OVER w AS n, AVG(price) OVER w AS mean FROM bids WINDOW w AS (PARTITION BY auction ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)
+-- and: OVER on a stream, UNBOUNDED
+SELECT auction, SUM(price) OVER w AS s, MAX(price) OVER w AS best FROM bids WINDOW w AS (PARTITION BY auction ORDER BY ts)
+-- and: OVER on a stream by PROCTIME()
+SELECT auction, COUNT(*) OVER (PARTITION BY auction ORDER BY pt ROWS 9 PRECEDING) AS n FROM bids
+-- and: ROW_NUMBER without a bound
+SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts) AS n FROM bids
+-- and: LAG
+SELECT auction, LAG(price, 1) OVER (PARTITION BY auction ORDER BY ts) AS last FROM bids
+-- and: window over OVER
+SELECT window_start, MAX(s) AS most FROM TABLE(TUMBLE((SELECT ts, SUM(price) OVER (PARTITION BY auction ORDER BY ts) AS s FROM bids), DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
+-- and: LEAD on a stream
+SELECT auction, LEAD(price) OVER (PARTITION BY auction ORDER BY ts) AS next FROM bids
+-- and: RANK on a stream without a bound
+SELECT auction, RANK() OVER (PARTITION BY auction ORDER BY ts) AS n FROM bids
+-- and: OVER on a stream, not by time
+SELECT auction, SUM(price) OVER (ORDER BY bidder) AS s FROM bids
+-- and: OVER on a stream, FOLLOWING
+SELECT SUM(price) OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS s FROM bids
+-- and: OVER on a stream, two windows
+SELECT SUM(price) OVER (ORDER BY ts) AS s, SUM(price) OVER (PARTITION BY auction ORDER BY ts) AS t FROM bids
+-- and: WINDOW
+SELECT id, COUNT(*) OVER w AS n FROM people WINDOW w AS (PARTITION BY name ORDER BY id)
+-- and: TopN
+SELECT auction, price, rn FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS rn FROM bids) WHERE rn <= 3
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: deduplication, first row
+SELECT auction, price FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts) AS rn FROM bids) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: deduplication, first row that comes
+SELECT auction, price FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY pt) AS rn FROM bids) WHERE rn = 1
+-- and: deduplication, last row
+SELECT auction, price FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts DESC) AS rn FROM bids) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: aggregate of an aggregate
+SELECT n, COUNT(*) AS auctions FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction) GROUP BY n
+-- and: sink: append
+-- and: TUMBLE
+SELECT window_start, window_end, SUM(price) AS total FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+-- and: TUMBLE with an offset
+SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '5' MINUTE)) GROUP BY window_start, window_end
+-- and: TUMBLE by names
+SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '10' MINUTES)) GROUP BY window_start, window_end
+-- and: TUMBLE without TABLE(...)
+SELECT window_end, COUNT(*) AS n FROM TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE) GROUP BY window_start, window_end
+-- and: HOP
+SELECT window_end, COUNT(*) AS n FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+-- and: HOP with an offset
+SELECT window_end, COUNT(*) AS n FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE, INTERVAL '2' MINUTE)) GROUP BY window_start, window_end
+-- and: HOP by names
+SELECT window_end, COUNT(*) AS n FROM TABLE(HOP(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), SLIDE => INTERVAL '5' MINUTES, SIZE => INTERVAL '10' MINUTES)) GROUP BY window_start, window_end
+-- and: CUMULATE
+SELECT window_end, COUNT(*) AS n FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+-- and: CUMULATE with an offset
+SELECT window_end, COUNT(*) AS n FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE, INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
+-- and: CUMULATE by names
+SELECT window_end, COUNT(*) AS n FROM TABLE(CUMULATE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), STEP => INTERVAL '2' MINUTES, SIZE => INTERVAL '10' MINUTES)) GROUP BY window_start, window_end
+-- and: SESSION
+SELECT auction, window_end, COUNT(*) AS n FROM TABLE(SESSION(TABLE bids PARTITION BY auction, DESCRIPTOR(ts), INTERVAL '5' MINUTE)) GROUP BY auction, window_start, window_end
+-- and: SESSION by names
+SELECT window_end, COUNT(*) AS n FROM TABLE(SESSION(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), GAP => INTERVAL '5' MINUTES)) GROUP BY window_start, window_end
+-- and: GROUPING SETS of a window
+SELECT window_start, auction, GROUPING(auction) AS g, SUM(price) AS total FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end, GROUPING SETS ((auction), ())
+-- and: GROUPING SETS of SESSION windows
+SELECT auction, COUNT(*) AS n FROM TABLE(SESSION(TABLE bids PARTITION BY auction, DESCRIPTOR(ts), INTERVAL '5' MINUTE)) GROUP BY window_start, window_end, ROLLUP (auction)
+-- and: window over a window
+SELECT w.window_start, SUM(n) AS total FROM TABLE(TUMBLE((SELECT window_time, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end, window_time), DESCRIPTOR(window_time), INTERVAL '1' HOUR)) AS w GROUP BY w.window_start, w.window_end
+-- and: window join
+SELECT l.auction, r.seller FROM (SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS l JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auctions, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS r ON l.auction = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end
+-- and: window TopN
+SELECT auction, price, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC) AS rn FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) WHERE rn <= 3
+-- and: sink: append
+-- and: form: ties-open
+-- and: window deduplication
+SELECT auction, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, auction ORDER BY ts DESC) AS rn FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) WHERE rn = 1
+-- and: sink: append
+-- and: form: ties-open
+-- and: group window TUMBLE
+SELECT auction, TUMBLE_START(ts, INTERVAL '1' HOUR) AS s, TUMBLE_END(ts, INTERVAL '1' HOUR) AS e, COUNT(*) AS n FROM bids GROUP BY auction, TUMBLE(ts, INTERVAL '1' HOUR)
+-- and: group window HOP
+SELECT HOP_START(ts, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE) AS s, COUNT(*) AS n FROM bids GROUP BY HOP(ts, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)
+-- and: group window SESSION
+SELECT UPPER(channel) AS c, SESSION_END(ts, INTERVAL '1' MINUTE) AS e, COUNT(*) AS n FROM bids GROUP BY UPPER(channel), SESSION(ts, INTERVAL '1' MINUTE)
+-- and: group window SESSION of processing time
+SELECT COUNT(*) AS n FROM bids GROUP BY SESSION(pt, INTERVAL '1' MINUTE)
+-- and: group window of group windows
+SELECT TUMBLE_START(t, INTERVAL '1' HOUR) AS s, SUM(n) AS total FROM (SELECT TUMBLE_ROWTIME(ts, INTERVAL '10' MINUTE) AS t, COUNT(*) AS n FROM bids GROUP BY TUMBLE(ts, INTERVAL '10' MINUTE)) GROUP BY TUMBLE(t, INTERVAL '1' HOUR)
+-- and: group window with TUMBLE_PROCTIME
+SELECT TUMBLE_PROCTIME(ts, INTERVAL '1' HOUR) AS p, COUNT(*) AS n FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)
+-- and: group window over a join
+SELECT p.name, TUMBLE_END(b.ts, INTERVAL '1' HOUR) AS e, SUM(b.price) AS total FROM bids AS b JOIN people AS p ON b.bidder = p.id GROUP BY p.name, TUMBLE(b.ts, INTERVAL '1' HOUR)
+-- and: group window with an alignment
+SELECT COUNT(*) AS n FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' HOUR, TIME '00:15:00')
+-- and: group window beside grouping sets
+SELECT auction, COUNT(*) AS n FROM bids GROUP BY ROLLUP (auction), TUMBLE(ts, INTERVAL '1' HOUR)
+-- and: group window SESSION beside grouping sets
+SELECT COUNT(*) AS n FROM bids GROUP BY ROLLUP (auction), SESSION(ts, INTERVAL '1' HOUR)
+-- and: INNER JOIN
+SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id
+-- and: INNER JOIN without an equality
+SELECT b.auction FROM bids AS b JOIN auctions AS a ON b.auction > a.id
+-- and: LEFT JOIN
+SELECT p.name, q.since FROM people AS p LEFT OUTER JOIN people AS q ON p.id = q.id
+-- and: sink: append
+-- and: RIGHT JOIN
+SELECT p.name, q.since FROM people AS p RIGHT JOIN people AS q ON p.id = q.id
+-- and: sink: append
+-- and: FULL JOIN
+SELECT p.name, q.since FROM people AS p FULL JOIN people AS q ON p.id = q.id
+-- and: sink: append
+-- and: CROSS JOIN
+SELECT p.name, v.x FROM people AS p CROSS JOIN (VALUES (1), (2)) AS v (x)
+-- and: NATURAL JOIN
+SELECT id FROM people NATURAL JOIN (SELECT 1 AS id) AS one
+-- and: JOIN ... USING
+SELECT p.name FROM people AS p JOIN people AS q USING (id)
+-- and: interval join
+SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
+-- and: stream with a table at rest
+SELECT b.auction, p.name FROM bids AS b JOIN people AS p ON b.bidder = p.id
+-- and: temporal join
+SELECT b.auction, r.reserve FROM bids AS b LEFT JOIN reserved FOR SYSTEM_TIME AS OF b.ts AS r ON b.auction = r.auction
+-- and: temporal join with a table that has no WATERMARK
+SELECT b.auction, t.total FROM bids AS b JOIN totals FOR SYSTEM_TIME AS OF b.ts AS t ON b.auction = t.auction
+-- and: lookup join
+SELECT b.auction, p.name FROM bids AS b JOIN people FOR SYSTEM_TIME AS OF b.pt AS p ON b.bidder = p.id
+-- and: UNNEST an array
+SELECT b.auction, t.tag FROM bids AS b CROSS JOIN UNNEST(b.tags) AS t (tag)
+-- and: UNNEST an array, without names of columns
+SELECT b.auction, tag FROM bids AS b CROSS JOIN UNNEST(b.tags) AS tag
+-- and: LEFT JOIN UNNEST
+SELECT b.auction, t.tag FROM bids AS b LEFT JOIN UNNEST(b.tags) AS t (tag) ON TRUE
+-- and: UNNEST a map
+SELECT b.auction, m.k, m.v FROM bids AS b CROSS JOIN UNNEST(b.attributes) AS m (k, v)
+-- and: UNNEST WITH ORDINALITY
+SELECT b.auction, t.tag, t.n FROM bids AS b CROSS JOIN UNNEST(b.tags) WITH ORDINALITY AS t (tag, n)
+-- and: LATERAL (query)
+SELECT p.name, l.x FROM people AS p, LATERAL (SELECT p.id + 1 AS x) AS l
+-- and: LATERAL TABLE(builtin function)
+SELECT s.x FROM people AS p, LATERAL TABLE(UPPER(p.name)) AS s (x)
+-- and: LATERAL SNAPSHOT
+SELECT b.auction FROM bids AS b JOIN LATERAL SNAPSHOT(input => TABLE people, on_time => DESCRIPTOR(since)) AS s ON b.bidder = s.id
+-- and: process table function
+SELECT * FROM f(input => TABLE bids PARTITION BY auction ORDER BY ts, on_time => DESCRIPTOR(ts), uid => 'a')
+-- and: TO_CHANGELOG
+SELECT * FROM TO_CHANGELOG(input => TABLE totals, op => DESCRIPTOR(op))
+-- and: ML_PREDICT
+SELECT * FROM ML_PREDICT(TABLE bids, MODEL m, DESCRIPTOR(price))
+-- and: VECTOR_SEARCH
+SELECT * FROM people AS p, LATERAL TABLE(VECTOR_SEARCH(TABLE bids, DESCRIPTOR(price), p.id, 10))
+-- and: MATCH_RECOGNIZE
+SELECT m.* FROM bids MATCH_RECOGNIZE (PARTITION BY auction ORDER BY ts MEASURES LAST(B.price) AS p ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (A B{2,}) WITHIN INTERVAL '1' HOUR DEFINE B AS B.price > A.price) AS m
+-- and: OPTIONS of a table
+SELECT auction FROM bids /*+ OPTIONS('scan.parallelism' = '2') */
+-- and: OPTIONS in a windowing function
+SELECT window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids /*+ OPTIONS('scan.parallelism' = '2') */, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+-- and: BROADCAST
+SELECT /*+ BROADCAST(p) */ b.auction, p.name FROM bids AS b JOIN people AS p ON b.bidder = p.id
+-- and: SHUFFLE_HASH
+SELECT /*+ SHUFFLE_HASH(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id
+-- and: SHUFFLE_MERGE
+SELECT /*+ SHUFFLE_MERGE(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id
+-- and: NEST_LOOP
+SELECT /*+ NEST_LOOP(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id
+-- and: STATE_TTL
+SELECT /*+ STATE_TTL('b' = '1d') */ auction, COUNT(*) AS n FROM bids AS b GROUP BY auction
+-- and: sink: append
+-- and: STATE_TTL of a window
+SELECT /*+ STATE_TTL('w' = '1d') */ window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) AS w GROUP BY window_start, window_end
+-- and: LOOKUP
+SELECT /*+ LOOKUP('table' = 'p', 'async' = 'true', 'output-mode' = 'allow_unordered', 'capacity' = '100', 'timeout' = '180s', 'shuffle' = 'true') */ b.auction, p.name FROM bids AS b JOIN people FOR SYSTEM_TIME AS OF b.pt AS p ON b.bidder = p.id
+-- and: LOOKUP with retrying, in a table that each batch reads whole
+SELECT /*+ LOOKUP('table' = 'p', 'retry-predicate' = 'lookup_miss', 'retry-strategy' = 'fixed_delay', 'fixed-delay' = '10s', 'max-attempts' = '3') */ b.auction, p.name FROM bids AS b JOIN people FOR SYSTEM_TIME AS OF b.pt AS p ON b.bidder = p.id
+-- and: MULTI_JOIN
+SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = q.id
+-- ----- expected
+-- [1] the forms of docs/flink-compatibility.md: SELECT ... FROM ... WHERE
+--   placement: native
+--   flow: insert-only, columns (auction, price), key unknown
+--   reads:
+--     bids (auction, price), marked
+--   query:
+--     SELECT auction, price FROM bids AS `bids` WHERE price > 100
+--   checkpoint: bids
+--   digest: fd9da7f750cc9d43
+-- [2] SELECT without FROM
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--   query:
+--     SELECT 1 AS one, 'a' AS letter
+--   checkpoint: no sources
+--   digest: 7e12d76fb9eac81b
+-- [3] SELECT ALL
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bids (auction), marked
+--   query:
+--     SELECT auction FROM bids AS `bids`
+--   checkpoint: bids
+--   digest: 10a2aab841a5fe7a
+-- [4] SELECT *
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     people (id, name, since), marked
+--   query:
+--     SELECT *, price * 2 AS twice FROM people AS `people` CROSS JOIN (VALUES (1)) AS v(price)
+--   checkpoint: people
+--     CROSS JOIN (VALUES (1)) AS v(price)
+--   digest: f4ee6c72d9540ed8
+-- [5] aliases
+--   placement: native
+--   flow: insert-only, columns (a, p), key unknown
+--   reads:
+--     bids (auction, price), marked
+--   query:
+--     SELECT b.auction AS a, b.price AS p FROM bids AS b
+--   checkpoint: bids
+--   digest: a9b881a9d0ee3900
+-- [6] quoted names
+--   placement: native
+--   flow: insert-only, columns (the auction), key unknown
+--   reads:
+--     bids (auction), marked
+--   query:
+--     SELECT `auction` AS `the auction` FROM `bids` AS `bids`
+--   checkpoint: bids
+--   digest: 5d5d3c154fd800fb
+-- [7] fields of rows
+--   placement: native
+--   flow: insert-only, columns (id, name), key unknown
+--   reads:
+--     bids (item), marked, fields item: [('id',), ('name',)]
+--   query:
+--     SELECT b.item.id, item.name FROM bids AS b
+--   checkpoint: bids
+--   digest: 594f03253ce6a6d0
+-- [8] elements of arrays and maps
+--   placement: native
+--   flow: insert-only, columns (, ), key unknown
+--   reads:
+--     bids (tags, attributes), marked
+--   query:
+--     SELECT tags[1], attributes['x'] FROM bids AS `bids`
+--   checkpoint: bids
+--   digest: 1ac27ca330303e2d
+-- [9] VALUES
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--   query:
+--     VALUES (1, 'a'), (2, 'b')
+--   checkpoint: no sources
+--   digest: 08c11fe3f37b0aac
+-- [10] VALUES in FROM
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--   query:
+--     SELECT v.id FROM (VALUES (1, 'a'), (2, 'b')) AS v(id, name)
+--   checkpoint: no sources
+--   digest: 7f3c3dc321664030
+-- [11] TABLE name
+--   placement: native
+--   flow: insert-only, columns (id, name, since), key unknown
+--   reads:
+--     people (id, name, since), marked
+--   query:
+--     SELECT * FROM people AS `people`
+--   checkpoint: people
+--   digest: ff16e9abddaa6025
+-- [12] subquery in FROM
+--   placement: native
+--   flow: insert-only, columns (a), key unknown
+--   reads:
+--     bids (auction), marked
+--   query:
+--     SELECT a FROM (SELECT auction AS a FROM bids AS `bids`) AS s
+--   checkpoint: bids
+--   digest: a21c66d8ca8eca9f
+-- [13] scalar subquery
+--   placement: native
+--   flow: insert-only, columns (m), key unknown
+--   reads:
+--     people (id), marked
+--   query:
+--     SELECT (SELECT MAX(id) FROM people AS `people`) AS m
+--   checkpoint: people
+--     GROUP BY () COMPUTE MAX(id) FROM people AS `people`
+--   digest: 1bf21d05e8cf7a89
+-- [14] view
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bids (auction, price, ts), marked
+--   query:
+--     SELECT auction FROM (SELECT auction, price, ts FROM `default_catalog`.`default_database`.`bids` AS `bids` WHERE price > 100) AS `expensive`
+--   checkpoint: bids
+--   digest: 87a5fe9386a3c050
+-- [15] WITH
+--   placement: native
+--   flow: insert-only, columns (x), key unknown
+--   reads:
+--     bids (auction), marked
+--   query:
+--     WITH a(x) AS (SELECT auction FROM bids AS `bids`), b AS (SELECT x FROM a) SELECT x FROM b
+--   checkpoint: bids
+--   digest: 9ca7bf6601a837ec
+-- [16] WITH RECURSIVE
+--   error:
+--     error[PEN-5001]: WITH RECURSIVE is not supported
+--      --> case.sql:1:1
+--       |
+--     1 | WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT n FROM r
+--       | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+-- [17] SELECT DISTINCT
+--   placement: incremental
+--   flow: insert-only, columns (category), key (category), distinct rows
+--   reads:
+--     auctions (category)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('category', `category`) AS `__feed0` FROM (SELECT category AS `category` FROM auctions AS `auctions`) AS feed_0
+--   stages:
+--     MAINTAINED distinct_0 KEEP feed_0 BY (category) rows COMPUTE SELECT DISTINCT `category` FROM feed_0
+--   checkpoint: auctions
+--     FEED feed_0 (category)
+--     MAINTAINED distinct_0 KEEP feed_0 BY (category) rows COMPUTE SELECT DISTINCT `category` FROM feed_0
+--   digest: 273219562cc510c4
+-- [18] ORDER BY
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT id, name FROM people ORDER BY name DESC NULLS LAST, id
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [19] ORDER BY of a stream
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:42
+--       |
+--     1 | SELECT auction, price FROM bids ORDER BY ts
+--       |                                          ^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [20] LIMIT
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     people (id), marked
+--   query:
+--     SELECT id FROM people AS `people` LIMIT 5
+--   checkpoint: people
+--   digest: 74b0993974fcb96a
+-- [21] LIMIT ALL
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     people (id), marked
+--   query:
+--     SELECT id FROM people AS `people`
+--   checkpoint: people
+--   digest: 42922b287bb75108
+-- [22] OFFSET
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:32
+--       |
+--     1 | SELECT id FROM people ORDER BY id LIMIT 5 OFFSET 2
+--       |                                ^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [23] FETCH
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:32
+--       |
+--     1 | SELECT id FROM people ORDER BY id OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY
+--       |                                ^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [24] UNION ALL
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bids (auction), marked
+--     auctions (id), marked
+--   query:
+--     SELECT auction FROM bids AS `bids` UNION ALL SELECT id FROM auctions AS `auctions`
+--   checkpoint: bids, auctions
+--   digest: 6afd895aef01cb73
+-- [25] UNION
+--   placement: incremental
+--   flow: insert-only, columns (id), key (id), distinct rows
+--   reads:
+--     people (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT id AS `id` FROM people AS `people`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('__column0', `__column0`) AS `__feed1` FROM (SELECT 1 AS `__column0`) AS feed_1
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_0 UNION ALL SELECT `__column0` AS `id`, `__row_kind` FROM feed_1
+--     MAINTAINED distinct_1 KEEP rows_0 BY (id) rows COMPUTE SELECT DISTINCT `id` FROM rows_0
+--   checkpoint: people
+--     FEED feed_0 (id)
+--     FEED feed_1 (__column0)
+--     MAINTAINED rows_0 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_0 UNION ALL SELECT `__column0` AS `id`, `__row_kind` FROM feed_1
+--     MAINTAINED distinct_1 KEEP rows_0 BY (id) rows COMPUTE SELECT DISTINCT `id` FROM rows_0
+--   digest: 1c063565a4e1ed96
+-- [26] INTERSECT
+--   placement: incremental
+--   flow: all, columns (id), key (id), kinds, set operation
+--   reads:
+--     people (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT id AS `id` FROM people AS `people`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('__column0', `__column0`) AS `__feed1` FROM (SELECT 1 AS `__column0`) AS feed_1
+--   stages:
+--     MAINTAINED intersect_0 KEEP feed_0 BY (id) rows; feed_1 BY (__column0) rows COMPUTE SELECT `id` AS `id` FROM feed_0 INTERSECT SELECT `__column0` AS `__column0` FROM feed_1
+--   checkpoint: people
+--     FEED feed_0 (id)
+--     FEED feed_1 (__column0)
+--     MAINTAINED intersect_0 KEEP feed_0 BY (id) rows; feed_1 BY (__column0) rows COMPUTE SELECT `id` AS `id` FROM feed_0 INTERSECT SELECT `__column0` AS `__column0` FROM feed_1
+--   digest: 68e7ca86afcb35de
+-- [27] sink: append
+--   error:
+--     error[PEN-5001]: this set operation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT id FROM people INTERSECT SELECT 1
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [28] INTERSECT ALL
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, set operation
+--   reads:
+--     people (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT id AS `id` FROM people AS `people`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('__column0', `__column0`) AS `__feed1` FROM (SELECT 1 AS `__column0`) AS feed_1
+--   stages:
+--     MAINTAINED intersect_0 KEEP feed_0 BY (id) rows; feed_1 BY (__column0) rows COMPUTE SELECT `id` AS `id` FROM feed_0 INTERSECT ALL SELECT `__column0` AS `__column0` FROM feed_1
+--   checkpoint: people
+--     FEED feed_0 (id)
+--     FEED feed_1 (__column0)
+--     MAINTAINED intersect_0 KEEP feed_0 BY (id) rows; feed_1 BY (__column0) rows COMPUTE SELECT `id` AS `id` FROM feed_0 INTERSECT ALL SELECT `__column0` AS `__column0` FROM feed_1
+--   digest: 88acf82ec5dd13e3
+-- [29] sink: append
+--   error:
+--     error[PEN-5001]: this set operation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT id FROM people INTERSECT ALL SELECT 1
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [30] EXCEPT
+--   placement: incremental
+--   flow: all, columns (id), key (id), kinds, set operation
+--   reads:
+--     people (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT id AS `id` FROM people AS `people`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('__column0', `__column0`) AS `__feed1` FROM (SELECT 1 AS `__column0`) AS feed_1
+--   stages:
+--     MAINTAINED except_0 KEEP feed_0 BY (id) rows; feed_1 BY (__column0) rows COMPUTE SELECT `id` AS `id` FROM feed_0 EXCEPT SELECT `__column0` AS `__column0` FROM feed_1
+--   checkpoint: people
+--     FEED feed_0 (id)
+--     FEED feed_1 (__column0)
+--     MAINTAINED except_0 KEEP feed_0 BY (id) rows; feed_1 BY (__column0) rows COMPUTE SELECT `id` AS `id` FROM feed_0 EXCEPT SELECT `__column0` AS `__column0` FROM feed_1
+--   digest: a59123026e89305b
+-- [31] sink: append
+--   error:
+--     error[PEN-5001]: this set operation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT id FROM people EXCEPT SELECT 1
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [32] EXCEPT ALL
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, set operation
+--   reads:
+--     people (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT id AS `id` FROM people AS `people`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('__column0', `__column0`) AS `__feed1` FROM (SELECT 1 AS `__column0`) AS feed_1
+--   stages:
+--     MAINTAINED except_0 KEEP feed_0 BY (id) rows; feed_1 BY (__column0) rows COMPUTE SELECT `id` AS `id` FROM feed_0 EXCEPT ALL SELECT `__column0` AS `__column0` FROM feed_1
+--   checkpoint: people
+--     FEED feed_0 (id)
+--     FEED feed_1 (__column0)
+--     MAINTAINED except_0 KEEP feed_0 BY (id) rows; feed_1 BY (__column0) rows COMPUTE SELECT `id` AS `id` FROM feed_0 EXCEPT ALL SELECT `__column0` AS `__column0` FROM feed_1
+--   digest: 1b99e6f0c6b27d7f
+-- [33] sink: append
+--   error:
+--     error[PEN-5001]: this set operation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT id FROM people EXCEPT ALL SELECT 1
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [34] IN (list)
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bids (auction, channel), marked
+--   query:
+--     SELECT auction FROM bids AS `bids` WHERE channel IN ('a', 'b')
+--   checkpoint: bids
+--   digest: 4f83d03462f0e4be
+-- [35] IN (query)
+--   placement: incremental
+--   flow: insert-only, columns (name), key unknown, join
+--   reads:
+--     people (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM people) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('1', `1`) AS `__feed1` FROM (SELECT 1 AS `1`) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (1) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`1`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`name` AS `name`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: people
+--     FEED feed_0 (id, name)
+--     FEED feed_1 (1)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (1) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`1`
+--   digest: 03e5bdd810755de5
+-- [36] EXISTS
+--   placement: incremental
+--   flow: insert-only, columns (name), key unknown, join
+--   reads:
+--     people (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM people) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT q.id AS `id` FROM people AS q) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`name` AS `name`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: people
+--     FEED feed_0 (id, name)
+--     FEED feed_1 (id)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--   digest: d4ba6cd3fb84c438
+-- [37] QUALIFY
+--   error:
+--     error[PEN-5001]: QUALIFY of a stream is not supported
+--      --> case.sql:1:37
+--       |
+--     1 | SELECT id, name FROM people QUALIFY ROW_NUMBER() OVER (PARTITION BY name ORDER BY id) = 1
+--       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [38] GROUP BY
+--   placement: update
+--   flow: upsert, columns (auction, bids, best), key (auction), aggregate
+--   reads:
+--     bids (auction, price)
+--   query:
+--     SELECT auction, COUNT(*) AS bids, MAX(price) AS best FROM bids AS `bids` GROUP BY auction
+--   checkpoint: bids
+--     GROUP BY auction COMPUTE COUNT(*), MAX(price) FROM bids AS `bids`
+--   digest: 9fb4a5db895ac804
+-- [39] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:73
+--       |
+--     1 | SELECT auction, COUNT(*) AS bids, MAX(price) AS best FROM bids GROUP BY auction
+--       |                                                                         ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [40] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, bids, best), key (auction), kinds, aggregate
+--   reads:
+--     bids (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, COUNT(*) AS `bids`, MAX(`price`) AS `best` FROM feed_0 GROUP BY `auction`
+--   checkpoint: bids
+--     FEED feed_0 (auction, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, COUNT(*) AS `bids`, MAX(`price`) AS `best` FROM feed_0 GROUP BY `auction`
+--   digest: 174352292432149e
+-- [41] aggregate without GROUP BY
+--   placement: update
+--   flow: upsert, columns (n), key (), aggregate
+--   reads:
+--     people ()
+--   query:
+--     SELECT COUNT(*) AS n FROM people AS `people`
+--   checkpoint: people
+--     GROUP BY () COMPUTE COUNT(*) FROM people AS `people`
+--   digest: afd2826bc9ec858c
+-- [42] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT COUNT(*) AS n FROM people
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [43] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (n), key (), kinds, aggregate
+--   reads:
+--     people ()
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__one', `__one`) AS `__feed0` FROM (SELECT CAST(1 AS INT) AS `__one` FROM people AS `people`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_0
+--   checkpoint: people
+--     FEED feed_0 (__one)
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_0
+--   digest: 2806fc721f0d587c
+-- [44] HAVING
+--   placement: update
+--   flow: upsert, columns (auction, n), key (auction), kinds, aggregate
+--   reads:
+--     bids (auction)
+--   query:
+--     SELECT auction, COUNT(*) AS n, CASE WHEN (COUNT(*) > 2) THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM bids AS `bids` GROUP BY auction
+--   checkpoint: bids
+--     GROUP BY auction COMPUTE COUNT(*) FROM bids AS `bids`
+--   digest: db76fef3efd9af66
+-- [45] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:50
+--       |
+--     1 | SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction HAVING COUNT(*) > 2
+--       |                                                  ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [46] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, n), key (auction), kinds, aggregate
+--   reads:
+--     bids (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `n` FROM feed_0 WHERE `__m0` > 2
+--   checkpoint: bids
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `n` FROM feed_0 WHERE `__m0` > 2
+--   digest: 8fa23273106a6171
+-- [47] FILTER
+--   placement: update
+--   flow: upsert, columns (auction, n), key (auction), aggregate
+--   reads:
+--     bids (auction, price)
+--   query:
+--     SELECT auction, COUNT(*) FILTER(WHERE price > 9) AS n FROM bids AS `bids` GROUP BY auction
+--   checkpoint: bids
+--     GROUP BY auction COMPUTE COUNT(*) FROM bids AS `bids`
+--   digest: 86c3527b36f5754a
+-- [48] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:75
+--       |
+--     1 | SELECT auction, COUNT(*) FILTER (WHERE price > 9) AS n FROM bids GROUP BY auction
+--       |                                                                           ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [49] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, n), key (auction), kinds, aggregate
+--   reads:
+--     bids (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CASE WHEN (`price` > 9) THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `n` FROM feed_0
+--   checkpoint: bids
+--     FEED feed_0 (auction, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CASE WHEN (`price` > 9) THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `n` FROM feed_0
+--   digest: a8f9fd485ca0c12a
+-- [50] DISTINCT aggregate of a window
+--   placement: native
+--   flow: insert-only, columns (window_start, bidders), key unknown
+--   reads:
+--     bids (bidder, ts), rowtime ts, marked
+--   query:
+--     SELECT window_start, COUNT(DISTINCT bidder) AS bidders FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: bids
+--     GROUP BY window_start, window_end COMPUTE COUNT(DISTINCT bidder) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
+--   digest: 4ef3b50b7094ea09
+-- [51] DISTINCT aggregate
+--   placement: update
+--   flow: upsert, columns (names), key (), aggregate
+--   reads:
+--     people (name)
+--   query:
+--     SELECT CAST(SIZE(ARRAY_UNIQUE_AGG(name)) AS BIGINT) AS names FROM people AS `people`
+--   checkpoint: people
+--     GROUP BY () COMPUTE ARRAY_UNIQUE_AGG(name) FROM people AS `people`
+--   digest: b85f2f1d9a0e8e0f
+-- [52] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT COUNT(DISTINCT name) AS names FROM people
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [53] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (names), key (), kinds, aggregate
+--   reads:
+--     people (name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('name', `name`) AS `__feed0` FROM (SELECT name AS `name` FROM people AS `people`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT COUNT(DISTINCT `name`) AS `names` FROM feed_0
+--   checkpoint: people
+--     FEED feed_0 (name)
+--     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT COUNT(DISTINCT `name`) AS `names` FROM feed_0
+--   digest: 4f09da88c4a1f54e
+-- [54] GROUPING SETS
+--   placement: update
+--   flow: upsert, columns (auction, channel, g, n), key (auction, channel, g), aggregate
+--   reads:
+--     bids (auction, channel)
+--   query:
+--     SELECT CASE WHEN `__sets`.`__set` IN (0) THEN auction END AS `auction`, CASE WHEN `__sets`.`__set` IN (1) THEN channel END AS `channel`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 1 WHEN `__sets`.`__set` IN (1) THEN 2 ELSE 3 END AS BIGINT) AS g, COUNT(*) AS n FROM bids AS `bids` CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`) GROUP BY CASE WHEN `__sets`.`__set` IN (0) THEN auction END, CASE WHEN `__sets`.`__set` IN (1) THEN channel END, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 1 WHEN `__sets`.`__set` IN (1) THEN 2 ELSE 3 END AS BIGINT), `__sets`.`__set`
+--   checkpoint: bids
+--     GROUP BY auction, channel, GROUPING_ID(auction, channel), the grouping set COMPUTE COUNT(*) FROM bids AS `bids`
+--     GROUPING SETS (auction), (channel), ()
+--   digest: 31d196cb81d52370
+-- [55] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:111
+--       |
+--     1 | ...hannel, GROUPING_ID(auction, channel) AS g, COUNT(*) AS n FROM bids GROUP BY GROUPING SETS ((auction), (channel), ())
+--       |                                                                                                 ^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [56] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, channel, g, n), key (auction, channel, g), kinds, aggregate
+--   reads:
+--     bids (auction, channel)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__group1', `__group1`, '__group2', `__group2`, '__set', `__set`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0) THEN auction END AS `__group0`, CASE WHEN `__sets`.`__set` IN (1) THEN channel END AS `__group1`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 1 WHEN `__sets`.`__set` IN (1) THEN 2 ELSE 3 END AS BIGINT) AS `__group2`, `__sets`.`__set` AS `__set` FROM bids AS `bids` CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __group2, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `auction`, `__group1` AS `channel`, `__group2` AS `g`, `__m0` AS `n` FROM feed_0
+--   checkpoint: bids
+--     GROUPING SETS (auction), (channel), ()
+--     FEED feed_0 (__group0, __group1, __group2, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __group2, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `auction`, `__group1` AS `channel`, `__group2` AS `g`, `__m0` AS `n` FROM feed_0
+--   digest: a0a7f642d0cbe4b4
+-- [57] ROLLUP
+--   placement: incremental
+--   flow: all, columns (auction, channel, n), key unknown, kinds, aggregate
+--   reads:
+--     bids (auction, channel)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__group1', `__group1`, '__set', `__set`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN auction END AS `__group0`, CASE WHEN `__sets`.`__set` IN (0) THEN channel END AS `__group1`, `__sets`.`__set` AS `__set` FROM bids AS `bids` CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `auction`, `__group1` AS `channel`, `__m0` AS `n` FROM feed_0
+--   checkpoint: bids
+--     GROUPING SETS (auction, channel), (auction), ()
+--     FEED feed_0 (__group0, __group1, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `auction`, `__group1` AS `channel`, `__m0` AS `n` FROM feed_0
+--   digest: e0c043198b828f1b
+-- [58] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:67
+--       |
+--     1 | SELECT auction, channel, COUNT(*) AS n FROM bids GROUP BY ROLLUP (auction, channel)
+--       |                                                                   ^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [59] CUBE
+--   placement: incremental
+--   flow: all, columns (auction, channel, n), key unknown, kinds, aggregate
+--   reads:
+--     bids (auction, channel)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, '__group1', `__group1`, '__set', `__set`, 'channel', `channel`) AS `__feed0` FROM (SELECT auction AS `auction`, CASE WHEN `__sets`.`__set` IN (0) THEN channel END AS `__group1`, `__sets`.`__set` AS `__set`, channel AS `channel` FROM bids AS `bids` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction, __group1, __set) rows COMPUTE SELECT `auction` AS `auction`, `__group1` AS `channel`, COUNT(DISTINCT `channel`) AS `n` FROM feed_0 GROUP BY `auction`, `__group1`, `__set`
+--   checkpoint: bids
+--     GROUPING SETS (channel), ()
+--     FEED feed_0 (auction, __group1, __set, channel)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction, __group1, __set) rows COMPUTE SELECT `auction` AS `auction`, `__group1` AS `channel`, COUNT(DISTINCT `channel`) AS `n` FROM feed_0 GROUP BY `auction`, `__group1`, `__set`
+--   digest: 7cb8461ec27bf627
+-- [60] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:74
+--       |
+--     1 | SELECT auction, channel, COUNT(DISTINCT channel) AS n FROM bids GROUP BY auction, CUBE (channel)
+--       |                                                                          ^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [61] GROUPING, GROUPING_ID, GROUP_ID
+--   placement: incremental
+--   flow: all, columns (auction, g, i, twice, least), key unknown, kinds, aggregate
+--   reads:
+--     bids (auction, price, channel)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, '__group1', `__group1`, '__group2', `__group2`, '__group3', `__group3`, '__group4', `__group4`, '__set', `__set`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, CASE WHEN `__sets`.`__set` IN (1) THEN channel END AS `__group1`, CAST(0 AS BIGINT) AS `__group2`, CAST(CASE WHEN `__sets`.`__set` IN (0, 2) THEN 2 ELSE 0 END AS BIGINT) AS `__group3`, CAST(CASE WHEN `__sets`.`__set` IN (0, 1) THEN 0 ELSE 1 END AS BIGINT) AS `__group4`, `__sets`.`__set` AS `__set`, price AS `price` FROM bids AS `bids` CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction, __group1, __group2, __group3, __group4, __set) rows COMPUTE SELECT `auction` AS `auction`, `__group2` AS `g`, `__group3` AS `i`, `__group4` AS `twice`, MIN(`price`) AS `least` FROM feed_0 GROUP BY `auction`, `__group1`, `__group2`, `__group3`, `__group4`, `__set` HAVING CAST(CASE WHEN `__set` IN (0, 2) THEN 1 ELSE 0 END AS BIGINT) = 1
+--   checkpoint: bids
+--     GROUPING SETS (), (channel), ()
+--     FEED feed_0 (auction, __group1, __group2, __group3, __group4, __set, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction, __group1, __group2, __group3, __group4, __set) rows COMPUTE SELECT `auction` AS `auction`, `__group2` AS `g`, `__group3` AS `i`, `__group4` AS `twice`, MIN(`price`) AS `least` FROM feed_0 GROUP BY `auction`, `__group1`, `__group2`, `__group3`, `__group4`, `__set` HAVING CAST(CASE WHEN `__set` IN (0, 2) THEN 1 ELSE 0 END AS BIGINT) = 1
+--   digest: a2ca0e0ef8a9118e
+-- [62] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:153
+--       |
+--     1 | ...ce) AS least FROM bids GROUP BY GROUPING SETS ((auction), (auction, channel), (auction)) HAVING GROUPING(channel) = 1
+--       |                                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [63] CUBE of many columns
+--   error:
+--     error[PEN-5001]: this GROUP BY has 8192 sets, and 4096 are supported
+--      --> case.sql:1:47
+--       |
+--     1 | ...UNT(*) AS n FROM bids GROUP BY CUBE (auction, bidder, price, channel, ts, bidder + 1, bidder + 2, bidder + 3, bidd...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: name those that are needed: GROUPING SETS ((a, b), (a), ())
+-- [64] OVER
+--   error:
+--     error[PEN-5001]: OVER windows' ordering in stream mode must be defined on a time attribute, and since is none of the rows in this FROM
+--      --> case.sql:1:53
+--       |
+--     1 | SELECT id, SUM(id) OVER (PARTITION BY name ORDER BY since ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM people
+--       |                                                     ^^^^^
+--       = help: a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); regular joins and aggregations without a window give rows without one
+-- [65] OVER on a stream, RANGE of an interval
+--   placement: incremental
+--   flow: insert-only, columns (auction, s), key unknown, OVER aggregation
+--   reads:
+--     bids (auction, price, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'ts', `ts`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, ts AS `ts`, price AS `price` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP 3600000000 us COMPUTE SELECT `auction`, `ts`, `price`, SUM(`price`) OVER (PARTITION BY `auction` ORDER BY `ts` RANGE BETWEEN INTERVAL '3600.000000' SECOND(4) PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`auction` AS `auction`, `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: bids
+--     FEED feed_0 (auction, ts, price)
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP 3600000000 us COMPUTE SELECT `auction`, `ts`, `price`, SUM(`price`) OVER (PARTITION BY `auction` ORDER BY `ts` RANGE BETWEEN INTERVAL '3600.000000' SECOND(4) PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--   digest: 1c7e07c966092748
+-- [66] OVER on a stream, ROWS
+--   placement: incremental
+--   flow: insert-only, columns (auction, n, mean), key unknown, OVER aggregation
+--   reads:
+--     bids (auction, price, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'ts', `ts`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, ts AS `ts`, price AS `price` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP last 9 COMPUTE SELECT `auction`, `ts`, `price`, COUNT(*) OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrival` ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS `__over0`, AVG(`price`) OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrival` ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS `__over1`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`auction` AS `auction`, `over_0`.`__over0` AS `n`, `over_0`.`__over1` AS `mean`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: bids
+--     FEED feed_0 (auction, ts, price)
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP last 9 COMPUTE SELECT `auction`, `ts`, `price`, COUNT(*) OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrival` ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS `__over0`, AVG(`price`) OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrival` ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS `__over1`, `__arrival` FROM feed_0
+--   digest: 6a2e80c4d122cd19
+-- [67] OVER on a stream, UNBOUNDED
+--   placement: incremental
+--   flow: insert-only, columns (auction, s, best), key unknown, OVER aggregation
+--   reads:
+--     bids (auction, price, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'ts', `ts`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, ts AS `ts`, price AS `price` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP __total0 = sum(`price`), __total1 = max(`price`) COMPUTE SELECT `auction`, `ts`, `price`, `__total0` AS `__over0`, `__total1` AS `__over1`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`auction` AS `auction`, `over_0`.`__over0` AS `s`, `over_0`.`__over1` AS `best`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: bids
+--     FEED feed_0 (auction, ts, price)
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP __total0 = sum(`price`), __total1 = max(`price`) COMPUTE SELECT `auction`, `ts`, `price`, `__total0` AS `__over0`, `__total1` AS `__over1`, `__arrival` FROM feed_0
+--   digest: 5168e59465f18419
+-- [68] OVER on a stream by PROCTIME()
+--   placement: incremental
+--   flow: insert-only, columns (auction, n), key unknown, OVER aggregation
+--   reads:
+--     bids (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT PROCTIME() WAITS FOR () KEEP last 9 COMPUTE SELECT `auction`, COUNT(*) OVER (PARTITION BY `auction` ORDER BY `__arrival` ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`auction` AS `auction`, `over_0`.`__over0` AS `n`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: bids
+--     FEED feed_0 (auction)
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT PROCTIME() WAITS FOR () KEEP last 9 COMPUTE SELECT `auction`, COUNT(*) OVER (PARTITION BY `auction` ORDER BY `__arrival` ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--   digest: 7e967a996b00afb2
+-- [69] ROW_NUMBER without a bound
+--   placement: incremental
+--   flow: insert-only, columns (auction, n), key unknown, OVER aggregation
+--   reads:
+--     bids (auction, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'ts', `ts`) AS `__feed0` FROM (SELECT auction AS `auction`, ts AS `ts` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) by row COMPUTE SELECT `auction`, `ts`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`auction` AS `auction`, `over_0`.`__over0` AS `n`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: bids
+--     FEED feed_0 (auction, ts)
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) by row COMPUTE SELECT `auction`, `ts`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--   digest: ae8a926da1d8fe5a
+-- [70] LAG
+--   placement: incremental
+--   flow: insert-only, columns (auction, last), key unknown, OVER aggregation
+--   reads:
+--     bids (auction, price, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'ts', `ts`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, ts AS `ts`, price AS `price` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP last 1 COMPUTE SELECT `auction`, `ts`, `price`, LAG(`price`, 1) OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrival`) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`auction` AS `auction`, `over_0`.`__over0` AS `last`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: bids
+--     FEED feed_0 (auction, ts, price)
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP last 1 COMPUTE SELECT `auction`, `ts`, `price`, LAG(`price`, 1) OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrival`) AS `__over0`, `__arrival` FROM feed_0
+--   digest: 7c4dc01f46d8988c
+-- [71] window over OVER
+--   placement: incremental
+--   flow: insert-only, columns (window_start, most), key unknown, aggregate
+--   reads:
+--     bids (auction, price, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'ts', `ts`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, ts AS `ts`, price AS `price` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP __total0 = sum(`price`) COMPUTE SELECT `auction`, `ts`, `price`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`ts` AS `ts`, `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED rows_2 ROWS SELECT `ts`, `s`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`s` AS `s`, `rows_2`.`window_time` AS `window_time`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED windows_4 CLOSED rows_3 AT window_time WAITS FOR (0) COMPUTE SELECT `window_start` AS `window_start`, MAX(`s`) AS `most` FROM rows_3 GROUP BY `window_start`, `window_end`
+--   checkpoint: bids
+--     FEED feed_0 (auction, ts, price)
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP __total0 = sum(`price`) COMPUTE SELECT `auction`, `ts`, `price`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`ts` AS `ts`, `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED rows_2 ROWS SELECT `ts`, `s`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`s` AS `s`, `rows_2`.`window_time` AS `window_time`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED windows_4 CLOSED rows_3 AT window_time WAITS FOR (0) COMPUTE SELECT `window_start` AS `window_start`, MAX(`s`) AS `most` FROM rows_3 GROUP BY `window_start`, `window_end`
+--   digest: b9dca15e586b8986
+-- [72] LEAD on a stream
+--   error:
+--     error[PEN-5001]: LEAD Function is not supported in stream mode: it depends on rows that are still to come
+--      --> case.sql:1:17
+--       |
+--     1 | SELECT auction, LEAD(price) OVER (PARTITION BY auction ORDER BY ts) AS next FROM bids
+--       |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: LAG(x) gives the value of the row before; swap what is earlier and what is later
+-- [73] RANK on a stream without a bound
+--   error:
+--     error[PEN-5001]: RANK() OVER a stream without a bound is not supported
+--      --> case.sql:1:17
+--       |
+--     1 | SELECT auction, RANK() OVER (PARTITION BY auction ORDER BY ts) AS n FROM bids
+--       |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: ROW_NUMBER() numbers rows as the watermark passes them; RANK takes a bound: WHERE n <= 10 in the query around it
+-- [74] OVER on a stream, not by time
+--   error:
+--     error[PEN-5001]: OVER windows' ordering in stream mode must be defined on a time attribute, and bidder is none of the rows in this FROM
+--      --> case.sql:1:43
+--       |
+--     1 | SELECT auction, SUM(price) OVER (ORDER BY bidder) AS s FROM bids
+--       |                                           ^^^^^^
+--       = help: a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); regular joins and aggregations without a window give rows without one
+-- [75] OVER on a stream, FOLLOWING
+--   error:
+--     error[PEN-5001]: OVER windows of a stream begin at a PRECEDING row and end at the CURRENT ROW; FOLLOWING is not supported
+--      --> case.sql:1:50
+--       |
+--     1 | SELECT SUM(price) OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS s FROM bids
+--       |                                                  ^^^^^^^^^^^^^^^^^
+--       = help: for instance SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)
+-- [76] OVER on a stream, two windows
+--   error:
+--     error[PEN-5001]: all aggregates must be computed on the same window: this OVER differs from the one before it
+--      --> case.sql:1:44
+--       |
+--     1 | SELECT SUM(price) OVER (ORDER BY ts) AS s, SUM(price) OVER (PARTITION BY auction ORDER BY ts) AS t FROM bids
+--       |                                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: name one window for all of them, WINDOW w AS (...) behind the FROM, or write a query around this one for the other
+-- [77] WINDOW
+--   error:
+--     error[PEN-5001]: OVER windows' ordering in stream mode must be defined on a time attribute, and id is none of the rows in this FROM
+--      --> case.sql:1:85
+--       |
+--     1 | SELECT id, COUNT(*) OVER w AS n FROM people WINDOW w AS (PARTITION BY name ORDER BY id)
+--       |                                                                                     ^^
+--       = help: a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); regular joins and aggregations without a window give rows without one
+-- [78] TopN
+--   placement: update
+--   flow: upsert, columns (auction, price, rn), key (auction, rn), Top-N
+--   reads:
+--     bids (auction, price)
+--   query:
+--     SELECT auction, price, rn FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bids AS `bids`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bids
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bids AS `bids`) AS __rows
+--   digest: c692a1f0077263c0
+-- [79] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:56
+--       |
+--     1 | ...ice, rn FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS rn FROM bids)...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [80] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, price, rn), key (auction, rn), kinds, Top-N
+--   reads:
+--     bids (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price`, `__arrived` AS `__arrived` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bids
+--     FEED feed_0 (auction, price, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--   digest: 29f9b2e7bcec1fe2
+-- [81] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, price, rn), key (auction, rn), Top-N
+--   reads:
+--     bids (auction, price)
+--   query:
+--     SELECT auction, price, rn FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price) AS __order FROM bids AS `bids`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bids
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price) AS __order FROM bids AS `bids`) AS __rows
+--   digest: 5346d52e97adecdf
+-- [82] deduplication, first row
+--   placement: update
+--   flow: upsert, columns (auction, price), key (auction), first row
+--   reads:
+--     bids (auction, price, ts)
+--   query:
+--     SELECT auction, price FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bids AS `bids`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: bids
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bids AS `bids`) AS __rows
+--   digest: 83a8c12c7bd7c086
+-- [83] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:52
+--       |
+--     1 | ..., price FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts) AS rn FROM bids) WHERE r...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [84] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, price), key (auction), kinds, Top-N
+--   reads:
+--     bids (auction, price, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price`, ts AS `ts`, `__arrived` AS `__arrived` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bids
+--     FEED feed_0 (auction, price, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: c9dd4281350a9f02
+-- [85] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, price), key (auction), first row
+--   reads:
+--     bids (auction, price, ts)
+--   query:
+--     SELECT auction, price FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts) AS __order FROM bids AS `bids`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: bids
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts) AS __order FROM bids AS `bids`) AS __rows
+--   digest: 0c69177330a9638a
+-- [86] deduplication, first row that comes
+--   placement: incremental
+--   flow: insert-only, columns (auction, price), key (auction), Top-N
+--   reads:
+--     bids (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `__arrival`, `auction`, `price`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   checkpoint: bids
+--     FEED feed_0 (auction, price)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `__arrival`, `auction`, `price`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 4f01ea95d20faf39
+-- [87] deduplication, last row
+--   placement: update
+--   flow: upsert, columns (auction, price), key (auction), last row
+--   reads:
+--     bids (auction, price, ts)
+--   query:
+--     SELECT auction, price FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bids AS `bids`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: bids
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bids AS `bids`) AS __rows
+--   digest: dcf54ba75cc50be6
+-- [88] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:52
+--       |
+--     1 | ..., price FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts DESC) AS rn FROM bids) WH...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [89] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, price), key (auction), kinds, Top-N
+--   reads:
+--     bids (auction, price, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price`, ts AS `ts`, `__arrived` AS `__arrived` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bids
+--     FEED feed_0 (auction, price, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 1e7d489437a217ca
+-- [90] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, price), key (auction), last row
+--   reads:
+--     bids (auction, price, ts)
+--   query:
+--     SELECT auction, price FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts) AS __order FROM bids AS `bids`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: bids
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts) AS __order FROM bids AS `bids`) AS __rows
+--   digest: 8e9b84ba4faa72dd
+-- [91] aggregate of an aggregate
+--   placement: incremental
+--   flow: all, columns (n, auctions), key (n), kinds, aggregate
+--   reads:
+--     bids (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED group_1 KEEP group_0 BY (n) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `n` AS `n`, `__m0` AS `auctions` FROM group_0
+--   checkpoint: bids
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED group_1 KEEP group_0 BY (n) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `n` AS `n`, `__m0` AS `auctions` FROM group_0
+--   digest: e59cc42b5ae6e40f
+-- [92] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:105
+--       |
+--     1 | SELECT n, COUNT(*) AS auctions FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction) GROUP BY n
+--       |                                                                                                         ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [93] TUMBLE
+--   placement: native
+--   flow: insert-only, columns (window_start, window_end, total), key unknown
+--   reads:
+--     bids (price, ts), rowtime ts, marked
+--   query:
+--     SELECT window_start, window_end, SUM(price) AS total FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: bids
+--     GROUP BY window_start, window_end COMPUTE SUM(price) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
+--   digest: 948eb93dfd97f9b4
+-- [94] TUMBLE with an offset
+--   placement: native
+--   flow: insert-only, columns (window_start, n), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '5' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: bids
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '5' MINUTE))
+--   digest: 4ed893d4de93cc4d
+-- [95] TUMBLE by names
+--   placement: native
+--   flow: insert-only, columns (window_start, n), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: bids
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '10' MINUTE))
+--   digest: 08521b598bf05b97
+-- [96] TUMBLE without TABLE(...)
+--   placement: native
+--   flow: insert-only, columns (window_end, n), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: bids
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
+--   digest: d374aa4c1f6e728c
+-- [97] HOP
+--   placement: native
+--   flow: insert-only, columns (window_end, n), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT window_end, COUNT(*) AS n FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: bids
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE))
+--   digest: 48937c9043b81391
+-- [98] HOP with an offset
+--   placement: native
+--   flow: insert-only, columns (window_end, n), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT window_end, COUNT(*) AS n FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE, INTERVAL '2' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: bids
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE, INTERVAL '2' MINUTE))
+--   digest: 5d3e69ecc17f94a5
+-- [99] HOP by names
+--   placement: native
+--   flow: insert-only, columns (window_end, n), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT window_end, COUNT(*) AS n FROM TABLE(HOP(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), SLIDE => INTERVAL '5' MINUTE, SIZE => INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: bids
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), SLIDE => INTERVAL '5' MINUTE, SIZE => INTERVAL '10' MINUTE))
+--   digest: 0a0e0ec5ccc3da5a
+-- [100] CUMULATE
+--   placement: native
+--   flow: insert-only, columns (window_end, n), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT window_end, COUNT(*) AS n FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: bids
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE))
+--   digest: 2d4bb897b5d7384e
+-- [101] CUMULATE with an offset
+--   placement: native
+--   flow: insert-only, columns (window_end, n), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT window_end, COUNT(*) AS n FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE, INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: bids
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE, INTERVAL '1' MINUTE))
+--   digest: 6bbc2f984fa7ad9b
+-- [102] CUMULATE by names
+--   placement: native
+--   flow: insert-only, columns (window_end, n), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT window_end, COUNT(*) AS n FROM TABLE(CUMULATE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), STEP => INTERVAL '2' MINUTE, SIZE => INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: bids
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(CUMULATE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), STEP => INTERVAL '2' MINUTE, SIZE => INTERVAL '10' MINUTE))
+--   digest: 97ab422ce6233d8c
+-- [103] SESSION
+--   placement: native
+--   flow: insert-only, columns (auction, window_end, n), key unknown
+--   reads:
+--     bids (auction, ts), rowtime ts, marked
+--   query:
+--     SELECT auction, window_end, COUNT(*) AS n FROM TABLE(SESSION(TABLE bids PARTITION BY (auction), DESCRIPTOR(ts), INTERVAL '5' MINUTE)) GROUP BY auction, window_start, window_end
+--   checkpoint: bids
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(SESSION(TABLE bids PARTITION BY (auction), DESCRIPTOR(ts), INTERVAL '5' MINUTE))
+--   digest: bbea05532e26c96a
+-- [104] SESSION by names
+--   placement: native
+--   flow: insert-only, columns (window_end, n), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT window_end, COUNT(*) AS n FROM TABLE(SESSION(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), GAP => INTERVAL '5' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: bids
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(SESSION(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), GAP => INTERVAL '5' MINUTE))
+--   digest: e91c4cdbfa784559
+-- [105] GROUPING SETS of a window
+--   placement: native
+--   flow: insert-only, columns (window_start, auction, g, total), key unknown
+--   reads:
+--     bids (auction, price, ts), rowtime ts, marked
+--   query:
+--     SELECT window_start, CASE WHEN `__sets`.`__set` IN (0) THEN auction END AS `auction`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS g, SUM(price) AS total FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`) GROUP BY window_start, window_end, CASE WHEN `__sets`.`__set` IN (0) THEN auction END, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT), `__sets`.`__set`
+--   checkpoint: bids
+--     GROUP BY window_start, window_end, auction, GROUPING(auction), the grouping set COMPUTE SUM(price) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
+--     GROUPING SETS (auction), ()
+--   digest: 00cc4d0fe433584f
+-- [106] GROUPING SETS of SESSION windows
+--   error:
+--     error[PEN-5001]: SESSION beside grouping sets is not supported: sessions are those of one set of columns
+--      --> case.sql:1:164
+--       |
+--     1 | ... bids PARTITION BY auction, DESCRIPTOR(ts), INTERVAL '5' MINUTE)) GROUP BY window_start, window_end, ROLLUP (auction)
+--       |                                                                                                                 ^^^^^^^
+--       = help: write a query for each set of columns
+-- [107] window over a window
+--   placement: native
+--   flow: insert-only, columns (window_start, total), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT w.window_start, SUM(n) AS total FROM TABLE(TUMBLE((SELECT window_time, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end, window_time), DESCRIPTOR(window_time), INTERVAL '1' HOUR)) AS w GROUP BY w.window_start, w.window_end
+--   checkpoint: bids
+--     GROUP BY w.window_start, w.window_end COMPUTE COUNT(*), SUM(n) FROM TABLE(TUMBLE((SELECT window_time, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end, window_time), DESCRIPTOR(window_time), INTERVAL '1' HOUR)) AS w
+--     GROUP BY window_start, window_end, window_time COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
+--   digest: a28dee689fa85d37
+-- [108] window join
+--   placement: native
+--   flow: insert-only, columns (auction, seller), key unknown
+--   reads:
+--     bids (auction, ts), rowtime ts, marked
+--     auctions (id, seller, ts), rowtime ts, marked
+--   query:
+--     SELECT l.auction, r.seller FROM (SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS l JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auctions, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS r ON l.auction = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end
+--   checkpoint: bids, auctions
+--     JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auctions, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS r ON l.auction = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end
+--   digest: b823259b90c744b3
+-- [109] window TopN
+--   placement: incremental
+--   flow: all, columns (auction, price, rn), key unknown, kinds, Top-N
+--   reads:
+--     bids (auction, price, ts), rowtime ts, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'ts', `ts`, 'window_start', `window_start`, 'window_end', `window_end`, 'window_time', `window_time`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time`, `__arrived` AS `__arrived` FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `ts`, `window_start`, `window_end`, `window_time`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end` ORDER BY `price` DESC, `__arrived`, `window_start`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bids
+--     FEED feed_0 (auction, price, ts, window_start, window_end, window_time, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `ts`, `window_start`, `window_end`, `window_time`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end` ORDER BY `price` DESC, `__arrived`, `window_start`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--   digest: 9284ebee19a687ee
+-- [110] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:43
+--       |
+--     1 | ...T auction, price, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC)...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [111] form: ties-open
+--   placement: incremental
+--   flow: all, columns (auction, price, rn), key unknown, kinds, Top-N
+--   reads:
+--     bids (auction, price, ts), rowtime ts, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'ts', `ts`, 'window_start', `window_start`, 'window_end', `window_end`, 'window_time', `window_time`) AS `__feed0` FROM (SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time` FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time`, `rn` AS `rn` FROM (SELECT `auction`, `price`, `ts`, `window_start`, `window_end`, `window_time`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end` ORDER BY `price` DESC, `auction`, `ts`, `window_start`, `window_end`, `window_time`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bids
+--     FEED feed_0 (auction, price, ts, window_start, window_end, window_time)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time`, `rn` AS `rn` FROM (SELECT `auction`, `price`, `ts`, `window_start`, `window_end`, `window_time`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end` ORDER BY `price` DESC, `auction`, `ts`, `window_start`, `window_end`, `window_time`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--   digest: d44394a55d4cae92
+-- [112] window deduplication
+--   placement: incremental
+--   flow: all, columns (auction, price), key unknown, kinds, Top-N
+--   reads:
+--     bids (auction, price, ts), rowtime ts, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'ts', `ts`, 'window_start', `window_start`, 'window_end', `window_end`, 'window_time', `window_time`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time`, `__arrived` AS `__arrived` FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end, auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `ts`, `window_start`, `window_end`, `window_time`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end`, `auction` ORDER BY `ts` DESC, `__arrived` DESC, `window_start`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bids
+--     FEED feed_0 (auction, price, ts, window_start, window_end, window_time, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end, auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `ts`, `window_start`, `window_end`, `window_time`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end`, `auction` ORDER BY `ts` DESC, `__arrived` DESC, `window_start`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 53e2238902b4ac4e
+-- [113] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT auction, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, auction ORDER BY ts D...
+--       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [114] form: ties-open
+--   placement: incremental
+--   flow: all, columns (auction, price), key unknown, kinds, Top-N
+--   reads:
+--     bids (auction, price, ts), rowtime ts, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'ts', `ts`, 'window_start', `window_start`, 'window_end', `window_end`, 'window_time', `window_time`) AS `__feed0` FROM (SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time` FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end, auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time` FROM (SELECT `auction`, `price`, `ts`, `window_start`, `window_end`, `window_time`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end`, `auction` ORDER BY `ts` DESC, `auction`, `price`, `window_start`, `window_end`, `window_time`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bids
+--     FEED feed_0 (auction, price, ts, window_start, window_end, window_time)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end, auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time` FROM (SELECT `auction`, `price`, `ts`, `window_start`, `window_end`, `window_time`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end`, `auction` ORDER BY `ts` DESC, `auction`, `price`, `window_start`, `window_end`, `window_time`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 349b0349a5330201
+-- [115] group window TUMBLE
+--   placement: native
+--   flow: insert-only, columns (auction, s, e, n), key unknown
+--   reads:
+--     bids (auction, ts), rowtime ts, marked
+--   query:
+--     SELECT auction, `bids`.`window_start` AS s, `bids`.`window_end` AS e, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS `bids` GROUP BY auction, `bids`.`window_start`, `bids`.`window_end`
+--   checkpoint: bids
+--     GROUP BY auction, `bids`.`window_start`, `bids`.`window_end` COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS `bids`
+--   digest: 7dbd686fe30a2569
+-- [116] group window HOP
+--   placement: native
+--   flow: insert-only, columns (s, n), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT `bids`.`window_start` AS s, COUNT(*) AS n FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)) AS `bids` GROUP BY `bids`.`window_start`, `bids`.`window_end`
+--   checkpoint: bids
+--     GROUP BY `bids`.`window_start`, `bids`.`window_end` COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)) AS `bids`
+--   digest: d2f3a6f69934e0bb
+-- [117] group window SESSION
+--   placement: native
+--   flow: insert-only, columns (c, e, n), key unknown
+--   reads:
+--     bids (channel, ts), rowtime ts, marked
+--   query:
+--     SELECT `bids`.`key` AS c, `bids`.`window_end` AS e, COUNT(*) AS n FROM TABLE(SESSION((SELECT ts AS `ts`, UPPER(channel) AS `key` FROM bids AS `bids`) PARTITION BY (`key`), DESCRIPTOR(`ts`), INTERVAL '1' MINUTE)) AS `bids` GROUP BY `bids`.`key`, `bids`.`window_start`, `bids`.`window_end`
+--   checkpoint: bids
+--     GROUP BY `bids`.`key`, `bids`.`window_start`, `bids`.`window_end` COMPUTE COUNT(*) FROM TABLE(SESSION((SELECT ts AS `ts`, UPPER(channel) AS `key` FROM bids AS `bids`) PARTITION BY (`key`), DESCRIPTOR(`ts`), INTERVAL '1' MINUTE)) AS `bids`
+--   digest: edab8e6e7a1fa8d8
+-- [118] group window SESSION of processing time
+--   error:
+--     error[PEN-5001]: SESSION windows of processing time are not supported, and 'pt' is PROCTIME()
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT COUNT(*) AS n FROM bids GROUP BY SESSION(pt, INTERVAL '1' MINUTE)
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: use a column with a WATERMARK; TUMBLE, HOP and CUMULATE take PROCTIME(), too
+-- [119] group window of group windows
+--   placement: native
+--   flow: insert-only, columns (s, total), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT `grouped`.`window_start` AS s, SUM(`grouped`.`n`) AS total FROM TABLE(TUMBLE((SELECT t AS `t`, n AS `n` FROM (SELECT `bids`.`window_time` AS t, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) AS `bids` GROUP BY `bids`.`window_start`, `bids`.`window_end`, `bids`.`window_time`)), DESCRIPTOR(`t`), INTERVAL '1' HOUR)) AS `grouped` GROUP BY `grouped`.`window_start`, `grouped`.`window_end`
+--   checkpoint: bids
+--     GROUP BY `grouped`.`window_start`, `grouped`.`window_end` COMPUTE COUNT(*), SUM(`grouped`.`n`) FROM TABLE(TUMBLE((SELECT t AS `t`, n AS `n` FROM (SELECT `bids`.`window_time` AS t, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) AS `bids` GROUP BY `bids`.`window_start`, `bids`.`window_end`, `bids`.`window_time`)), DESCRIPTOR(`t`), INTERVAL '1' HOUR)) AS `grouped`
+--     GROUP BY `bids`.`window_start`, `bids`.`window_end`, `bids`.`window_time` COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) AS `bids`
+--   digest: 1d27d7d2812832b7
+-- [120] group window with TUMBLE_PROCTIME
+--   placement: native
+--   flow: insert-only, columns (p, n), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT PROCTIME() AS p, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS `bids` GROUP BY `bids`.`window_start`, `bids`.`window_end`
+--   checkpoint: bids
+--     GROUP BY `bids`.`window_start`, `bids`.`window_end` COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS `bids`
+--   digest: af3bb7c996001e64
+-- [121] group window over a join
+--   placement: native
+--   flow: insert-only, columns (name, e, total), key unknown
+--   reads:
+--     bids (bidder, price, ts), rowtime ts, marked
+--     people (id, name), marked
+--   query:
+--     SELECT `grouped`.`name`, `grouped`.`window_end` AS e, SUM(`grouped`.`price`) AS total FROM TABLE(TUMBLE((SELECT b.ts AS `ts`, p.name AS `name`, b.price AS `price` FROM bids AS b JOIN people AS p ON b.bidder = p.id), DESCRIPTOR(`ts`), INTERVAL '1' HOUR)) AS `grouped` GROUP BY `grouped`.`name`, `grouped`.`window_start`, `grouped`.`window_end`
+--   checkpoint: bids, people
+--     GROUP BY `grouped`.`name`, `grouped`.`window_start`, `grouped`.`window_end` COMPUTE SUM(`grouped`.`price`) FROM TABLE(TUMBLE((SELECT b.ts AS `ts`, p.name AS `name`, b.price AS `price` FROM bids AS b JOIN people AS p ON b.bidder = p.id), DESCRIPTOR(`ts`), INTERVAL '1' HOUR)) AS `grouped`
+--     JOIN people AS p ON b.bidder = p.id
+--   digest: 3ede591f7c33f2af
+-- [122] group window with an alignment
+--   error:
+--     error[PEN-5001]: TUMBLE with an alignment is not supported in GROUP BY
+--      --> case.sql:1:71
+--       |
+--     1 | SELECT COUNT(*) AS n FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' HOUR, TIME '00:15:00')
+--       |                                                                       ^^^^^^^^^^^^^^^
+--       = help: write the windowing table function: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), size)) GROUP BY window_start, window_end
+-- [123] group window beside grouping sets
+--   placement: native
+--   flow: insert-only, columns (auction, n), key unknown
+--   reads:
+--     bids (auction, ts), rowtime ts, marked
+--   query:
+--     SELECT CASE WHEN `__sets`.`__set` IN (0) THEN auction END AS `auction`, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS `bids` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`) GROUP BY `bids`.`window_start`, `bids`.`window_end`, CASE WHEN `__sets`.`__set` IN (0) THEN auction END, `__sets`.`__set`
+--   checkpoint: bids
+--     GROUP BY `bids`.`window_start`, `bids`.`window_end`, auction, the grouping set COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS `bids`
+--     GROUPING SETS (auction), ()
+--   digest: 59f709bb144ce07d
+-- [124] group window SESSION beside grouping sets
+--   error:
+--     error[PEN-5001]: SESSION beside grouping sets is not supported: sessions are those of one set of columns
+--      --> case.sql:1:49
+--       |
+--     1 | SELECT COUNT(*) AS n FROM bids GROUP BY ROLLUP (auction), SESSION(ts, INTERVAL '1' HOUR)
+--       |                                                 ^^^^^^^
+--       = help: write a query for each set of columns
+-- [125] INNER JOIN
+--   placement: native
+--   flow: insert-only, columns (auction, seller), key unknown
+--   reads:
+--     bids (auction), rowtime ts, marked
+--     auctions (id, seller), rowtime ts, marked
+--   query:
+--     SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id
+--   checkpoint: bids, auctions
+--     JOIN auctions AS a ON b.auction = a.id
+--   digest: a2514c7135f51f73
+-- [126] INNER JOIN without an equality
+--   error:
+--     error[PEN-5001]: a join of streams without an equality between their columns is not supported
+--      --> case.sql:1:33
+--       |
+--     1 | SELECT b.auction FROM bids AS b JOIN auctions AS a ON b.auction > a.id
+--       |                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: join ON a.x = b.x, with the other conditions behind AND
+-- [127] LEFT JOIN
+--   placement: incremental
+--   flow: all, columns (name, since), key unknown, kinds, join
+--   reads:
+--     people (id, name, since)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'name', `name`, 'since', `since`) AS `__feed0` FROM (SELECT `id` AS `id`, `name` AS `name`, `since` AS `since` FROM people) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `since`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `feed_0`.`since` AS `since`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2`, `rows_0`.`since` AS `since__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`name` AS `name`, `join_1`.`since__2` AS `since`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: people
+--     FEED feed_0 (id, name, since)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `since`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `feed_0`.`since` AS `since`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2`, `rows_0`.`since` AS `since__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--   digest: 5e656c744379f2bf
+-- [128] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT p.name, q.since FROM people AS p LEFT OUTER JOIN people AS q ON p.id = q.id
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [129] RIGHT JOIN
+--   placement: incremental
+--   flow: all, columns (name, since), key unknown, kinds, join
+--   reads:
+--     people (id, name, since)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'name', `name`, 'since', `since`) AS `__feed0` FROM (SELECT `id` AS `id`, `name` AS `name`, `since` AS `since` FROM people) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `since`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `feed_0`.`since` AS `since`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2`, `rows_0`.`since` AS `since__2` FROM feed_0 RIGHT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`name` AS `name`, `join_1`.`since__2` AS `since`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: people
+--     FEED feed_0 (id, name, since)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `since`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `feed_0`.`since` AS `since`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2`, `rows_0`.`since` AS `since__2` FROM feed_0 RIGHT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--   digest: 7c00f1fa94be311a
+-- [130] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT p.name, q.since FROM people AS p RIGHT JOIN people AS q ON p.id = q.id
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [131] FULL JOIN
+--   placement: incremental
+--   flow: all, columns (name, since), key unknown, kinds, join
+--   reads:
+--     people (id, name, since)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'name', `name`, 'since', `since`) AS `__feed0` FROM (SELECT `id` AS `id`, `name` AS `name`, `since` AS `since` FROM people) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `since`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `feed_0`.`since` AS `since`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2`, `rows_0`.`since` AS `since__2` FROM feed_0 FULL JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`name` AS `name`, `join_1`.`since__2` AS `since`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: people
+--     FEED feed_0 (id, name, since)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `since`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `feed_0`.`since` AS `since`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2`, `rows_0`.`since` AS `since__2` FROM feed_0 FULL JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--   digest: 40d03c565777a34d
+-- [132] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT p.name, q.since FROM people AS p FULL JOIN people AS q ON p.id = q.id
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [133] CROSS JOIN
+--   placement: native
+--   flow: insert-only, columns (name, x), key unknown
+--   reads:
+--     people (name), marked
+--   query:
+--     SELECT p.name, v.x FROM people AS p CROSS JOIN (VALUES (1), (2)) AS v(x)
+--   checkpoint: people
+--     CROSS JOIN (VALUES (1), (2)) AS v(x)
+--   digest: a811998e3672b79f
+-- [134] NATURAL JOIN
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     people (id, name, since), marked
+--   query:
+--     SELECT id FROM people AS `people` NATURAL JOIN (SELECT 1 AS id) AS one
+--   checkpoint: people
+--     NATURAL JOIN (SELECT 1 AS id) AS one
+--   digest: 316d3044eff6a048
+-- [135] JOIN ... USING
+--   placement: native
+--   flow: insert-only, columns (name), key unknown
+--   reads:
+--     people (id, name), marked
+--   query:
+--     SELECT p.name FROM people AS p JOIN people AS q USING (id)
+--   checkpoint: people
+--     JOIN people AS q USING (id)
+--   digest: c702aa533417e151
+-- [136] interval join
+--   placement: native
+--   flow: insert-only, columns (auction, seller), key unknown
+--   reads:
+--     bids (auction, ts), rowtime ts, marked
+--     auctions (id, seller, ts), rowtime ts, marked
+--   query:
+--     SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
+--   checkpoint: bids, auctions
+--     JOIN auctions AS a ON b.auction = a.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
+--   digest: 553a1fbcdd0b87e1
+-- [137] stream with a table at rest
+--   placement: native
+--   flow: insert-only, columns (auction, name), key unknown
+--   reads:
+--     bids (auction, bidder), rowtime ts, marked
+--     people (id, name), marked
+--   query:
+--     SELECT b.auction, p.name FROM bids AS b JOIN people AS p ON b.bidder = p.id
+--   checkpoint: bids, people
+--     JOIN people AS p ON b.bidder = p.id
+--   digest: d20de467d46b1433
+-- [138] temporal join
+--   placement: incremental
+--   flow: insert-only, columns (auction, reserve), key unknown, temporal join
+--   reads:
+--     reserves (auction, reserve, ts), rowtime ts
+--     bids (auction, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'reserve', `reserve`, 'ts', `ts`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `reserves`.`auction` AS `auction`, `reserves`.`reserve` AS `reserve`, `reserves`.`ts` AS `ts` FROM `default_catalog`.`default_database`.`reserves` AS `reserves`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`, 'ts', `ts`) AS `__feed1` FROM (SELECT `auction` AS `auction`, `ts` AS `ts` FROM bids) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (auction) AT ts; feed_0 BY (auction) AT ts WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`auction` AS `auction`, `feed_1`.`ts` AS `ts`, `feed_0`.`auction` AS `auction__2`, `feed_0`.`reserve` AS `reserve`, `feed_0`.`ts` AS `ts__2` FROM feed_1 LEFT JOIN feed_0 ON `feed_1`.`auction` = `feed_0`.`auction` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`auction` AS `auction`, `temporal_0`.`reserve` AS `reserve`, `temporal_0`.`__row_kind` FROM temporal_0
+--   checkpoint: reserves, bids
+--     FEED feed_0 (auction, reserve, ts)
+--     FEED feed_1 (auction, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (auction) AT ts; feed_0 BY (auction) AT ts WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`auction` AS `auction`, `feed_1`.`ts` AS `ts`, `feed_0`.`auction` AS `auction__2`, `feed_0`.`reserve` AS `reserve`, `feed_0`.`ts` AS `ts__2` FROM feed_1 LEFT JOIN feed_0 ON `feed_1`.`auction` = `feed_0`.`auction` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--   digest: 3a2262b8c19a0487
+-- [139] temporal join with a table that has no WATERMARK
+--   error:
+--     error[PEN-5001]: a temporal join in event time requires a row time attribute in the versioned table: default_catalog.default_database.totals is no stream with a WATERMARK
+--      --> case.sql:1:54
+--       |
+--     1 | SELECT b.auction, t.total FROM bids AS b JOIN totals FOR SYSTEM_TIME AS OF b.ts AS t ON b.auction = t.auction
+--       |                                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: declare WATERMARK FOR the column that says from when a version is valid; or join the rows of now, with a column `pt AS PROCTIME()`: FOR SYSTEM_TIME AS OF s.pt
+-- [140] lookup join
+--   placement: native
+--   flow: insert-only, columns (auction, name), key unknown
+--   reads:
+--     bids (auction, bidder), rowtime ts, marked
+--     people (id, name), looked up, marked
+--   query:
+--     SELECT b.auction, p.name FROM bids AS b JOIN people AS p ON b.bidder = p.id
+--   checkpoint: bids
+--   digest: d20de467d46b1433
+-- [141] UNNEST an array
+--   placement: native
+--   flow: insert-only, columns (auction, tag), key unknown
+--   reads:
+--     bids (auction, tags), rowtime ts, marked
+--   query:
+--     SELECT b.auction, t.tag FROM bids AS b CROSS JOIN UNNEST(b.tags) AS t(tag)
+--   checkpoint: bids
+--     CROSS JOIN UNNEST(b.tags) AS t(tag)
+--   digest: e92e5db33d73f1b3
+-- [142] UNNEST an array, without names of columns
+--   placement: native
+--   flow: insert-only, columns (auction, tag), key unknown
+--   reads:
+--     bids (auction, tags), rowtime ts, marked
+--   query:
+--     SELECT b.auction, tag FROM bids AS b CROSS JOIN UNNEST(b.tags) AS tag(tag)
+--   checkpoint: bids
+--     CROSS JOIN UNNEST(b.tags) AS tag(tag)
+--   digest: aaff379073146fe7
+-- [143] LEFT JOIN UNNEST
+--   placement: native
+--   flow: insert-only, columns (auction, tag), key unknown
+--   reads:
+--     bids (auction, tags), rowtime ts, marked
+--   query:
+--     SELECT b.auction, t.tag FROM bids AS b LEFT JOIN UNNEST(b.tags) AS t(tag) ON TRUE
+--   checkpoint: bids
+--     LEFT JOIN UNNEST(b.tags) AS t(tag) ON TRUE
+--   digest: 552729c49c885943
+-- [144] UNNEST a map
+--   placement: native
+--   flow: insert-only, columns (auction, k, v), key unknown
+--   reads:
+--     bids (auction, attributes), rowtime ts, marked
+--   query:
+--     SELECT b.auction, m.k, m.v FROM bids AS b CROSS JOIN UNNEST(b.attributes) AS m(k, v)
+--   checkpoint: bids
+--     CROSS JOIN UNNEST(b.attributes) AS m(k, v)
+--   digest: 247c93870572129f
+-- [145] UNNEST WITH ORDINALITY
+--   placement: native
+--   flow: insert-only, columns (auction, tag, n), key unknown
+--   reads:
+--     bids (auction, tags), rowtime ts, marked
+--   query:
+--     SELECT b.auction, t.tag, t.n FROM bids AS b CROSS JOIN UNNEST(b.tags) WITH ORDINALITY AS t(tag, n)
+--   checkpoint: bids
+--     CROSS JOIN UNNEST(b.tags) WITH ORDINALITY AS t(tag, n)
+--   digest: d983d619b18e56aa
+-- [146] LATERAL (query)
+--   placement: native
+--   flow: insert-only, columns (name, x), key unknown
+--   reads:
+--     people (id, name), marked
+--   query:
+--     SELECT p.name, l.x FROM people AS p, LATERAL (SELECT p.id + 1 AS x) AS l
+--   checkpoint: people
+--     , LATERAL (SELECT p.id + 1 AS x) AS l
+--   digest: 1c1f6e89ba70baad
+-- [147] LATERAL TABLE(builtin function)
+--   error:
+--     error[PEN-5001]: the table function UPPER is not supported
+--      --> case.sql:1:44
+--       |
+--     1 | SELECT s.x FROM people AS p, LATERAL TABLE(UPPER(p.name)) AS s (x)
+--       |                                            ^^^^^^^^^^^^
+--       = help: UNNEST an array, or write a query in its place
+-- [148] LATERAL SNAPSHOT
+--   error:
+--     error[PEN-5001]: LATERAL SNAPSHOT is not supported
+--      --> case.sql:1:46
+--       |
+--     1 | ....auction FROM bids AS b JOIN LATERAL SNAPSHOT(input => TABLE people, on_time => DESCRIPTOR(since)) AS s ON b.bidde...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+-- [149] process table function
+--   error:
+--     error[PEN-5001]: the table function F is not supported
+--      --> case.sql:1:15
+--       |
+--     1 | SELECT * FROM f(input => TABLE bids PARTITION BY auction ORDER BY ts, on_time => DESCRIPTOR(ts), uid => 'a')
+--       |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: a table function in Python takes values, by their position
+-- [150] TO_CHANGELOG
+--   error:
+--     error[PEN-5001]: TO_CHANGELOG is not supported
+--      --> case.sql:1:15
+--       |
+--     1 | SELECT * FROM TO_CHANGELOG(input => TABLE totals, op => DESCRIPTOR(op))
+--       |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: read the topic with a changelog format, or write into one
+-- [151] ML_PREDICT
+--   error:
+--     error[PEN-5001]: ML_PREDICT is not supported
+--      --> case.sql:1:15
+--       |
+--     1 | SELECT * FROM ML_PREDICT(TABLE bids, MODEL m, DESCRIPTOR(price))
+--       |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: Penstock runs no models
+-- [152] VECTOR_SEARCH
+--   error:
+--     error[PEN-5001]: VECTOR_SEARCH is not supported
+--      --> case.sql:1:42
+--       |
+--     1 | SELECT * FROM people AS p, LATERAL TABLE(VECTOR_SEARCH(TABLE bids, DESCRIPTOR(price), p.id, 10))
+--       |                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: Penstock runs no models
+-- [153] MATCH_RECOGNIZE
+--   error:
+--     error[PEN-5001]: MATCH_RECOGNIZE is not supported
+--      --> case.sql:1:22
+--       |
+--     1 | SELECT m.* FROM bids MATCH_RECOGNIZE (PARTITION BY auction ORDER BY ts MEASURES LAST(B.price) AS p ONE ROW PER MATCH ...
+--       |                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: interval joins and LAG over a table at rest find pairs of rows
+-- [154] OPTIONS of a table
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bids (auction), marked
+--   query:
+--     SELECT auction FROM bids /*+ OPTIONS('scan.parallelism'='2') */ AS `bids`
+--   checkpoint: bids
+--   digest: d65eaff273fec130
+-- [155] OPTIONS in a windowing function
+--   placement: native
+--   flow: insert-only, columns (window_end, n), key unknown
+--   reads:
+--     bids (ts), rowtime ts, marked
+--   query:
+--     SELECT window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids /*+ OPTIONS('scan.parallelism'='2') */, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+--   checkpoint: bids
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
+--   digest: 10f932b2144e6223
+-- [156] BROADCAST
+--   placement: native
+--   flow: insert-only, columns (auction, name), key unknown
+--   reads:
+--     bids (auction, bidder), rowtime ts, marked
+--     people (id, name), marked
+--   query:
+--     SELECT /*+ BROADCAST(p) */ b.auction, p.name FROM bids AS b JOIN people AS p ON b.bidder = p.id
+--   checkpoint: bids, people
+--     JOIN people AS p ON b.bidder = p.id
+--   digest: 4c7e374e65d2393a
+-- [157] SHUFFLE_HASH
+--   placement: native
+--   flow: insert-only, columns (name), key unknown
+--   reads:
+--     people (id, name), marked
+--   query:
+--     SELECT /*+ SHUFFLE_HASH(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id
+--   checkpoint: people
+--     JOIN people AS q ON p.id = q.id
+--   digest: 4f7c00e899d9d42b
+-- [158] SHUFFLE_MERGE
+--   placement: native
+--   flow: insert-only, columns (name), key unknown
+--   reads:
+--     people (id, name), marked
+--   query:
+--     SELECT /*+ SHUFFLE_MERGE(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id
+--   checkpoint: people
+--     JOIN people AS q ON p.id = q.id
+--   digest: d2dca16a7b9fadd4
+-- [159] NEST_LOOP
+--   placement: native
+--   flow: insert-only, columns (name), key unknown
+--   reads:
+--     people (id, name), marked
+--   query:
+--     SELECT /*+ NEST_LOOP(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id
+--   checkpoint: people
+--     JOIN people AS q ON p.id = q.id
+--   digest: c25bff7de293ec2f
+-- [160] STATE_TTL
+--   placement: incremental
+--   flow: all, columns (auction, n), key (auction), kinds, aggregate
+--   reads:
+--     bids (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bids AS b) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `n` FROM feed_0
+--   checkpoint: bids
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `n` FROM feed_0
+--   digest: c6226162146dbc67
+-- [161] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:84
+--       |
+--     1 | SELECT /*+ STATE_TTL('b' = '1d') */ auction, COUNT(*) AS n FROM bids AS b GROUP BY auction
+--       |                                                                                    ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [162] STATE_TTL of a window
+--   error:
+--     error[PEN-5001]: the hint STATE_TTL bounds joins without a bound in time and aggregations without a window, and none of these keeps rows of 'w' here
+--      --> case.sql:1:22
+--       |
+--     1 | SELECT /*+ STATE_TTL('w' = '1d') */ window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL ...
+--       |                      ^^^^^^^^^^
+--       = help: leave it out: the watermark bounds windows and joins in time, and SET 'table.exec.state.ttl' bounds all other state, that of Top-N too
+-- [163] LOOKUP
+--   placement: native
+--   flow: insert-only, columns (auction, name), key unknown
+--   reads:
+--     bids (auction, bidder), rowtime ts, marked
+--     people (id, name), looked up, marked
+--   query:
+--     SELECT /*+ LOOKUP('table'='p', 'async'='true', 'output-mode'='allow_unordered', 'capacity'='100', 'timeout'='180s', 'shuffle'='true') */ b.auction, p.name FROM bids AS b JOIN people AS p ON b.bidder = p.id
+--   checkpoint: bids
+--   digest: 9c307a10e6015fef
+-- [164] LOOKUP with retrying, in a table that each batch reads whole
+--   error:
+--     error[PEN-5001]: 'retry-predicate' of the hint LOOKUP asks again for keys without rows, and default_catalog.default_database.people is not asked for keys: each batch reads it whole
+--      --> case.sql:1:12
+--       |
+--     1 | SELECT /*+ LOOKUP('table' = 'p', 'retry-predicate' = 'lookup_miss', 'retry-strategy' = 'fixed_delay', 'fixed-delay' =...
+--       |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: leave out the options of retrying
+-- [165] MULTI_JOIN
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     people (id), marked
+--   query:
+--     SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = q.id
+--   checkpoint: people
+--     JOIN people AS q ON p.id = q.id
+--   digest: c4a4e95e185497e8

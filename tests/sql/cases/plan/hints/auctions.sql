@@ -1,0 +1,45 @@
+-- hints over tables of every kind: hint ttl agg
+-- tables: auctions
+SELECT /*+ STATE_TTL('nowm'='1h') */ k, COUNT(*) c FROM nowm GROUP BY k
+-- and: sink: append
+-- and: sink: upsert(c) of k, c
+-- and: hint ttl proj
+SELECT /*+ STATE_TTL('nowm'='1h') */ k FROM nowm
+-- ----- expected
+-- [1] hints over tables of every kind: hint ttl agg
+--   placement: incremental
+--   flow: all, columns (k, c), key (k), kinds, aggregate
+--   reads:
+--     nowm (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM nowm AS `nowm`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `c` FROM feed_0
+--   checkpoint: nowm
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `c` FROM feed_0
+--   digest: d797528966d11de3
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:71
+--       |
+--     1 | SELECT /*+ STATE_TTL('nowm'='1h') */ k, COUNT(*) c FROM nowm GROUP BY k
+--       |                                                                       ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] sink: upsert(c) of k, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (k), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:71
+--       |
+--     1 | SELECT /*+ STATE_TTL('nowm'='1h') */ k, COUNT(*) c FROM nowm GROUP BY k
+--       |                                                                       ^
+--       = help: the PRIMARY KEY has to be the columns filled by (k); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [4] hint ttl proj
+--   error:
+--     error[PEN-5001]: the hint STATE_TTL bounds joins without a bound in time and aggregations without a window, and none of these keeps rows of 'nowm' here
+--      --> case.sql:1:22
+--       |
+--     1 | SELECT /*+ STATE_TTL('nowm'='1h') */ k FROM nowm
+--       |                      ^^^^^^^^^^^
+--       = help: leave it out: the watermark bounds windows and joins in time, and SET 'table.exec.state.ttl' bounds all other state, that of Top-N too

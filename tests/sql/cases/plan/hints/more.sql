@@ -1,0 +1,110 @@
+-- other hints: aggregation
+-- tables: auctions
+SELECT /*+ STATE_TTL('bid' = '1 d') */ auction, COUNT(*) AS c FROM bid GROUP BY auction
+-- and: sink: append
+-- and: sink: upsert(c) of auction, c
+-- and: join
+SELECT /*+ STATE_TTL('b' = '1 d', 'a' = '2 d') */ b.auction FROM bid AS b JOIN auction AS a ON b.auction = a.id
+-- and: options
+SELECT auction FROM bid /*+ OPTIONS('scan.startup.mode' = 'latest-offset') */ WHERE price > 1
+-- and: same table with other options
+SELECT a.auction FROM bid /*+ OPTIONS('scan.startup.mode' = 'latest-offset') */ AS a JOIN bid AS b ON a.auction = b.bidder
+-- and: broadcast
+SELECT /*+ BROADCAST(d) */ b.auction FROM bid AS b JOIN dim AS d ON b.auction = d.id
+-- and: two unknown
+SELECT /*+ STATE_TTL('zz' = '1 d') */ auction, COUNT(*) AS c FROM bid GROUP BY auction
+-- and: of a window
+SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS w GROUP BY window_start, window_end
+-- ----- expected
+-- [1] other hints: aggregation
+--   placement: incremental
+--   flow: all, columns (auction, c), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   digest: 40f4b774c914376e
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:81
+--       |
+--     1 | SELECT /*+ STATE_TTL('bid' = '1 d') */ auction, COUNT(*) AS c FROM bid GROUP BY auction
+--       |                                                                                 ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] sink: upsert(c) of auction, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:81
+--       |
+--     1 | SELECT /*+ STATE_TTL('bid' = '1 d') */ auction, COUNT(*) AS c FROM bid GROUP BY auction
+--       |                                                                                 ^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [4] join
+--   placement: incremental
+--   flow: insert-only, columns (auction), key unknown, join
+--   reads:
+--     bid (auction)
+--     auction (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT `id` AS `id` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction)
+--     FEED feed_1 (id)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--   digest: bca6e34ed1f5a807
+-- [5] options
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bid (auction, price), marked
+--   query:
+--     SELECT auction FROM bid /*+ OPTIONS('scan.startup.mode'='latest-offset') */ AS `bid` WHERE price > 1
+--   checkpoint: bid
+--   digest: 2e6ae115c85d68ae
+-- [6] same table with other options
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bid (auction, bidder), rowtime dateTime, marked
+--     bid (auction, bidder), rowtime dateTime, marked
+--   query:
+--     SELECT a.auction FROM bid /*+ OPTIONS('scan.startup.mode'='latest-offset') */ AS a JOIN bid AS b ON a.auction = b.bidder
+--   checkpoint: bid, bid
+--     JOIN bid AS b ON a.auction = b.bidder
+--   digest: 2257815e9a1ece75
+-- [7] broadcast
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     dim (id), marked
+--   query:
+--     SELECT /*+ BROADCAST(d) */ b.auction FROM bid AS b JOIN dim AS d ON b.auction = d.id
+--   checkpoint: bid, dim
+--     JOIN dim AS d ON b.auction = d.id
+--   digest: 2a131c4565836631
+-- [8] two unknown
+--   error:
+--     error[PEN-2001]: the hint names 'zz', and no table, view or query in FROM has this name
+--      --> case.sql:1:22
+--       |
+--     1 | SELECT /*+ STATE_TTL('zz' = '1 d') */ auction, COUNT(*) AS c FROM bid GROUP BY auction
+--       |                      ^^^^
+--       = help: there are: bid; a hint is for its own SELECT alone
+-- [9] of a window
+--   error:
+--     error[PEN-5001]: the hint STATE_TTL bounds joins without a bound in time and aggregations without a window, and none of these keeps rows of 'w' here
+--      --> case.sql:1:22
+--       |
+--     1 | SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' S...
+--       |                      ^^^^^^^^^^^
+--       = help: leave it out: the watermark bounds windows and joins in time, and SET 'table.exec.state.ttl' bounds all other state, that of Top-N too

@@ -1,0 +1,26 @@
+-- anything else is a regular join
+-- tables: changes
+SELECT a.id FROM events AS a  JOIN events AS b ON a.id = b.id AND a.x < b.x
+-- and: another
+SELECT a.id FROM events AS a  JOIN events AS b ON a.id = b.id AND a.ts > a.ts - INTERVAL '1' HOUR
+-- ----- expected
+-- [1] anything else is a regular join
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id, x), rowtime ts, marked
+--   query:
+--     SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND a.x < b.x
+--   checkpoint: events
+--     JOIN events AS b ON a.id = b.id AND a.x < b.x
+--   digest: d405e1cb68fc5a7b
+-- [2] another
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id, ts), rowtime ts, marked
+--   query:
+--     SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND a.ts > a.ts - INTERVAL '1' HOUR
+--   checkpoint: events
+--     JOIN events AS b ON a.id = b.id AND a.ts > a.ts - INTERVAL '1' HOUR
+--   digest: bf90af601ce3604a

@@ -1,0 +1,758 @@
+-- joins over tables of every kind: regular inner
+-- tables: auctions
+SELECT b.auction, a.seller FROM bid b JOIN auction a ON b.auction=a.id
+-- and: regular left
+SELECT b.auction, a.seller FROM bid b LEFT JOIN auction a ON b.auction=a.id
+-- and: sink: append
+-- and: interval inner
+SELECT b.auction, a.seller FROM bid b JOIN auction a ON b.auction=a.id AND b.dateTime BETWEEN a.dateTime AND a.expires
+-- and: interval left
+SELECT b.auction, a.seller FROM bid b LEFT JOIN auction a ON b.auction=a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR
+-- and: interval full
+SELECT b.auction, a.seller FROM bid b FULL JOIN auction a ON b.auction=a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR
+-- and: unequal
+SELECT b.auction, a.seller FROM bid b JOIN auction a ON b.auction>a.id
+-- and: cross
+SELECT b.auction, a.seller FROM bid b CROSS JOIN auction a
+-- and: unequal interval
+SELECT b.auction, a.seller FROM bid b JOIN auction a ON b.dateTime BETWEEN a.dateTime AND a.expires
+-- and: cdc join cdc
+SELECT a.id, b.region FROM cdc a JOIN latest b ON a.id=b.id
+-- and: sink: append
+-- and: sink: upsert(region) of id, region
+-- and: cdc join dim
+SELECT a.id, b.name FROM cdc a JOIN dim b ON a.id=b.id
+-- and: sink: append
+-- and: sink: upsert(name) of id, name
+-- and: upsert join dim
+SELECT a.id, b.name FROM latest a JOIN dim b ON a.id=b.id
+-- and: sink: append
+-- and: sink: before
+-- and: upsert join dim nokey
+SELECT a.id, b.name FROM latest a JOIN dim b ON a.region=b.name
+-- and: sink: append
+-- and: stream join delta
+SELECT a.auction, b.name FROM bid a JOIN dim b ON a.auction=b.id
+-- and: stream left join delta
+SELECT a.auction, b.name FROM bid a LEFT JOIN dim b ON a.auction=b.id
+-- and: sink: append
+-- and: in
+SELECT id FROM orders WHERE id IN (SELECT id FROM nowm)
+-- and: not in
+SELECT id FROM orders WHERE id NOT IN (SELECT id FROM nowm)
+-- and: exists
+SELECT id FROM orders o WHERE EXISTS (SELECT 1 FROM nowm n WHERE n.id=o.id)
+-- and: scalar subq
+SELECT id FROM orders o WHERE id > (SELECT MAX(id) FROM nowm n)
+-- and: scalar subq select
+SELECT id, (SELECT MAX(id) FROM nowm n) FROM orders o
+-- and: unnest cdc
+SELECT id, x FROM cdc CROSS JOIN UNNEST(arr) AS t(x)
+-- and: sink: append
+-- and: natural
+SELECT * FROM bid NATURAL JOIN auction
+-- and: using full
+SELECT o.id FROM orders o FULL JOIN nowm n USING (id)
+-- and: semi interval exists
+SELECT auction FROM bid b WHERE EXISTS (SELECT 1 FROM auction a WHERE a.id=b.auction AND b.dateTime BETWEEN a.dateTime AND a.expires)
+-- and: agg over interval
+SELECT seller, COUNT(*) FROM (SELECT b.auction, a.seller FROM bid b JOIN auction a ON b.auction=a.id AND b.dateTime BETWEEN a.dateTime AND a.expires) GROUP BY seller
+-- and: sink: append
+-- and: sink: upsert(__column1) of seller, __column1
+-- and: agg over regular
+SELECT a.seller, COUNT(*) FROM bid b JOIN auction a ON b.auction=a.id GROUP BY a.seller
+-- and: sink: append
+-- and: sink: upsert(__column1) of seller, __column1
+-- and: cte read twice join
+WITH w AS (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) SELECT a.auction FROM w a JOIN w b ON a.c=b.c
+-- and: sink: append
+-- and: comma where join
+SELECT b.auction FROM bid b, auction a WHERE b.auction=a.id AND b.dateTime BETWEEN a.dateTime AND a.expires
+-- and: unnamed unnest cdc agg
+SELECT id, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) GROUP BY id
+-- and: sink: append
+-- and: agg over cdc join dim
+SELECT d.name, SUM(a.amount) FROM cdc a JOIN dim d ON a.id=d.id GROUP BY d.name
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: agg over upsert join dim
+SELECT d.name, SUM(a.amount) FROM latest a JOIN dim d ON a.id=d.id GROUP BY d.name
+-- and: sink: append
+-- and: sink: upsert(__column1) of name, __column1
+-- and: cdc x stream
+SELECT a.id, b.auction FROM cdc a JOIN bid b ON a.id=b.auction
+-- and: sink: append
+-- and: two refusals (order by + not in)
+SELECT id FROM orders WHERE id NOT IN (SELECT id FROM nowm) ORDER BY id
+-- and: inner refusal first
+SELECT x FROM (SELECT id x FROM orders ORDER BY id) a JOIN nowm n ON a.x > n.id
+-- and: star join cdc
+SELECT * FROM cdc a JOIN latest b ON a.id=b.id
+-- and: sink: append
+-- and: sink: upsert(amount__2) of id, region, amount, price, arr, id__2, region__2, amount__2
+-- and: cdc lateral agg
+SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] joins over tables of every kind: regular inner
+--   placement: native
+--   flow: insert-only, columns (auction, seller), key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     auction (id, seller), rowtime dateTime, marked
+--   query:
+--     SELECT b.auction, a.seller FROM bid AS b JOIN auction AS a ON b.auction = a.id
+--   checkpoint: bid, auction
+--     JOIN auction AS a ON b.auction = a.id
+--   digest: b3a9d51b2b287905
+-- [2] regular left
+--   placement: incremental
+--   flow: all, columns (auction, seller), key unknown, kinds, join
+--   reads:
+--     bid (auction)
+--     auction (id, seller)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`seller` AS `seller`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction)
+--     FEED feed_1 (id, seller)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--   digest: 9c7111d353e2320a
+-- [3] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT b.auction, a.seller FROM bid b LEFT JOIN auction a ON b.auction=a.id
+--       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [4] interval inner
+--   placement: native
+--   flow: insert-only, columns (auction, seller), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, seller, dateTime, expires), rowtime dateTime, marked
+--   query:
+--     SELECT b.auction, a.seller FROM bid AS b JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires
+--   checkpoint: bid, auction
+--     JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires
+--   digest: e94bd8f4e3998678
+-- [5] interval left
+--   placement: native
+--   flow: insert-only, columns (auction, seller), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, seller, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT b.auction, a.seller FROM bid AS b LEFT JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR
+--   checkpoint: bid, auction
+--     LEFT JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR
+--   digest: 0706dceb4279ca4e
+-- [6] interval full
+--   placement: native
+--   flow: insert-only, columns (auction, seller), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, seller, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT b.auction, a.seller FROM bid AS b FULL JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR
+--   checkpoint: bid, auction
+--     FULL JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR
+--   digest: cfd34fd280fa9c63
+-- [7] unequal
+--   error:
+--     error[PEN-5001]: a join of streams without an equality between their columns is not supported
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT b.auction, a.seller FROM bid b JOIN auction a ON b.auction>a.id
+--       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: join ON a.x = b.x, with the other conditions behind AND
+-- [8] cross
+--   error:
+--     error[PEN-5001]: a join of streams without an equality between their columns is not supported
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT b.auction, a.seller FROM bid b CROSS JOIN auction a
+--       |                                       ^^^^^^^^^^^^^^^^^^^^
+--       = help: join ON a.x = b.x, with the other conditions behind AND
+-- [9] unequal interval
+--   error:
+--     error[PEN-5001]: a join of streams without an equality between their columns is not supported
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT b.auction, a.seller FROM bid b JOIN auction a ON b.dateTime BETWEEN a.dateTime AND a.expires
+--       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: join ON a.x = b.x, with the other conditions behind AND
+-- [10] cdc join cdc
+--   placement: incremental
+--   flow: all, columns (id, region), key (id), kinds, join
+--   reads:
+--     cdc (id, region, __row_kind)
+--     latest (id, region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`id` = `normalize_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`region__2` AS `region`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id, region)
+--     FEED feed_1 (id, region)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`id` = `normalize_0`.`id`
+--   digest: 5af376620e73f9c2
+-- [11] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT a.id, b.region FROM cdc a JOIN latest b ON a.id=b.id
+--       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [12] sink: upsert(region) of id, region
+--   error:
+--     error[PEN-5001]: the query gives one row for each (id), and the sink keeps one for each (region), which the query fills with (region)
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT a.id, b.region FROM cdc a JOIN latest b ON a.id=b.id
+--       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (region) in the query: ROW_NUMBER() OVER (PARTITION BY region ORDER BY ...) AS n, WHERE n = 1
+-- [13] cdc join dim
+--   placement: native
+--   flow: all, columns (id, name), key (id), kinds
+--   reads:
+--     cdc (id, __row_kind), marked
+--     dim (id, name), looked up, marked
+--   query:
+--     SELECT /*+ BROADCAST(`b`) */ a.id, b.name, `__row_kind` AS `__row_kind` FROM cdc AS a JOIN dim AS b ON a.id = b.id
+--   checkpoint: cdc
+--     JOIN dim AS b ON a.id = b.id
+--   digest: d193f1a3034ee2fa
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:32
+--       |
+--     1 | SELECT a.id, b.name FROM cdc a JOIN dim b ON a.id=b.id
+--       |                                ^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [15] sink: upsert(name) of id, name
+--   placement: incremental
+--   flow: all, columns (id, name), key unknown, kinds, join
+--   reads:
+--     cdc (id, __row_kind)
+--     dim (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM dim) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`name` AS `name`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: cdc, dim
+--     FEED feed_0 (id)
+--     FEED feed_1 (id, name)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--   digest: 0f08b418fc98e50c
+-- [16] upsert join dim
+--   placement: native
+--   flow: upsert, columns (id, name), key (id), kinds
+--   reads:
+--     latest (id, __row_kind), marked
+--     dim (id, name), looked up, marked
+--   query:
+--     SELECT /*+ BROADCAST(`b`) */ a.id, b.name, CASE WHEN NOT `b`.`id` IS NULL AND NOT `__row_kind` IN (3) THEN `__row_kind` ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM latest AS a LEFT JOIN dim AS b ON a.id = b.id
+--   checkpoint: latest
+--     LEFT JOIN dim AS b ON a.id = b.id
+--   digest: 3a5e1e17c4ad1138
+-- [17] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT a.id, b.name FROM latest a JOIN dim b ON a.id=b.id
+--       |                                   ^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [18] sink: before
+--   placement: incremental
+--   flow: all, columns (id, name), key unknown, kinds, join
+--   reads:
+--     latest (id, __row_kind)
+--     dim (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM latest) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM dim) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP normalize_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `normalize_0`.`id` AS `id`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name` FROM normalize_0 JOIN feed_1 ON `normalize_0`.`id` = `feed_1`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`name` AS `name`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: latest, dim
+--     FEED feed_0 (id)
+--     FEED feed_1 (id, name)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP normalize_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `normalize_0`.`id` AS `id`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name` FROM normalize_0 JOIN feed_1 ON `normalize_0`.`id` = `feed_1`.`id`
+--   digest: 9a4de73056018001
+-- [19] upsert join dim nokey
+--   placement: incremental
+--   flow: all, columns (id, name), key unknown, kinds, join
+--   reads:
+--     latest (id, region, __row_kind)
+--     dim (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM latest) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM dim) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP normalize_0 BY (region) rows; feed_1 BY (name) rows COMPUTE SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`region` AS `region`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name` FROM normalize_0 JOIN feed_1 ON `normalize_0`.`region` = `feed_1`.`name`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`name` AS `name`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: latest, dim
+--     FEED feed_0 (id, region)
+--     FEED feed_1 (id, name)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP normalize_0 BY (region) rows; feed_1 BY (name) rows COMPUTE SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`region` AS `region`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name` FROM normalize_0 JOIN feed_1 ON `normalize_0`.`region` = `feed_1`.`name`
+--   digest: 01934848a6fa9ead
+-- [20] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT a.id, b.name FROM latest a JOIN dim b ON a.region=b.name
+--       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [21] stream join delta
+--   placement: native
+--   flow: insert-only, columns (auction, name), key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     dim (id, name), marked
+--   query:
+--     SELECT a.auction, b.name FROM bid AS a JOIN dim AS b ON a.auction = b.id
+--   checkpoint: bid, dim
+--     JOIN dim AS b ON a.auction = b.id
+--   digest: d273d435956b612d
+-- [22] stream left join delta
+--   placement: incremental
+--   flow: all, columns (auction, name), key unknown, kinds, join
+--   reads:
+--     bid (auction)
+--     dim (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM dim) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`name` AS `name` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`name` AS `name`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: bid, dim
+--     FEED feed_0 (auction)
+--     FEED feed_1 (id, name)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`name` AS `name` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--   digest: fddc626a555d7c5c
+-- [23] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:37
+--       |
+--     1 | SELECT a.auction, b.name FROM bid a LEFT JOIN dim b ON a.auction=b.id
+--       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [24] in
+--   placement: incremental
+--   flow: insert-only, columns (id), key unknown, join
+--   reads:
+--     orders (id)
+--     nowm (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id` FROM orders) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT id AS `id` FROM nowm AS `nowm`) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--   checkpoint: orders, nowm
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--   digest: 12e707f6848adf59
+-- [25] not in
+--   error:
+--     error[PEN-5001]: NOT IN (SELECT ...) over streams is not supported: one NULL in the query would take all rows away
+--      --> case.sql:1:29
+--       |
+--     1 | SELECT id FROM orders WHERE id NOT IN (SELECT id FROM nowm)
+--       |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write NOT EXISTS (SELECT 1 FROM t WHERE t.x = ...)
+-- [26] exists
+--   placement: incremental
+--   flow: insert-only, columns (id), key unknown, join
+--   reads:
+--     orders (id)
+--     nowm (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id` FROM orders) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT n.id AS `id` FROM nowm AS n) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--   checkpoint: orders, nowm
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--   digest: 11ea0a9f7cc64b0b
+-- [27] scalar subq
+--   error:
+--     error[PEN-5001]: this query inside a WHERE over streams is not supported
+--      --> case.sql:1:31
+--       |
+--     1 | SELECT id FROM orders o WHERE id > (SELECT MAX(id) FROM nowm n)
+--       |                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: x IN (SELECT ...), EXISTS (SELECT ...) and NOT EXISTS (SELECT ...) are, with AND between them; or join the query in FROM
+-- [28] scalar subq select
+--   placement: native
+--   flow: insert-only, columns (id, ), key unknown
+--   reads:
+--     nowm (id), marked
+--     orders (id), rowtime ts, marked
+--   query:
+--     SELECT id, (SELECT MAX(id) FROM nowm AS n) FROM orders AS o
+--   checkpoint: nowm, orders
+--     GROUP BY () COMPUTE MAX(id) FROM nowm AS n
+--   digest: 89e8816c6f6588ab
+-- [29] unnest cdc
+--   placement: native
+--   flow: all, columns (id, x), key unknown, kinds
+--   reads:
+--     cdc (id, arr, __row_kind), marked
+--   query:
+--     SELECT id, x, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` CROSS JOIN UNNEST(arr) AS t(x)
+--   checkpoint: cdc
+--     CROSS JOIN UNNEST(arr) AS t(x)
+--   digest: 19b205431014637b
+-- [30] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:19
+--       |
+--     1 | SELECT id, x FROM cdc CROSS JOIN UNNEST(arr) AS t(x)
+--       |                   ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [31] natural
+--   placement: native
+--   flow: insert-only, columns (auction, bidder, price, channel, dateTime, id, seller, category, dateTime, expires), key unknown
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
+--     auction (id, seller, category, dateTime, expires), rowtime dateTime, marked
+--   query:
+--     SELECT * FROM bid AS `bid` NATURAL JOIN auction AS `auction`
+--   checkpoint: bid, auction
+--     NATURAL JOIN auction AS `auction`
+--   digest: 87b6bf587a9f001e
+-- [32] using full
+--   error:
+--     error[PEN-5001]: USING in a FULL JOIN of streams is not supported
+--      --> case.sql:1:27
+--       |
+--     1 | SELECT o.id FROM orders o FULL JOIN nowm n USING (id)
+--       |                           ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write ON a.x = b.x, and COALESCE(a.x, b.x) in the SELECT
+-- [33] semi interval exists
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bid (auction, dateTime), marked
+--     auction (id, dateTime, expires), marked
+--   query:
+--     SELECT auction FROM bid AS b WHERE EXISTS(SELECT 1 FROM auction AS a WHERE a.id = b.auction AND b.dateTime BETWEEN a.dateTime AND a.expires)
+--   checkpoint: bid, auction
+--   digest: 785d179ebfff476e
+-- [34] agg over interval
+--   placement: incremental
+--   flow: all, columns (seller, __column1), key (seller), kinds, aggregate
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, seller, dateTime, expires), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('seller', `seller`) AS `__feed0` FROM (SELECT seller AS `seller` FROM (SELECT b.auction, a.seller FROM bid AS b JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (seller) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `seller` AS `seller`, `__m0` AS `__column1` FROM feed_0
+--   checkpoint: bid, auction
+--     JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires
+--     FEED feed_0 (seller)
+--     MAINTAINED group_0 KEEP feed_0 BY (seller) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `seller` AS `seller`, `__m0` AS `__column1` FROM feed_0
+--   digest: e52e794f7fa1e26c
+-- [35] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:160
+--       |
+--     1 | ...a.seller FROM bid b JOIN auction a ON b.auction=a.id AND b.dateTime BETWEEN a.dateTime AND a.expires) GROUP BY seller
+--       |                                                                                                                   ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [36] sink: upsert(__column1) of seller, __column1
+--   error:
+--     error[PEN-5001]: the query gives one row for each (seller), and the sink keeps one for each (__column1), which the query fills with (__column1)
+--      --> case.sql:1:160
+--       |
+--     1 | ...a.seller FROM bid b JOIN auction a ON b.auction=a.id AND b.dateTime BETWEEN a.dateTime AND a.expires) GROUP BY seller
+--       |                                                                                                                   ^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (seller); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
+-- [37] agg over regular
+--   placement: incremental
+--   flow: all, columns (seller, __column1), key (seller), kinds, aggregate
+--   reads:
+--     bid (auction)
+--     auction (id, seller)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED group_1 KEEP join_0 BY (seller) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `seller` AS `seller`, `__m0` AS `__column1` FROM join_0
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction)
+--     FEED feed_1 (id, seller)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED group_1 KEEP join_0 BY (seller) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `seller` AS `seller`, `__m0` AS `__column1` FROM join_0
+--   digest: 971f0ed2f6fbf863
+-- [38] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:80
+--       |
+--     1 | SELECT a.seller, COUNT(*) FROM bid b JOIN auction a ON b.auction=a.id GROUP BY a.seller
+--       |                                                                                ^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [39] sink: upsert(__column1) of seller, __column1
+--   error:
+--     error[PEN-5001]: the query gives one row for each (seller), and the sink keeps one for each (__column1), which the query fills with (__column1)
+--      --> case.sql:1:80
+--       |
+--     1 | SELECT a.seller, COUNT(*) FROM bid b JOIN auction a ON b.auction=a.id GROUP BY a.seller
+--       |                                                                                ^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (seller); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
+-- [40] cte read twice join
+--   placement: incremental
+--   flow: all, columns (auction), key unknown, kinds, join
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `auction`, `c`, `__row_kind` FROM group_0
+--     MAINTAINED join_2 KEEP group_0 BY (c) rows; rows_1 BY (c) rows COMPUTE SELECT `group_0`.`auction` AS `auction`, `group_0`.`c` AS `c`, `rows_1`.`auction` AS `auction__2`, `rows_1`.`c` AS `c__2` FROM group_0 JOIN rows_1 ON `group_0`.`c` = `rows_1`.`c`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`auction` AS `auction`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `auction`, `c`, `__row_kind` FROM group_0
+--     MAINTAINED join_2 KEEP group_0 BY (c) rows; rows_1 BY (c) rows COMPUTE SELECT `group_0`.`auction` AS `auction`, `group_0`.`c` AS `c`, `rows_1`.`auction` AS `auction__2`, `rows_1`.`c` AS `c__2` FROM group_0 JOIN rows_1 ON `group_0`.`c` = `rows_1`.`c`
+--   digest: c080525e1477a792
+-- [41] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:19
+--       |
+--     1 | WITH w AS (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) SELECT a.auction FROM w a JOIN w b ON a.c=b.c
+--       |                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [42] comma where join
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime, expires), rowtime dateTime, marked
+--   query:
+--     SELECT b.auction FROM bid AS b, auction AS a WHERE b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires
+--   checkpoint: bid, auction
+--     , auction AS a
+--   digest: 94fbc92bd4ac13fc
+-- [43] unnamed unnest cdc agg
+--   placement: update
+--   flow: upsert, columns (id, COUNT(*)), key (id), kinds, retracting aggregate
+--   reads:
+--     cdc (id, arr, __row_kind)
+--   query:
+--     SELECT id, SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) AS `COUNT(*)`, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` CROSS JOIN UNNEST(arr) GROUP BY id
+--   checkpoint: cdc
+--     GROUP BY id COMPUTE SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) FROM cdc AS `cdc`
+--     CROSS JOIN UNNEST(arr)
+--   digest: 8a7ad1ec777c4678
+-- [44] sink: append
+--   error:
+--     error[PEN-5001]: the columns that UNNEST gives have no names here
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT id, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) GROUP BY id
+--       |                                         ^^^^^^^^^^^
+--       = help: name them: CROSS JOIN UNNEST(a.items) AS t (item)
+-- [45] agg over cdc join dim
+--   placement: update
+--   flow: upsert, columns (name, SUM(a.amount)), key (name), kinds, retracting aggregate
+--   reads:
+--     cdc (id, amount, __row_kind)
+--     dim (id, name), looked up
+--   query:
+--     SELECT /*+ BROADCAST(`d`) */ d.name, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CASE WHEN SUM(CASE WHEN NOT (a.amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN a.amount ELSE 0 - (a.amount) END) END END AS `SUM(a.amount)`, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS a JOIN dim AS d ON a.id = d.id GROUP BY d.name
+--   checkpoint: cdc
+--     GROUP BY d.name COMPUTE SUM(CASE WHEN NOT (a.amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN a.amount ELSE 0 - (a.amount) END) FROM cdc AS a
+--     JOIN dim AS d ON a.id = d.id
+--   digest: bea93fb98bb2b714
+-- [46] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:74
+--       |
+--     1 | SELECT d.name, SUM(a.amount) FROM cdc a JOIN dim d ON a.id=d.id GROUP BY d.name
+--       |                                                                          ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [47] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (name, __column1), key (name), kinds, aggregate
+--   reads:
+--     cdc (id, amount, __row_kind)
+--     dim (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM dim) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED group_1 KEEP join_0 BY (name) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `name` AS `name`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `__column1` FROM join_0
+--   checkpoint: cdc, dim
+--     FEED feed_0 (id, amount)
+--     FEED feed_1 (id, name)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED group_1 KEEP join_0 BY (name) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `name` AS `name`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `__column1` FROM join_0
+--   digest: 886a2a5646d27041
+-- [48] agg over upsert join dim
+--   placement: incremental
+--   flow: all, columns (name, __column1), key (name), kinds, aggregate
+--   reads:
+--     latest (id, amount, __row_kind)
+--     dim (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM dim) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP normalize_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name` FROM normalize_0 JOIN feed_1 ON `normalize_0`.`id` = `feed_1`.`id`
+--     MAINTAINED group_2 KEEP join_1 BY (name) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `name` AS `name`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `__column1` FROM join_1
+--   checkpoint: latest, dim
+--     FEED feed_0 (id, amount)
+--     FEED feed_1 (id, name)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP normalize_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name` FROM normalize_0 JOIN feed_1 ON `normalize_0`.`id` = `feed_1`.`id`
+--     MAINTAINED group_2 KEEP join_1 BY (name) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `name` AS `name`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `__column1` FROM join_1
+--   digest: 62fc058fcb36ecc4
+-- [49] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:77
+--       |
+--     1 | SELECT d.name, SUM(a.amount) FROM latest a JOIN dim d ON a.id=d.id GROUP BY d.name
+--       |                                                                             ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [50] sink: upsert(__column1) of name, __column1
+--   error:
+--     error[PEN-5001]: the query gives one row for each (name), and the sink keeps one for each (__column1), which the query fills with (__column1)
+--      --> case.sql:1:77
+--       |
+--     1 | SELECT d.name, SUM(a.amount) FROM latest a JOIN dim d ON a.id=d.id GROUP BY d.name
+--       |                                                                             ^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (name); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
+-- [51] cdc x stream
+--   placement: incremental
+--   flow: all, columns (id, auction), key unknown, kinds, join
+--   reads:
+--     cdc (id, __row_kind)
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`) AS `__feed1` FROM (SELECT `auction` AS `auction` FROM bid) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`auction` AS `auction` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction`
+--   checkpoint: cdc, bid
+--     FEED feed_0 (id)
+--     FEED feed_1 (auction)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`auction` AS `auction` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction`
+--   digest: d53b3d058aaaa1fb
+-- [52] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT a.id, b.auction FROM cdc a JOIN bid b ON a.id=b.auction
+--       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [53] two refusals (order by + not in)
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:70
+--       |
+--     1 | SELECT id FROM orders WHERE id NOT IN (SELECT id FROM nowm) ORDER BY id
+--       |                                                                      ^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [54] inner refusal first
+--   error:
+--     error[PEN-3001]: the column 'x' is in 'a' and 'n'
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT x FROM (SELECT id x FROM orders ORDER BY id) a JOIN nowm n ON a.x > n.id
+--       |        ^
+--       = help: write a.x or n.x
+-- [55] star join cdc
+--   placement: incremental
+--   flow: all, columns (id, region, amount, price, arr, id__2, region__2, amount__2), key (id), kinds, join
+--   reads:
+--     cdc (id, region, amount, price, arr, __row_kind)
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, 'price', `price`, 'arr', `arr`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `price`, `arr`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `feed_0`.`price` AS `price`, `feed_0`.`arr` AS `arr`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`id` = `normalize_0`.`id`
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id, region, amount, price, arr)
+--     FEED feed_1 (id, region, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `feed_0`.`price` AS `price`, `feed_0`.`arr` AS `arr`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`id` = `normalize_0`.`id`
+--   digest: 18aa069efc9f0b27
+-- [56] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:21
+--       |
+--     1 | SELECT * FROM cdc a JOIN latest b ON a.id=b.id
+--       |                     ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [57] sink: upsert(amount__2) of id, region, amount, price, arr, id__2, region__2, amount__2
+--   error:
+--     error[PEN-5001]: the query gives one row for each (id), and the sink keeps one for each (amount__2), which the query fills with (amount__2)
+--      --> case.sql:1:21
+--       |
+--     1 | SELECT * FROM cdc a JOIN latest b ON a.id=b.id
+--       |                     ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (amount__2) in the query: ROW_NUMBER() OVER (PARTITION BY amount__2 ORDER BY ...) AS n, WHERE n = 1
+-- [58] cdc lateral agg
+--   placement: update
+--   flow: upsert, columns (region, COUNT(*)), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (region, arr, __row_kind)
+--   query:
+--     SELECT region, SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) AS `COUNT(*)`, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) FROM cdc AS `cdc`
+--     CROSS JOIN UNNEST(arr) AS t(x)
+--   digest: 6a5587d9295a7cc3
+-- [59] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:74
+--       |
+--     1 | SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
+--       |                                                                          ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [60] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (region, __column1), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, arr, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'arr', `arr`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `arr`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`region` AS `region`, `feed_0`.`__row_kind` FROM feed_0 CROSS JOIN UNNEST(`feed_0`.`arr`) AS t(x)
+--     MAINTAINED group_1 KEEP rows_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `__column1` FROM rows_0
+--   checkpoint: cdc
+--     FEED feed_0 (region, arr)
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`region` AS `region`, `feed_0`.`__row_kind` FROM feed_0 CROSS JOIN UNNEST(`feed_0`.`arr`) AS t(x)
+--     MAINTAINED group_1 KEEP rows_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `__column1` FROM rows_0
+--   digest: 0bf15421c723f104

@@ -1,0 +1,61 @@
+-- event times of both sides are a bound
+-- tables: changes
+SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
+-- and: another
+SELECT a.id FROM events AS a  JOIN events AS b ON a.id = b.id AND b.ts > a.ts - INTERVAL '1' HOUR AND b.ts < a.ts
+-- and: another
+SELECT a.id FROM events AS a, events AS b WHERE a.id = b.id AND a.ts <= b.ts
+-- and: another
+SELECT e.id, v FROM events AS e LEFT JOIN UNNEST(e.arr) AS t (v) ON TRUE
+-- and: another
+SELECT id FROM events WHERE x > 1
+-- ----- expected
+-- [1] event times of both sides are a bound
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id, ts), rowtime ts, marked
+--   query:
+--     SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
+--   checkpoint: events
+--     LEFT JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
+--   digest: caa8ae3ab93d2c6f
+-- [2] another
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id, ts), rowtime ts, marked
+--   query:
+--     SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND b.ts > a.ts - INTERVAL '1' HOUR AND b.ts < a.ts
+--   checkpoint: events
+--     JOIN events AS b ON a.id = b.id AND b.ts > a.ts - INTERVAL '1' HOUR AND b.ts < a.ts
+--   digest: aaf5e4afbae02a2b
+-- [3] another
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id, ts), rowtime ts, marked
+--   query:
+--     SELECT a.id FROM events AS a, events AS b WHERE a.id = b.id AND a.ts <= b.ts
+--   checkpoint: events
+--     , events AS b
+--   digest: 86ea18fb3d4996de
+-- [4] another
+--   placement: native
+--   flow: insert-only, columns (id, v), key unknown
+--   reads:
+--     events (id, arr), rowtime ts, marked
+--   query:
+--     SELECT e.id, v FROM events AS e LEFT JOIN UNNEST(e.arr) AS t(v) ON TRUE
+--   checkpoint: events
+--     LEFT JOIN UNNEST(e.arr) AS t(v) ON TRUE
+--   digest: f6426cc2a9fcb960
+-- [5] another
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id, x), marked
+--   query:
+--     SELECT id FROM events AS `events` WHERE x > 1
+--   checkpoint: events
+--   digest: c80876ddec32c870

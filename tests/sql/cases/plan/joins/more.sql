@@ -1,0 +1,447 @@
+-- other joins: three ways
+-- tables: auctions
+SELECT b.auction FROM bid AS b JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires LEFT JOIN person AS p ON p.id = b.bidder
+-- and: query inside ON
+SELECT b.auction FROM bid AS b JOIN auction AS a ON b.auction = a.id AND a.seller IN (SELECT id FROM person)
+-- and: same under DISTINCT
+SELECT DISTINCT b.auction FROM bid AS b JOIN auction AS a ON b.auction = a.id AND a.seller IN (SELECT id FROM person)
+-- and: using
+SELECT id FROM orders JOIN nowm USING (id)
+-- and: using, updates
+SELECT DISTINCT id FROM orders JOIN nowm USING (id)
+-- and: using, star
+SELECT DISTINCT * FROM orders JOIN nowm USING (id)
+-- and: right
+SELECT b.auction, a.seller FROM bid AS b RIGHT JOIN auction AS a ON b.auction = a.id
+-- and: sink: append
+-- and: full
+SELECT b.auction, a.seller FROM bid AS b FULL JOIN auction AS a ON b.auction = a.id
+-- and: sink: append
+-- and: natural, updates
+SELECT DISTINCT auction FROM bid NATURAL JOIN auction
+-- and: windows renamed, left
+SELECT L.auction FROM (SELECT auction, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS L LEFT JOIN (SELECT id, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS R ON L.auction = R.id AND L.s = R.s AND L.e = R.e
+-- and: sink: append
+-- and: proctime interval, left
+SELECT a.id FROM nowm AS a LEFT JOIN person AS b ON a.id = b.id AND a.pt BETWEEN b.pt AND b.pt + INTERVAL '1' HOUR
+-- and: proctime interval, inner
+SELECT a.id FROM nowm AS a JOIN person AS b ON a.id = b.id AND a.pt BETWEEN b.pt AND b.pt + INTERVAL '1' HOUR
+-- and: exists of an aggregation
+SELECT id FROM orders AS o WHERE EXISTS (SELECT COUNT(*) FROM nowm AS n WHERE n.id = o.id)
+-- and: in, two columns
+SELECT id FROM orders WHERE id IN (SELECT id, x FROM nowm)
+-- and: in of an aggregation
+SELECT id FROM orders WHERE id IN (SELECT MAX(id) FROM nowm GROUP BY k)
+-- and: sink: append
+-- and: not exists
+SELECT id FROM cdc AS c WHERE NOT EXISTS (SELECT 1 FROM nowm AS n WHERE n.id = c.id AND n.x > c.amount)
+-- and: sink: append
+-- and: in beside equality
+SELECT id FROM orders AS o WHERE currency = 'x' AND id IN (SELECT id FROM nowm WHERE k = o.currency) AND EXISTS (SELECT 1 FROM cdc WHERE cdc.id = o.id)
+-- and: sink: append
+-- and: changes with jdbc
+SELECT c.id, s.name FROM cdc AS c LEFT JOIN shop AS s ON c.id = s.id
+-- and: sink: append
+-- and: maintained with jdbc
+SELECT DISTINCT b.auction, s.name FROM bid AS b JOIN shop AS s ON b.auction = s.id
+-- and: aggregation with jdbc
+SELECT s.name, MAX(c.amount) AS m FROM cdc AS c JOIN shop AS s ON c.id = s.id GROUP BY s.name
+-- and: with changes on the right
+SELECT b.auction, l.region FROM bid AS b JOIN latest AS l ON b.auction = l.id
+-- and: sink: append
+-- and: outer with changes
+SELECT b.auction, l.region FROM bid AS b LEFT JOIN latest AS l ON b.auction = l.id AND l.amount > 3
+-- and: sink: append
+-- and: of updates with a table
+SELECT t.auction, d.name FROM busy AS t JOIN dim AS d ON t.auction = d.id
+-- and: sink: append
+-- and: view of rows
+SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 200
+-- ----- expected
+-- [1] other joins: three ways
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bid (auction, bidder, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime, expires), rowtime dateTime, marked
+--     person (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT b.auction FROM bid AS b JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires LEFT JOIN person AS p ON p.id = b.bidder
+--   checkpoint: bid, auction, person
+--     JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires
+--     LEFT JOIN person AS p ON p.id = b.bidder
+--   digest: 668c433edb7642f0
+-- [2] query inside ON
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     auction (id, seller), rowtime dateTime, marked
+--     person (id), rowtime dateTime, marked
+--   query:
+--     SELECT b.auction FROM bid AS b JOIN auction AS a ON b.auction = a.id AND a.seller IN (SELECT id FROM person AS `person`)
+--   checkpoint: bid, auction, person
+--     JOIN auction AS a ON b.auction = a.id AND a.seller IN (SELECT id FROM person AS `person`)
+--   digest: 748f2efff3eca285
+-- [3] same under DISTINCT
+--   error:
+--     error[PEN-5001]: a query inside ON is not supported
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT DISTINCT b.auction FROM bid AS b JOIN auction AS a ON b.auction = a.id AND a.seller IN (SELECT id FROM person)
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+-- [4] using
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     orders (id), rowtime ts, marked
+--     nowm (id), marked
+--   query:
+--     SELECT id FROM orders AS `orders` JOIN nowm AS `nowm` USING (id)
+--   checkpoint: orders, nowm
+--     JOIN nowm AS `nowm` USING (id)
+--   digest: 16c6db551509f35c
+-- [5] using, updates
+--   placement: incremental
+--   flow: insert-only, columns (id), key (id), distinct rows
+--   reads:
+--     orders (id)
+--     nowm (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id` FROM orders) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT `id` AS `id` FROM nowm) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`id` AS `id__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED distinct_2 KEEP rows_1 BY (id) rows COMPUTE SELECT DISTINCT `id` FROM rows_1
+--   checkpoint: orders, nowm
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`id` AS `id__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED distinct_2 KEEP rows_1 BY (id) rows COMPUTE SELECT DISTINCT `id` FROM rows_1
+--   digest: 10cf557da438d49c
+-- [6] using, star
+--   error:
+--     error[PEN-5001]: * over a join with USING is not supported here
+--      --> case.sql:1:17
+--       |
+--     1 | SELECT DISTINCT * FROM orders JOIN nowm USING (id)
+--       |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: name the columns
+-- [7] right
+--   placement: incremental
+--   flow: all, columns (auction, seller), key unknown, kinds, join
+--   reads:
+--     bid (auction)
+--     auction (id, seller)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM feed_0 RIGHT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`seller` AS `seller`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction)
+--     FEED feed_1 (id, seller)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM feed_0 RIGHT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--   digest: 3b8268d62defad7f
+-- [8] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:42
+--       |
+--     1 | SELECT b.auction, a.seller FROM bid AS b RIGHT JOIN auction AS a ON b.auction = a.id
+--       |                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [9] full
+--   placement: incremental
+--   flow: all, columns (auction, seller), key unknown, kinds, join
+--   reads:
+--     bid (auction)
+--     auction (id, seller)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM feed_0 FULL JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`seller` AS `seller`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction)
+--     FEED feed_1 (id, seller)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM feed_0 FULL JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--   digest: 4400a67c57c3dac8
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:42
+--       |
+--     1 | SELECT b.auction, a.seller FROM bid AS b FULL JOIN auction AS a ON b.auction = a.id
+--       |                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [11] natural, updates
+--   error:
+--     error[PEN-5001]: a NATURAL JOIN of streams is not supported
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT DISTINCT auction FROM bid NATURAL JOIN auction
+--       |                                  ^^^^^^^^^^^^^^^^^^^^
+--       = help: JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN ... ON a.x = b.x are
+-- [12] windows renamed, left
+--   placement: incremental
+--   flow: all, columns (auction), key unknown, kinds, join
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 's', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 's', `s`, 'e', `e`) AS `__feed1` FROM (SELECT id AS `id`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction, s, e) rows; feed_1 BY (id, s, e) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`id` AS `id`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction, s, e)
+--     FEED feed_1 (id, s, e)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction, s, e) rows; feed_1 BY (id, s, e) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`id` AS `id`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
+--   digest: 229a673b2e564284
+-- [13] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:155
+--       |
+--     1 | ...eTime), INTERVAL '10' SECOND))) AS L LEFT JOIN (SELECT id, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TA...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [14] proctime interval, left
+--   error:
+--     error[PEN-5001]: a LEFT JOIN with an interval of processing time is not supported
+--      --> case.sql:1:53
+--       |
+--     1 | SELECT a.id FROM nowm AS a LEFT JOIN person AS b ON a.id = b.id AND a.pt BETWEEN b.pt AND b.pt + INTERVAL '1' HOUR
+--       |                                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: compare columns with a WATERMARK; or leave the interval out, and bound what is kept with SET 'table.exec.state.ttl' = '4 h'
+-- [15] proctime interval, inner
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     nowm (id), marked
+--     person (id), rowtime dateTime, marked
+--   query:
+--     SELECT a.id FROM nowm AS a JOIN person AS b ON a.id = b.id AND a.pt BETWEEN b.pt AND b.pt + INTERVAL '1' HOUR
+--   checkpoint: nowm, person
+--     JOIN person AS b ON a.id = b.id AND a.pt BETWEEN b.pt AND b.pt + INTERVAL '1' HOUR
+--   digest: e1325df4500d0321
+-- [16] exists of an aggregation
+--   error:
+--     error[PEN-5001]: an aggregation inside EXISTS or IN that names columns of the query around it is not supported
+--      --> case.sql:1:49
+--       |
+--     1 | SELECT id FROM orders AS o WHERE EXISTS (SELECT COUNT(*) FROM nowm AS n WHERE n.id = o.id)
+--       |                                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: aggregate in FROM, and join the result
+-- [17] in, two columns
+--   error:
+--     error[PEN-5001]: the query behind IN gives one column, and names it
+--      --> case.sql:1:43
+--       |
+--     1 | SELECT id FROM orders WHERE id IN (SELECT id, x FROM nowm)
+--       |                                           ^^^^^^^^^^^^^^^
+-- [18] in of an aggregation
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     orders (id)
+--     nowm (id, k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id` FROM orders) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('k', `k`, 'id', `id`) AS `__feed1` FROM (SELECT k AS `k`, id AS `id` FROM nowm AS `nowm`) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_1 BY (k) rows COMPUTE SELECT MAX(`id`) AS `value` FROM feed_1 GROUP BY `k`
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; group_0 BY (value) rows COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 LEFT SEMI JOIN group_0 ON `feed_0`.`id` = `group_0`.`value`
+--   checkpoint: orders, nowm
+--     FEED feed_0 (id)
+--     FEED feed_1 (k, id)
+--     MAINTAINED group_0 KEEP feed_1 BY (k) rows COMPUTE SELECT MAX(`id`) AS `value` FROM feed_1 GROUP BY `k`
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; group_0 BY (value) rows COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 LEFT SEMI JOIN group_0 ON `feed_0`.`id` = `group_0`.`value`
+--   digest: 598622c49465420a
+-- [19] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:29
+--       |
+--     1 | SELECT id FROM orders WHERE id IN (SELECT MAX(id) FROM nowm GROUP BY k)
+--       |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [20] not exists
+--   placement: incremental
+--   flow: all, columns (id), key (id), kinds, join
+--   reads:
+--     cdc (id, amount, __row_kind)
+--     nowm (id, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'x', `x`) AS `__feed1` FROM (SELECT n.id AS `id`, n.x AS `x` FROM nowm AS n) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount` FROM feed_0 LEFT ANTI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id` AND (`feed_1`.`x` > `feed_0`.`amount`)
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: cdc, nowm
+--     FEED feed_0 (id, amount)
+--     FEED feed_1 (id, x)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount` FROM feed_0 LEFT ANTI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id` AND (`feed_1`.`x` > `feed_0`.`amount`)
+--   digest: e6d30edf507de9cd
+-- [21] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:50
+--       |
+--     1 | SELECT id FROM cdc AS c WHERE NOT EXISTS (SELECT 1 FROM nowm AS n WHERE n.id = c.id AND n.x > c.amount)
+--       |                                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [22] in beside equality
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     orders (id, currency)
+--     nowm (id, k)
+--     cdc (id, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'currency', `currency`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id` AS `id`, `currency` AS `currency` FROM orders) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'k', `k`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT id AS `id`, k AS `k` FROM nowm AS `nowm`) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed2` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_2
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`id` AS `id`, `feed_0`.`currency` AS `currency`, `feed_0`.`__row_kind` FROM feed_0 WHERE `feed_0`.`currency` = 'x'
+--     MAINTAINED join_1 KEEP rows_0 BY (id, currency) rows; feed_1 BY (id, k) rows COMPUTE SELECT `rows_0`.`id` AS `id`, `rows_0`.`currency` AS `currency` FROM rows_0 LEFT SEMI JOIN feed_1 ON `rows_0`.`id` = `feed_1`.`id` AND `rows_0`.`currency` = `feed_1`.`k`
+--     MAINTAINED join_2 KEEP join_1 BY (id) rows; feed_2 BY (id) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`currency` AS `currency` FROM join_1 LEFT SEMI JOIN feed_2 ON `join_1`.`id` = `feed_2`.`id`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`id` AS `id`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: orders, nowm, cdc
+--     FEED feed_0 (id, currency)
+--     FEED feed_1 (id, k)
+--     FEED feed_2 (id)
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`id` AS `id`, `feed_0`.`currency` AS `currency`, `feed_0`.`__row_kind` FROM feed_0 WHERE `feed_0`.`currency` = 'x'
+--     MAINTAINED join_1 KEEP rows_0 BY (id, currency) rows; feed_1 BY (id, k) rows COMPUTE SELECT `rows_0`.`id` AS `id`, `rows_0`.`currency` AS `currency` FROM rows_0 LEFT SEMI JOIN feed_1 ON `rows_0`.`id` = `feed_1`.`id` AND `rows_0`.`currency` = `feed_1`.`k`
+--     MAINTAINED join_2 KEEP join_1 BY (id) rows; feed_2 BY (id) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`currency` AS `currency` FROM join_1 LEFT SEMI JOIN feed_2 ON `join_1`.`id` = `feed_2`.`id`
+--   digest: 7c6e14013ffee83d
+-- [23] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:121
+--       |
+--     1 | ...urrency = 'x' AND id IN (SELECT id FROM nowm WHERE k = o.currency) AND EXISTS (SELECT 1 FROM cdc WHERE cdc.id = o.id)
+--       |                                                                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [24] changes with jdbc
+--   placement: native
+--   flow: all, columns (id, name), key (id), kinds
+--   reads:
+--     cdc (id, __row_kind), marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT /*+ BROADCAST(`s`) */ c.id, s.name, `__row_kind` AS `__row_kind` FROM cdc AS c LEFT JOIN shop AS s ON c.id = s.id
+--   checkpoint: cdc
+--     LEFT JOIN shop AS s ON c.id = s.id
+--   digest: ec3c7f0ab6e2ded3
+-- [25] sink: append
+--   error:
+--     error[PEN-5001]: the results of this query are kept up to date, and the changes of default_catalog.default_database.shop cannot be followed: a table with the connector 'jdbc' is read as it is
+--      --> case.sql:1:45
+--       |
+--     1 | SELECT c.id, s.name FROM cdc AS c LEFT JOIN shop AS s ON c.id = s.id
+--       |                                             ^^^^^^^^^
+--       = help: INSERT it into a Delta table first, and read that
+-- [26] maintained with jdbc
+--   error:
+--     error[PEN-5001]: the results of this query are kept up to date, and the changes of default_catalog.default_database.shop cannot be followed: a table with the connector 'jdbc' is read as it is
+--      --> case.sql:1:54
+--       |
+--     1 | SELECT DISTINCT b.auction, s.name FROM bid AS b JOIN shop AS s ON b.auction = s.id
+--       |                                                      ^^^^^^^^^
+--       = help: INSERT it into a Delta table first, and read that
+-- [27] aggregation with jdbc
+--   error:
+--     error[PEN-5001]: the results of this query are kept up to date, and the changes of default_catalog.default_database.shop cannot be followed: a table with the connector 'jdbc' is read as it is
+--      --> case.sql:1:54
+--       |
+--     1 | SELECT s.name, MAX(c.amount) AS m FROM cdc AS c JOIN shop AS s ON c.id = s.id GROUP BY s.name
+--       |                                                      ^^^^^^^^^
+--       = help: INSERT it into a Delta table first, and read that
+-- [28] with changes on the right
+--   placement: incremental
+--   flow: all, columns (auction, region), key unknown, kinds, join
+--   reads:
+--     latest (id, region, __row_kind)
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM latest) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`) AS `__feed1` FROM (SELECT `auction` AS `auction` FROM bid) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP feed_1 BY (auction) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_1`.`auction` AS `auction`, `normalize_0`.`id` AS `id`, `normalize_0`.`region` AS `region` FROM feed_1 JOIN normalize_0 ON `feed_1`.`auction` = `normalize_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`auction` AS `auction`, `join_1`.`region` AS `region`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: latest, bid
+--     FEED feed_0 (id, region)
+--     FEED feed_1 (auction)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP feed_1 BY (auction) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_1`.`auction` AS `auction`, `normalize_0`.`id` AS `id`, `normalize_0`.`region` AS `region` FROM feed_1 JOIN normalize_0 ON `feed_1`.`auction` = `normalize_0`.`id`
+--   digest: 4f7d4e2c68d8ba02
+-- [29] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:42
+--       |
+--     1 | SELECT b.auction, l.region FROM bid AS b JOIN latest AS l ON b.auction = l.id
+--       |                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [30] outer with changes
+--   placement: incremental
+--   flow: all, columns (auction, region), key unknown, kinds, join
+--   reads:
+--     latest (id, region, amount, __row_kind)
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`) AS `__feed1` FROM (SELECT `auction` AS `auction` FROM bid) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP feed_1 BY (auction) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_1`.`auction` AS `auction`, `normalize_0`.`id` AS `id`, `normalize_0`.`region` AS `region`, `normalize_0`.`amount` AS `amount` FROM feed_1 LEFT JOIN normalize_0 ON `feed_1`.`auction` = `normalize_0`.`id` AND (`normalize_0`.`amount` > 3)
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`auction` AS `auction`, `join_1`.`region` AS `region`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: latest, bid
+--     FEED feed_0 (id, region, amount)
+--     FEED feed_1 (auction)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP feed_1 BY (auction) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_1`.`auction` AS `auction`, `normalize_0`.`id` AS `id`, `normalize_0`.`region` AS `region`, `normalize_0`.`amount` AS `amount` FROM feed_1 LEFT JOIN normalize_0 ON `feed_1`.`auction` = `normalize_0`.`id` AND (`normalize_0`.`amount` > 3)
+--   digest: e8639852384a274e
+-- [31] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:42
+--       |
+--     1 | SELECT b.auction, l.region FROM bid AS b LEFT JOIN latest AS l ON b.auction = l.id AND l.amount > 3
+--       |                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [32] of updates with a table
+--   placement: incremental
+--   flow: all, columns (auction, name), key unknown, kinds, join
+--   reads:
+--     bid (auction)
+--     dim (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction` FROM `default_catalog`.`default_database`.`bid` AS `bid`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM dim) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED join_1 KEEP group_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `group_0`.`auction` AS `auction`, `group_0`.`c` AS `c`, `feed_1`.`id` AS `id`, `feed_1`.`name` AS `name` FROM group_0 JOIN feed_1 ON `group_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`auction` AS `auction`, `join_1`.`name` AS `name`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: bid, dim
+--     FEED feed_0 (auction)
+--     FEED feed_1 (id, name)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED join_1 KEEP group_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `group_0`.`auction` AS `auction`, `group_0`.`c` AS `c`, `feed_1`.`id` AS `id`, `feed_1`.`name` AS `name` FROM group_0 JOIN feed_1 ON `group_0`.`auction` = `feed_1`.`id`
+--   digest: 6584d131a569feb8
+-- [33] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT t.auction, d.name FROM busy AS t JOIN dim AS d ON t.auction = d.id
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [34] view of rows
+--   placement: native
+--   flow: insert-only, columns (a, seller), key unknown
+--   reads:
+--     bid (auction, price), rowtime dateTime, marked
+--     auction (id, seller), rowtime dateTime, marked
+--   query:
+--     SELECT d.a, a.seller FROM (SELECT auction, price FROM `default_catalog`.`default_database`.`bid` AS `bid` WHERE price > 100) AS `d`(`a`, `p`) JOIN auction AS a ON d.a = a.id WHERE d.p > 200
+--   checkpoint: bid, auction
+--     JOIN auction AS a ON d.a = a.id
+--   digest: e5f83c94eacb5538

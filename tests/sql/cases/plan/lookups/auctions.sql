@@ -1,0 +1,251 @@
+-- lookups over tables of every kind: lookup
+-- tables: auctions
+SELECT a.auction, b.name FROM bid a JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() b ON a.auction=b.id
+-- and: sink: none
+-- and: lookup over agg
+SELECT a.auction, b.name FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction) a JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() b ON a.auction=b.id
+-- and: sink: none
+-- and: agg over lookup
+SELECT b.name, COUNT(*) c FROM bid a JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() b ON a.auction=b.id GROUP BY b.name
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: before
+-- and: sink: none
+-- and: sink: upsert(c) of name, c
+-- and: sink: upsert(name, c) of name, c
+-- and: regular over lookup
+SELECT b.name, c.seller FROM bid a JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() b ON a.auction=b.id JOIN auction c ON c.id=a.auction
+-- and: sink: none
+-- and: agg over regular over lookup
+SELECT b.name, COUNT(*) FROM bid a JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() b ON a.auction=b.id JOIN auction c ON c.id=a.auction GROUP BY b.name
+-- and: sink: none
+-- and: lookup left agg win
+SELECT d.name, COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) b JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() d ON b.auction=d.id GROUP BY d.name, window_start, window_end
+-- and: sink: none
+-- and: lookup+over
+SELECT o.id, COUNT(*) OVER (PARTITION BY d.name ORDER BY o.ts) FROM orders o JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() d ON o.id=d.id
+-- and: sink: none
+-- and: lookup regular left
+SELECT b.auction, d.name, c.seller FROM bid b JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() d ON b.auction=d.id LEFT JOIN auction c ON c.id=b.auction
+-- and: sink: none
+-- and: ttl hint lookup
+SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() d ON b.auction=d.id GROUP BY d.name
+-- and: sink: none
+-- ----- expected
+-- [1] lookups over tables of every kind: lookup
+--   placement: native
+--   flow: insert-only, columns (auction, name), key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     dim (id, name), looked up, marked
+--   query:
+--     SELECT a.auction, b.name FROM bid AS a JOIN dim AS b ON a.auction = b.id
+--   checkpoint: bid
+--   digest: d273d435956b612d
+-- [2] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     dim (id, name), looked up, marked
+--   query:
+--     SELECT a.auction, b.name FROM bid AS a JOIN dim AS b ON a.auction = b.id
+--   checkpoint: bid
+--   digest: d273d435956b612d
+-- [3] lookup over agg
+--   error:
+--     error[PEN-5001]: a join with the results of an aggregation is not supported
+--      --> case.sql:1:88
+--       |
+--     1 | ...SELECT auction, COUNT(*) c FROM bid GROUP BY auction) a JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() b ON a.auction=b.id
+--       |                                                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write these results into a Delta table with a PRIMARY KEY, and join that
+-- [4] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     dim (id, name), looked up, marked
+--   query:
+--     SELECT a.auction, b.name FROM (SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction) AS a JOIN dim AS b ON a.auction = b.id
+--   checkpoint: bid
+--     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--   digest: 4f2c3a29c6a5cdca
+-- [5] agg over lookup
+--   placement: update
+--   flow: upsert, columns (name, c), key (name), aggregate
+--   reads:
+--     bid (auction)
+--     dim (id, name), looked up
+--   query:
+--     SELECT b.name, COUNT(*) AS c FROM bid AS a JOIN dim AS b ON a.auction = b.id GROUP BY b.name
+--   checkpoint: bid
+--     GROUP BY b.name COMPUTE COUNT(*) FROM bid AS a
+--   digest: 98671a4c401ca6da
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:109
+--       |
+--     1 | SELECT b.name, COUNT(*) c FROM bid a JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() b ON a.auction=b.id GROUP BY b.name
+--       |                                                                                                             ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [7] ttl: 1 h
+--   error:
+--     error[PEN-5001]: the results of this query are kept up to date, and a lookup in default_catalog.default_database.dim gives other rows each time
+--     help: INSERT the joined rows into a Delta table first, and read that
+-- [8] sink: before
+--   error:
+--     error[PEN-5001]: each row here replaces the one before with its key, and the format of the sink writes that one, too
+--      --> case.sql:1:109
+--       |
+--     1 | SELECT b.name, COUNT(*) c FROM bid a JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() b ON a.auction=b.id GROUP BY b.name
+--       |                                                                                                             ^^^^^^
+--       = help: write into connector = 'upsert-kafka', or a Delta table with a PRIMARY KEY
+-- [9] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     dim (id, name), looked up, marked
+--   query:
+--     SELECT b.name, COUNT(*) AS c FROM bid AS a JOIN dim AS b ON a.auction = b.id GROUP BY b.name
+--   checkpoint: bid
+--     GROUP BY b.name COMPUTE COUNT(*) FROM bid AS a
+--   digest: 98671a4c401ca6da
+-- [10] sink: upsert(c) of name, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (name), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:109
+--       |
+--     1 | SELECT b.name, COUNT(*) c FROM bid a JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() b ON a.auction=b.id GROUP BY b.name
+--       |                                                                                                             ^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (name); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [11] sink: upsert(name, c) of name, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (name), and the sink keeps one for each (name, c), which the query fills with (name, c)
+--      --> case.sql:1:109
+--       |
+--     1 | SELECT b.name, COUNT(*) c FROM bid a JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() b ON a.auction=b.id GROUP BY b.name
+--       |                                                                                                             ^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (name); or choose one row for each (name, c) in the query: ROW_NUMBER() OVER (PARTITION BY name, c ORDER BY ...) AS n, WHERE n = 1
+-- [12] regular over lookup
+--   placement: native
+--   flow: insert-only, columns (name, seller), key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     dim (id, name), looked up, marked
+--     auction (id, seller), rowtime dateTime, marked
+--   query:
+--     SELECT b.name, c.seller FROM bid AS a JOIN dim AS b ON a.auction = b.id JOIN auction AS c ON c.id = a.auction
+--   checkpoint: bid, auction
+--     JOIN auction AS c ON c.id = a.auction
+--   digest: 54c750f980e34358
+-- [13] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     dim (id, name), looked up, marked
+--     auction (id, seller), rowtime dateTime, marked
+--   query:
+--     SELECT b.name, c.seller FROM bid AS a JOIN dim AS b ON a.auction = b.id JOIN auction AS c ON c.id = a.auction
+--   checkpoint: bid, auction
+--     JOIN auction AS c ON c.id = a.auction
+--   digest: 54c750f980e34358
+-- [14] agg over regular over lookup
+--   error:
+--     error[PEN-5001]: an aggregation without a window over a windowed aggregation, a join of streams or a DISTINCT is not supported
+--      --> case.sql:1:140
+--       |
+--     1 | ... bid a JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() b ON a.auction=b.id JOIN auction c ON c.id=a.auction GROUP BY b.name
+--       |                                                                                                                   ^^^^^^
+--       = help: write the inner results into a Delta table, and read that in a second INSERT
+-- [15] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     dim (id, name), looked up, marked
+--     auction (id), rowtime dateTime, marked
+--   query:
+--     SELECT b.name, COUNT(*) FROM bid AS a JOIN dim AS b ON a.auction = b.id JOIN auction AS c ON c.id = a.auction GROUP BY b.name
+--   checkpoint: bid, auction
+--     GROUP BY b.name COMPUTE COUNT(*) FROM bid AS a
+--     JOIN auction AS c ON c.id = a.auction
+--   digest: 4a77edd467fddbfe
+-- [16] lookup left agg win
+--   placement: native
+--   flow: insert-only, columns (name, *), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     dim (id, name), looked up, marked
+--   query:
+--     SELECT d.name, COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS b JOIN dim AS d ON b.auction = d.id GROUP BY d.name, window_start, window_end
+--   checkpoint: bid
+--     GROUP BY d.name, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS b
+--   digest: c30e6d6fdb64c393
+-- [17] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     dim (id, name), looked up, marked
+--   query:
+--     SELECT d.name, COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS b JOIN dim AS d ON b.auction = d.id GROUP BY d.name, window_start, window_end
+--   checkpoint: bid
+--     GROUP BY d.name, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS b
+--   digest: c30e6d6fdb64c393
+-- [18] lookup+over
+--   error:
+--     error[PEN-5001]: COUNT OVER a stream is not supported here: beside GROUP BY, lookups, or outside the SELECT list
+--      --> case.sql:1:14
+--       |
+--     1 | SELECT o.id, COUNT(*) OVER (PARTITION BY d.name ORDER BY o.ts) FROM orders o JOIN dim FOR SYSTEM_TIME AS OF PROCTIME(...
+--       |              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: give it a SELECT of its own: aggregate or look up in a query in FROM or in a second INSERT, and filter on its result in the query around it
+-- [19] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     orders (id, ts), rowtime ts, marked
+--     dim (id, name), looked up, marked
+--   query:
+--     SELECT o.id, COUNT(*) OVER (PARTITION BY d.name ORDER BY o.ts) FROM orders AS o JOIN dim AS d ON o.id = d.id
+--   checkpoint: orders
+--   digest: db946f75d66f1f06
+-- [20] lookup regular left
+--   error:
+--     error[PEN-5001]: this join of streams has no bound in time, and its results may change
+--      --> case.sql:1:109
+--       |
+--     1 | ...seller FROM bid b JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() d ON b.auction=d.id LEFT JOIN auction c ON c.id=b.auction
+--       |                                                                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: compare event times: b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
+-- [21] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     dim (id, name), looked up, marked
+--     auction (id, seller), rowtime dateTime, marked
+--   query:
+--     SELECT b.auction, d.name, c.seller FROM bid AS b JOIN dim AS d ON b.auction = d.id LEFT JOIN auction AS c ON c.id = b.auction
+--   checkpoint: bid, auction
+--     LEFT JOIN auction AS c ON c.id = b.auction
+--   digest: ecde56c0a872eb78
+-- [22] ttl hint lookup
+--   error:
+--     error[PEN-5001]: the results of this query are kept up to date, and a lookup in default_catalog.default_database.dim gives other rows each time
+--     help: INSERT the joined rows into a Delta table first, and read that
+-- [23] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     dim (id, name), looked up, marked
+--   query:
+--     SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid AS b JOIN dim AS d ON b.auction = d.id GROUP BY d.name
+--   checkpoint: bid
+--     GROUP BY d.name COMPUTE COUNT(*) FROM bid AS b
+--   digest: 64f197df6baf337e

@@ -1,0 +1,124 @@
+-- forms of lookup joins
+-- tables: customers
+SELECT o.id, c.name FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.pt AS c ON o.customer = c.id
+-- and: another
+SELECT o.id, c.name FROM orders AS o LEFT JOIN customers FOR SYSTEM_TIME AS OF PROCTIME() AS c ON o.customer = c.id
+-- and: another
+SELECT o.id, c.name FROM (SELECT *, PROCTIME() AS now FROM orders) AS o LEFT JOIN customers FOR SYSTEM_TIME AS OF o.now AS c ON o.customer = c.id AND c.name <> 'x'
+-- and: another
+SELECT o.id, c.name FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.ts AS c ON o.customer = c.id
+-- and: another
+SELECT o.id, c.name FROM orders AS o JOIN topics FOR SYSTEM_TIME AS OF o.pt AS c ON o.customer = c.id
+-- and: another
+SELECT o.id, c.name FROM orders AS o FULL JOIN customers FOR SYSTEM_TIME AS OF o.pt AS c ON o.customer = c.id
+-- and: another
+SELECT o.id, c.name FROM orders AS o JOIN named FOR SYSTEM_TIME AS OF o.pt AS c ON o.customer = c.id
+-- and: another
+SELECT o.id FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.pt AS c ON o.customer > c.id
+-- and: another
+SELECT * FROM customers FOR SYSTEM_TIME AS OF PROCTIME() AS c
+-- and: another
+SELECT c.name, COUNT(*) FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.pt AS c ON o.customer = c.id GROUP BY c.name
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] forms of lookup joins
+--   placement: native
+--   flow: insert-only, columns (id, name), key unknown
+--   reads:
+--     orders (id, customer), rowtime ts, marked
+--     customers (id, name), looked up, marked
+--   query:
+--     SELECT o.id, c.name FROM orders AS o JOIN customers AS c ON o.customer = c.id
+--   checkpoint: orders
+--   digest: c1f9618cda4c5172
+-- [2] another
+--   placement: native
+--   flow: insert-only, columns (id, name), key unknown
+--   reads:
+--     orders (id, customer), rowtime ts, marked
+--     customers (id, name), looked up, marked
+--   query:
+--     SELECT o.id, c.name FROM orders AS o LEFT JOIN customers AS c ON o.customer = c.id
+--   checkpoint: orders
+--   digest: ac2ac4cdffad574b
+-- [3] another
+--   placement: native
+--   flow: insert-only, columns (id, name), key unknown
+--   reads:
+--     orders (id, customer), rowtime ts, marked
+--     customers (id, name), looked up, marked
+--   query:
+--     SELECT o.id, c.name FROM (SELECT *, PROCTIME() AS now FROM orders AS `orders`) AS o LEFT JOIN customers AS c ON o.customer = c.id AND c.name <> 'x'
+--   checkpoint: orders
+--   digest: 5252fcd58e8f0d41
+-- [4] another
+--   error:
+--     error[PEN-5001]: a temporal join in event time requires a row time attribute in the versioned table: default_catalog.default_database.customers is no stream with a WATERMARK
+--      --> case.sql:1:53
+--       |
+--     1 | SELECT o.id, c.name FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.ts AS c ON o.customer = c.id
+--       |                                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: declare WATERMARK FOR the column that says from when a version is valid; or join the rows of now, with a column `pt AS PROCTIME()`: FOR SYSTEM_TIME AS OF s.pt
+-- [5] another
+--   error:
+--     error[PEN-5001]: a lookup join reads a table that Spark reads by itself, named once in the query; this one is followed as a stream
+--      --> case.sql:1:50
+--       |
+--     1 | SELECT o.id, c.name FROM orders AS o JOIN topics FOR SYSTEM_TIME AS OF o.pt AS c ON o.customer = c.id
+--       |                                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: look up a Delta table or a table of a database (jdbc); write a stream into one first
+-- [6] another
+--   error:
+--     error[PEN-5001]: a lookup join is INNER or LEFT, not FULL
+--      --> case.sql:1:58
+--       |
+--     1 | SELECT o.id, c.name FROM orders AS o FULL JOIN customers FOR SYSTEM_TIME AS OF o.pt AS c ON o.customer = c.id
+--       |                                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^
+-- [7] another
+--   error:
+--     error[PEN-5001]: a lookup join reads a table, and c is a view
+--      --> case.sql:1:49
+--       |
+--     1 | SELECT o.id, c.name FROM orders AS o JOIN named FOR SYSTEM_TIME AS OF o.pt AS c ON o.customer = c.id
+--       |                                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: name the table that the view reads
+-- [8] another
+--   error:
+--     error[PEN-5001]: a lookup join compares a column of c for equality
+--      --> case.sql:1:45
+--       |
+--     1 | SELECT o.id FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.pt AS c ON o.customer > c.id
+--       |                                             ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: ON s.id = c.id
+-- [9] another
+--   error:
+--     error[PEN-5001]: FOR SYSTEM_TIME AS OF stands in a join, behind the table on its right side
+--      --> case.sql:1:25
+--       |
+--     1 | SELECT * FROM customers FOR SYSTEM_TIME AS OF PROCTIME() AS c
+--       |                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: FROM stream AS s JOIN t FOR SYSTEM_TIME AS OF s.pt AS t ON s.id = t.id
+-- [10] another
+--   placement: update
+--   flow: upsert, columns (name, *), key (name), aggregate
+--   reads:
+--     orders (id, customer)
+--     customers (id, name), looked up
+--   query:
+--     SELECT c.name, COUNT(*) FROM orders AS o JOIN customers AS c ON o.customer = c.id GROUP BY c.name
+--   checkpoint: orders
+--     GROUP BY c.name COMPUTE COUNT(*) FROM orders AS o
+--   digest: 050fe26f0492019c
+-- [11] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:119
+--       |
+--     1 | ...c.name, COUNT(*) FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.pt AS c ON o.customer = c.id GROUP BY c.name
+--       |                                                                                                                   ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [12] ttl: 1 h
+--   error:
+--     error[PEN-5001]: the results of this query are kept up to date, and a lookup in default_catalog.default_database.customers gives other rows each time
+--     help: INSERT the joined rows into a Delta table first, and read that

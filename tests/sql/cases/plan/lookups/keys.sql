@@ -1,0 +1,83 @@
+-- lookups by key and whole: whole key
+-- tables: lookups
+SELECT o.id, c.name FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.pt AS c ON o.id = c.id
+-- and: more
+SELECT o.id, c.name FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.pt AS c ON o.id = c.id AND o.region = c.region
+-- and: part
+SELECT o.id, c.name FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.pt AS c ON o.region = c.region
+-- and: unequal too
+SELECT o.id, c.name FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.pt AS c ON o.id = c.id AND o.price > c.score
+-- and: computed
+SELECT o.id, c.twice FROM orders AS o JOIN doubled FOR SYSTEM_TIME AS OF o.pt AS c ON o.id = c.id
+-- and: of changes
+SELECT o.id, c.name FROM cdc AS o LEFT JOIN lake FOR SYSTEM_TIME AS OF o.pt AS c ON o.id = c.id
+-- and: sink: append
+-- ----- expected
+-- [1] lookups by key and whole: whole key
+--   placement: native
+--   flow: insert-only, columns (id, name), key unknown
+--   reads:
+--     orders (id), marked
+--     customers (id, name), looked up, marked
+--   query:
+--     SELECT o.id, c.name FROM orders AS o JOIN customers AS c ON o.id = c.id
+--   checkpoint: orders
+--   digest: 96ee7c5a6ff2ce61
+-- [2] more
+--   placement: native
+--   flow: insert-only, columns (id, name), key unknown
+--   reads:
+--     orders (id, region), marked
+--     customers (id, region, name), looked up, marked
+--   query:
+--     SELECT o.id, c.name FROM orders AS o JOIN customers AS c ON o.id = c.id AND o.region = c.region
+--   checkpoint: orders
+--   digest: b1907c93dabd962c
+-- [3] part
+--   placement: native
+--   flow: insert-only, columns (id, name), key unknown
+--   reads:
+--     orders (id, region), marked
+--     customers (id, region, name), looked up, marked
+--   query:
+--     SELECT o.id, c.name FROM orders AS o JOIN customers AS c ON o.region = c.region
+--   checkpoint: orders
+--   digest: b455c07dffdaa617
+-- [4] unequal too
+--   placement: native
+--   flow: insert-only, columns (id, name), key unknown
+--   reads:
+--     orders (id, price), marked
+--     customers (id, name, score), looked up, marked
+--   query:
+--     SELECT o.id, c.name FROM orders AS o JOIN customers AS c ON o.id = c.id AND o.price > c.score
+--   checkpoint: orders
+--   digest: 0482208eb4527f04
+-- [5] computed
+--   placement: native
+--   flow: insert-only, columns (id, twice), key unknown
+--   reads:
+--     orders (id), marked
+--     doubled (id), looked up, marked
+--   query:
+--     SELECT o.id, c.twice FROM orders AS o JOIN doubled AS c ON o.id = c.id
+--   checkpoint: orders
+--   digest: e41771409f457f0c
+-- [6] of changes
+--   placement: native
+--   flow: all, columns (id, name), key unknown, kinds
+--   reads:
+--     cdc (id, __row_kind), marked
+--     lake (id, name), looked up, marked
+--   query:
+--     SELECT /*+ BROADCAST(`c`) */ o.id, c.name, `__row_kind` AS `__row_kind` FROM cdc AS o LEFT JOIN lake AS c ON o.id = c.id
+--   checkpoint: cdc
+--   digest: f4a7fa681d1df1a3
+-- [7] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT o.id, c.name FROM cdc AS o LEFT JOIN lake FOR SYSTEM_TIME AS OF o.pt AS c ON o.id = c.id
+--       |                          ^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

@@ -1,0 +1,275 @@
+-- other lookups: left
+-- tables: auctions
+SELECT b.auction, s.name FROM bid AS b LEFT JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON b.auction = s.id AND s.name <> 'x'
+-- and: sink: none
+-- and: of changes
+SELECT c.id, s.name FROM cdc AS c JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON c.id = s.id
+-- and: sink: append
+-- and: sink: upsert(name) of id, name
+-- and: of upserts
+SELECT c.id, s.name FROM latest AS c JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON c.id = s.id
+-- and: sink: append
+-- and: sink: before
+-- and: sink: upsert(name) of id, name
+-- and: sink: upsert(id, name) of id, name
+-- and: over updates
+SELECT t.auction, s.name FROM busy AS t JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON t.auction = s.id
+-- and: sink: none
+-- and: distinct
+SELECT DISTINCT s.name FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON b.auction = s.id
+-- and: sink: none
+-- and: rank
+SELECT name FROM (SELECT s.name, ROW_NUMBER() OVER (PARTITION BY s.name ORDER BY b.price) AS n FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON b.auction = s.id) WHERE n = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: before
+-- and: sink: none
+-- and: rank of equals
+SELECT name FROM (SELECT s.name, RANK() OVER (PARTITION BY s.name ORDER BY b.price) AS n FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON b.auction = s.id) WHERE n = 1
+-- and: sink: none
+-- and: ordered
+SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON b.auction = s.id ORDER BY s.name
+-- and: sink: none
+-- and: beside a temporal join
+SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON o.id = s.id
+-- and: retries
+SELECT /*+ LOOKUP('table' = 's', 'retry-predicate' = 'lookup_miss', 'retry-strategy' = 'fixed_delay', 'fixed-delay' = '1 s', 'max-attempts' = '3') */ b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON b.auction = s.id
+-- and: sink: none
+-- and: unequal
+SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON b.auction > s.id
+-- ----- expected
+-- [1] other lookups: left
+--   placement: native
+--   flow: insert-only, columns (auction, name), key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT b.auction, s.name FROM bid AS b LEFT JOIN shop AS s ON b.auction = s.id AND s.name <> 'x'
+--   checkpoint: bid
+--   digest: 85525839f043b15d
+-- [2] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT b.auction, s.name FROM bid AS b LEFT JOIN shop AS s ON b.auction = s.id AND s.name <> 'x'
+--   checkpoint: bid
+--   digest: 85525839f043b15d
+-- [3] of changes
+--   placement: native
+--   flow: all, columns (id, name), key (id), kinds
+--   reads:
+--     cdc (id, __row_kind), marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT /*+ BROADCAST(`s`) */ c.id, s.name, `__row_kind` AS `__row_kind` FROM cdc AS c JOIN shop AS s ON c.id = s.id
+--   checkpoint: cdc
+--   digest: 65c2f12cee5aec26
+-- [4] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT c.id, s.name FROM cdc AS c JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON c.id = s.id
+--       |                          ^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [5] sink: upsert(name) of id, name
+--   error:
+--     error[PEN-5001]: the query gives one row for each (id), and the sink keeps one for each (name), which the query fills with (name)
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT c.id, s.name FROM cdc AS c JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON c.id = s.id
+--       |                          ^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (name) in the query: ROW_NUMBER() OVER (PARTITION BY name ORDER BY ...) AS n, WHERE n = 1
+-- [6] of upserts
+--   placement: native
+--   flow: upsert, columns (id, name), key (id), kinds
+--   reads:
+--     latest (id, __row_kind), marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT /*+ BROADCAST(`s`) */ c.id, s.name, CASE WHEN NOT `s`.`id` IS NULL AND NOT `__row_kind` IN (3) THEN `__row_kind` ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM latest AS c LEFT JOIN shop AS s ON c.id = s.id
+--   checkpoint: latest
+--   digest: a142372b15774e29
+-- [7] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT c.id, s.name FROM latest AS c JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON c.id = s.id
+--       |                          ^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [8] sink: before
+--   error:
+--     error[PEN-5001]: each row here replaces the one before with its key, and the format of the sink writes that one, too
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT c.id, s.name FROM latest AS c JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON c.id = s.id
+--       |                          ^^^^^^^^^^^
+--       = help: write into connector = 'upsert-kafka', or a Delta table with a PRIMARY KEY
+-- [9] sink: upsert(name) of id, name
+--   error:
+--     error[PEN-5001]: the query gives one row for each (id), and the sink keeps one for each (name), which the query fills with (name)
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT c.id, s.name FROM latest AS c JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON c.id = s.id
+--       |                          ^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (name) in the query: ROW_NUMBER() OVER (PARTITION BY name ORDER BY ...) AS n, WHERE n = 1
+-- [10] sink: upsert(id, name) of id, name
+--   error:
+--     error[PEN-5001]: the query gives one row for each (id), and the sink keeps one for each (id, name), which the query fills with (id, name)
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT c.id, s.name FROM latest AS c JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON c.id = s.id
+--       |                          ^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (id, name) in the query: ROW_NUMBER() OVER (PARTITION BY id, name ORDER BY ...) AS n, WHERE n = 1
+-- [11] over updates
+--   error:
+--     error[PEN-5001]: a join with the results of an aggregation is not supported
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT t.auction, s.name FROM busy AS t JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON t.auction = s.id
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write these results into a Delta table with a PRIMARY KEY, and join that
+-- [12] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT t.auction, s.name FROM (SELECT auction, COUNT(*) AS c FROM `default_catalog`.`default_database`.`bid` AS `bid` GROUP BY auction) AS `t` JOIN shop AS s ON t.auction = s.id
+--   checkpoint: bid
+--     GROUP BY auction COMPUTE COUNT(*) FROM `default_catalog`.`default_database`.`bid` AS `bid`
+--   digest: cad1b211a05d163c
+-- [13] distinct
+--   error:
+--     error[PEN-5001]: SELECT DISTINCT over a stream keeps every row it has seen and is not supported without a window
+--      --> case.sql:1:17
+--       |
+--     1 | SELECT DISTINCT s.name FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON b.auction = s.id
+--       |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: add window_start and window_end of a windowing function to the selected columns
+-- [14] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT DISTINCT s.name FROM bid AS b JOIN shop AS s ON b.auction = s.id
+--   checkpoint: bid
+--     DISTINCT s.name
+--   digest: d697990c7ec2351f
+-- [15] rank
+--   placement: update
+--   flow: upsert, columns (name), key (name), first row
+--   reads:
+--     bid (auction, price)
+--     shop (id, name), looked up
+--   query:
+--     SELECT name FROM (SELECT __best.`name` AS `name`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT s.name AS __key0, NAMED_STRUCT('name', s.name) AS __row_of_key, STRUCT(b.price) AS __order FROM bid AS b JOIN shop AS s ON b.auction = s.id) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: bid
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT s.name AS __key0, NAMED_STRUCT('name', s.name) AS __row_of_key, STRUCT(b.price) AS __order FROM bid AS b JOIN shop AS s ON b.auction = s.id) AS __rows
+--   digest: 4cdbeb5d3fdfc184
+-- [16] sink: append
+--   error:
+--     error[PEN-5001]: this deduplication updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT name FROM (SELECT s.name, ROW_NUMBER() OVER (PARTITION BY s.name ORDER BY b.price) AS n FROM bid AS b JOIN sho...
+--       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [17] ttl: 1 h
+--   error:
+--     error[PEN-5001]: the results of this query are kept up to date, and a lookup in default_catalog.default_database.shop gives other rows each time
+--     help: INSERT the joined rows into a Delta table first, and read that
+-- [18] sink: before
+--   error:
+--     error[PEN-5001]: each row here replaces the one before with its key, and the format of the sink writes that one, too
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT name FROM (SELECT s.name, ROW_NUMBER() OVER (PARTITION BY s.name ORDER BY b.price) AS n FROM bid AS b JOIN sho...
+--       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into connector = 'upsert-kafka', or a Delta table with a PRIMARY KEY
+-- [19] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, price), rowtime dateTime, marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT name FROM (SELECT s.name, ROW_NUMBER() OVER (PARTITION BY s.name ORDER BY b.price) AS n FROM bid AS b JOIN shop AS s ON b.auction = s.id) WHERE n = 1
+--   checkpoint: bid
+--   digest: e21f452dba1210aa
+-- [20] rank of equals
+--   error:
+--     error[PEN-5001]: RANK() of a stream is not supported in Spark's update mode
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT name FROM (SELECT s.name, RANK() OVER (PARTITION BY s.name ORDER BY b.price) AS n FROM bid AS b JOIN shop FOR ...
+--       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: use ROW_NUMBER()
+-- [21] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, price), rowtime dateTime, marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT name FROM (SELECT s.name, RANK() OVER (PARTITION BY s.name ORDER BY b.price) AS n FROM bid AS b JOIN shop AS s ON b.auction = s.id) WHERE n = 1
+--   checkpoint: bid
+--   digest: 4fab60ef18d784b3
+-- [22] ordered
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:109
+--       |
+--     1 | SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON b.auction = s.id ORDER BY s.name
+--       |                                                                                                             ^^^^^^
+--       = help: sort where the rows are read; ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it keep the best
+-- [23] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT b.auction FROM bid AS b JOIN shop AS s ON b.auction = s.id ORDER BY s.name
+--   checkpoint: bid
+--   digest: 334b81726dead1c8
+-- [24] beside a temporal join
+--   error:
+--     error[PEN-5001]: the results of this query are kept up to date, and a lookup in default_catalog.default_database.shop gives other rows each time
+--     help: INSERT the joined rows into a Delta table first, and read that
+-- [25] retries
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     shop (id), looked up, marked
+--   query:
+--     SELECT /*+ LOOKUP('table'='s', 'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay', 'fixed-delay'='1 s', 'max-attempts'='3') */ b.auction FROM bid AS b JOIN shop AS s ON b.auction = s.id
+--   checkpoint: bid
+--   digest: ef3fac3a9e91520c
+-- [26] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--     shop (id), looked up, marked
+--   query:
+--     SELECT /*+ LOOKUP('table'='s', 'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay', 'fixed-delay'='1 s', 'max-attempts'='3') */ b.auction FROM bid AS b JOIN shop AS s ON b.auction = s.id
+--   checkpoint: bid
+--   digest: ef3fac3a9e91520c
+-- [27] unequal
+--   error:
+--     error[PEN-5001]: a lookup join compares a column of s for equality
+--      --> case.sql:1:42
+--       |
+--     1 | SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON b.auction > s.id
+--       |                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: ON s.id = s.id

@@ -1,0 +1,788 @@
+-- Nexmark's queries: q0
+-- tables: auctions
+SELECT auction, bidder, price, dateTime FROM bid
+-- and: sink: none
+-- and: q1
+SELECT auction, bidder, 0.908 * price AS price, dateTime FROM bid
+-- and: sink: none
+-- and: q2
+SELECT auction, price FROM bid WHERE MOD(auction, 123) = 0
+-- and: sink: none
+-- and: q3
+SELECT P.name, P.city, P.state, A.id FROM auction AS A INNER JOIN person AS P ON A.seller = P.id WHERE A.category = 10 AND (P.state = 'OR' OR P.state = 'ID' OR P.state = 'CA')
+-- and: sink: none
+-- and: q4
+SELECT Q.category, AVG(Q.final) FROM (SELECT MAX(B.price) AS final, A.category FROM auction A, bid B WHERE A.id=B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires GROUP BY A.id, A.category) Q GROUP BY Q.category
+-- and: sink: append
+-- and: sink: none
+-- and: sink: upsert(__column1) of category, __column1
+-- and: q5
+SELECT AuctionBids.auction, AuctionBids.num
+FROM (SELECT auction, count(*) AS num, window_start AS starttime, window_end AS endtime
+  FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS AuctionBids
+JOIN (SELECT max(CountBids.num) AS maxn, CountBids.starttime, CountBids.endtime
+  FROM (SELECT count(*) AS num, window_start AS starttime, window_end AS endtime
+    FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS CountBids
+  GROUP BY CountBids.starttime, CountBids.endtime) AS MaxBids
+ON AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn
+-- and: sink: append
+-- and: sink: none
+-- and: q7
+SELECT B.auction, B.price FROM bid B JOIN (SELECT MAX(price) AS maxprice, window_end AS dateTime FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) B1 ON B.price=B1.maxprice WHERE B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime
+-- and: sink: none
+-- and: q8
+SELECT P.id, P.name, P.starttime FROM (SELECT id, name, window_start AS starttime, window_end AS endtime FROM TABLE(TUMBLE(TABLE person, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, name, window_start, window_end) P
+JOIN (SELECT seller, window_start AS starttime, window_end AS endtime FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY seller, window_start, window_end) A ON P.id=A.seller AND P.starttime=A.starttime AND P.endtime=A.endtime
+-- and: sink: none
+-- and: q9
+SELECT id, price FROM (SELECT A.id, B.price, ROW_NUMBER() OVER (PARTITION BY A.id ORDER BY B.price DESC, B.dateTime ASC) AS rownum FROM auction A, bid B WHERE A.id=B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires) WHERE rownum<=1
+-- and: sink: append
+-- and: sink: none
+-- and: sink: upsert(price) of id, price
+-- and: form: ties-open
+-- and: q11
+SELECT B.bidder, COUNT(*) AS bid_count, window_start AS starttime, window_end AS endtime FROM TABLE(SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS B GROUP BY bidder, window_start, window_end
+-- and: sink: none
+-- and: q12
+SELECT id, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE nowm, DESCRIPTOR(pt), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end
+-- and: sink: none
+-- and: q13
+SELECT B.auction, B.price, S.name FROM (SELECT *, PROCTIME() AS p_time FROM bid) AS B JOIN shop FOR SYSTEM_TIME AS OF B.p_time AS S ON MOD(B.auction, 10000) = S.id
+-- and: sink: none
+-- and: q14
+SELECT auction, 0.908 * price AS price, CASE WHEN HOUR(dateTime) >= 8 AND HOUR(dateTime) <= 18 THEN 'dayTime' WHEN HOUR(dateTime) <= 6 THEN 'nightTime' ELSE 'otherTime' END AS bidTimeType FROM bid WHERE 0.908 * price > 1000000
+-- and: sink: none
+-- and: q15
+SELECT DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `day`, COUNT(*) AS total_bids, COUNT(*) FILTER (WHERE price < 10000) AS rank1_bids, COUNT(DISTINCT bidder) AS total_bidders, COUNT(DISTINCT bidder) FILTER (WHERE price < 10000) AS rank1_bidders, COUNT(DISTINCT auction) AS total_auctions FROM bid GROUP BY DATE_FORMAT(dateTime, 'yyyy-MM-dd')
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: none
+-- and: sink: upsert(total_auctions) of day, total_bids, rank1_bids, total_bidders, rank1_bidders, total_auctions
+-- and: q17
+SELECT auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `day`, COUNT(*) AS total_bids, MIN(price) AS min_price, MAX(price) AS max_price, AVG(price) AS avg_price, SUM(price) AS sum_price FROM bid GROUP BY auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd')
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: none
+-- and: sink: upsert(sum_price) of auction, day, total_bids, min_price, max_price, avg_price, sum_price
+-- and: q18
+SELECT auction, bidder, price, channel, dateTime FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY bidder, auction ORDER BY dateTime DESC) AS rank_number FROM bid) WHERE rank_number <= 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: none
+-- and: sink: upsert(dateTime) of auction, bidder, price, channel, dateTime
+-- and: form: ties-open
+-- and: q19
+SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS rank_number FROM bid) WHERE rank_number <= 10
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: none
+-- and: sink: upsert(rank_number) of auction, bidder, price, channel, dateTime, rank_number
+-- and: form: ties-open
+-- and: q20
+SELECT auction, bidder, price, channel, B.dateTime, seller, category FROM bid AS B INNER JOIN auction AS A ON B.auction = A.id WHERE A.category = 10
+-- and: sink: none
+-- and: q21
+SELECT auction, bidder, CASE WHEN LOWER(channel) = 'apple' THEN '0' WHEN LOWER(channel) = 'google' THEN '1' ELSE REGEXP_EXTRACT(channel, '(&|^)channel_id=([^&]*)', 2) END AS channel_id FROM bid WHERE LOWER(channel) IN ('apple', 'google')
+-- and: sink: none
+-- and: q22
+SELECT auction, SPLIT_INDEX(channel, '/', 3) AS dir1, SPLIT_INDEX(channel, '/', 4) AS dir2 FROM bid
+-- and: sink: none
+-- and: chained
+SELECT c, COUNT(*) AS n FROM (SELECT auction, COUNT(*) AS c FROM bid GROUP BY auction) GROUP BY c
+-- and: sink: append
+-- and: sink: none
+-- and: sink: upsert(n) of c, n
+-- and: window join
+SELECT L.auction, R.seller, L.window_start, L.window_end
+FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS L
+JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS R
+ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.window_end
+-- and: sink: none
+-- ----- expected
+-- [1] Nexmark's queries: q0
+--   placement: native
+--   flow: insert-only, columns (auction, bidder, price, dateTime), key unknown
+--   reads:
+--     bid (auction, bidder, price, dateTime), marked
+--   query:
+--     SELECT auction, bidder, price, dateTime FROM bid AS `bid`
+--   checkpoint: bid
+--   digest: edca8555a79135ff
+-- [2] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, bidder, price, dateTime), marked
+--   query:
+--     SELECT auction, bidder, price, dateTime FROM bid AS `bid`
+--   checkpoint: bid
+--   digest: edca8555a79135ff
+-- [3] q1
+--   placement: native
+--   flow: insert-only, columns (auction, bidder, price, dateTime), key unknown
+--   reads:
+--     bid (auction, bidder, price, dateTime), marked
+--   query:
+--     SELECT auction, bidder, 0.908 * price AS price, dateTime FROM bid AS `bid`
+--   checkpoint: bid
+--   digest: 9098e18a47b679e7
+-- [4] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, bidder, price, dateTime), marked
+--   query:
+--     SELECT auction, bidder, 0.908 * price AS price, dateTime FROM bid AS `bid`
+--   checkpoint: bid
+--   digest: 9098e18a47b679e7
+-- [5] q2
+--   placement: native
+--   flow: insert-only, columns (auction, price), key unknown
+--   reads:
+--     bid (auction, price), marked
+--   query:
+--     SELECT auction, price FROM bid AS `bid` WHERE MOD(auction, 123) = 0
+--   checkpoint: bid
+--   digest: 7000435e5f5a8f35
+-- [6] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, price), marked
+--   query:
+--     SELECT auction, price FROM bid AS `bid` WHERE MOD(auction, 123) = 0
+--   checkpoint: bid
+--   digest: 7000435e5f5a8f35
+-- [7] q3
+--   placement: native
+--   flow: insert-only, columns (name, city, state, id), key unknown
+--   reads:
+--     auction (id, seller, category), rowtime dateTime, marked
+--     person (id, name, state, city), rowtime dateTime, marked
+--   query:
+--     SELECT P.name, P.city, P.state, A.id FROM auction AS A INNER JOIN person AS P ON A.seller = P.id WHERE A.category = 10 AND (P.state = 'OR' OR P.state = 'ID' OR P.state = 'CA')
+--   checkpoint: auction, person
+--     INNER JOIN person AS P ON A.seller = P.id
+--   digest: 5eb32fa1c2fa1b78
+-- [8] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     auction (id, seller, category), rowtime dateTime, marked
+--     person (id, name, state, city), rowtime dateTime, marked
+--   query:
+--     SELECT P.name, P.city, P.state, A.id FROM auction AS A INNER JOIN person AS P ON A.seller = P.id WHERE A.category = 10 AND (P.state = 'OR' OR P.state = 'ID' OR P.state = 'CA')
+--   checkpoint: auction, person
+--     INNER JOIN person AS P ON A.seller = P.id
+--   digest: 5eb32fa1c2fa1b78
+-- [9] q4
+--   placement: incremental
+--   flow: all, columns (category, __column1), key (category), kinds, aggregate
+--   reads:
+--     auction (id, category, dateTime, expires), rowtime dateTime, marked
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'category', `category`, 'price', `price`) AS `__feed0` FROM (SELECT A.id AS `id`, A.category AS `category`, B.price AS `price` FROM auction AS A, bid AS B WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (id, category) rows COMPUTE SELECT MAX(`price`) AS `final`, `category` AS `category` FROM feed_0 GROUP BY `id`, `category`
+--     MAINTAINED group_1 KEEP group_0 BY (category) __m0 = SUM(`final`), __m1 = SUM(CASE WHEN NOT (`final`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `category` AS `category`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `__column1` FROM group_0
+--   checkpoint: auction, bid
+--     , bid AS B
+--     FEED feed_0 (id, category, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (id, category) rows COMPUTE SELECT MAX(`price`) AS `final`, `category` AS `category` FROM feed_0 GROUP BY `id`, `category`
+--     MAINTAINED group_1 KEEP group_0 BY (category) __m0 = SUM(`final`), __m1 = SUM(CASE WHEN NOT (`final`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `category` AS `category`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `__column1` FROM group_0
+--   digest: c30d74d236c7feff
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:209
+--       |
+--     1 | ...WHERE A.id=B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires GROUP BY A.id, A.category) Q GROUP BY Q.category
+--       |                                                                                                               ^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [11] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     auction (id, category, dateTime, expires), rowtime dateTime, marked
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT Q.category, AVG(Q.final) FROM (SELECT MAX(B.price) AS final, A.category FROM auction AS A, bid AS B WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires GROUP BY A.id, A.category) AS Q GROUP BY Q.category
+--   checkpoint: auction, bid
+--     GROUP BY Q.category COMPUTE AVG(Q.final), MAX(B.price) FROM (SELECT MAX(B.price) AS final, A.category FROM auction AS A, bid AS B WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires GROUP BY A.id, A.category) AS Q
+--     GROUP BY A.id, A.category COMPUTE MAX(B.price) FROM auction AS A
+--     , bid AS B
+--   digest: 55fe563c0580e2ba
+-- [12] sink: upsert(__column1) of category, __column1
+--   error:
+--     error[PEN-5001]: the query gives one row for each (category), and the sink keeps one for each (__column1), which the query fills with (__column1)
+--      --> case.sql:1:209
+--       |
+--     1 | ...WHERE A.id=B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires GROUP BY A.id, A.category) Q GROUP BY Q.category
+--       |                                                                                                               ^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (category); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
+-- [13] q5
+--   placement: incremental
+--   flow: all, columns (auction, num), key unknown, kinds, join
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('starttime', `starttime`, 'endtime', `endtime`, 'num', `num`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT CountBids.starttime AS `starttime`, CountBids.endtime AS `endtime`, CountBids.num AS `num` FROM (SELECT COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS CountBids) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`, 'num', `num`, 'starttime', `starttime`, 'endtime', `endtime`) AS `__feed1` FROM (SELECT auction AS `auction`, COUNT(*) AS `num`, window_start AS `starttime`, window_end AS `endtime` FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (starttime, endtime) rows COMPUTE SELECT MAX(`num`) AS `maxn`, `starttime` AS `starttime`, `endtime` AS `endtime` FROM feed_0 GROUP BY `starttime`, `endtime`
+--     MAINTAINED join_1 KEEP feed_1 BY (starttime, endtime) rows; group_0 BY (starttime, endtime) rows COMPUTE SELECT `feed_1`.`auction` AS `auction`, `feed_1`.`num` AS `num`, `feed_1`.`starttime` AS `starttime`, `feed_1`.`endtime` AS `endtime`, `group_0`.`maxn` AS `maxn`, `group_0`.`starttime` AS `starttime__2`, `group_0`.`endtime` AS `endtime__2` FROM feed_1 JOIN group_0 ON `feed_1`.`starttime` = `group_0`.`starttime` AND `feed_1`.`endtime` = `group_0`.`endtime` AND (`feed_1`.`num` >= `group_0`.`maxn`)
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`auction` AS `auction`, `join_1`.`num` AS `num`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: bid
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
+--     FEED feed_0 (starttime, endtime, num)
+--     FEED feed_1 (auction, num, starttime, endtime)
+--     MAINTAINED group_0 KEEP feed_0 BY (starttime, endtime) rows COMPUTE SELECT MAX(`num`) AS `maxn`, `starttime` AS `starttime`, `endtime` AS `endtime` FROM feed_0 GROUP BY `starttime`, `endtime`
+--     MAINTAINED join_1 KEEP feed_1 BY (starttime, endtime) rows; group_0 BY (starttime, endtime) rows COMPUTE SELECT `feed_1`.`auction` AS `auction`, `feed_1`.`num` AS `num`, `feed_1`.`starttime` AS `starttime`, `feed_1`.`endtime` AS `endtime`, `group_0`.`maxn` AS `maxn`, `group_0`.`starttime` AS `starttime__2`, `group_0`.`endtime` AS `endtime__2` FROM feed_1 JOIN group_0 ON `feed_1`.`starttime` = `group_0`.`starttime` AND `feed_1`.`endtime` = `group_0`.`endtime` AND (`feed_1`.`num` >= `group_0`.`maxn`)
+--   digest: 3e3bf1c51b383054
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:4:1
+--       |
+--     4 | JOIN (SELECT max(CountBids.num) AS maxn, CountBids.starttime, CountBids.endtime
+--       | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [15] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT AuctionBids.auction, AuctionBids.num FROM (SELECT auction, COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS AuctionBids JOIN (SELECT MAX(CountBids.num) AS maxn, CountBids.starttime, CountBids.endtime FROM (SELECT COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS CountBids GROUP BY CountBids.starttime, CountBids.endtime) AS MaxBids ON AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn
+--   checkpoint: bid
+--     JOIN (SELECT MAX(CountBids.num) AS maxn, CountBids.starttime, CountBids.endtime FROM (SELECT COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS CountBids GROUP BY CountBids.starttime, CountBids.endtime) AS MaxBids ON AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
+--     GROUP BY CountBids.starttime, CountBids.endtime COMPUTE COUNT(*), MAX(CountBids.num) FROM (SELECT COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS CountBids
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
+--   digest: 1406891fd746a011
+-- [16] q7
+--   placement: native
+--   flow: insert-only, columns (auction, price), key unknown
+--   reads:
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT B.auction, B.price FROM bid AS B JOIN (SELECT MAX(price) AS maxprice, window_end AS dateTime FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) AS B1 ON B.price = B1.maxprice WHERE B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime
+--   checkpoint: bid
+--     JOIN (SELECT MAX(price) AS maxprice, window_end AS dateTime FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) AS B1 ON B.price = B1.maxprice
+--     GROUP BY window_start, window_end COMPUTE MAX(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: f2c2e373418801f2
+-- [17] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT B.auction, B.price FROM bid AS B JOIN (SELECT MAX(price) AS maxprice, window_end AS dateTime FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) AS B1 ON B.price = B1.maxprice WHERE B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime
+--   checkpoint: bid
+--     JOIN (SELECT MAX(price) AS maxprice, window_end AS dateTime FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) AS B1 ON B.price = B1.maxprice
+--     GROUP BY window_start, window_end COMPUTE MAX(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: f2c2e373418801f2
+-- [18] q8
+--   placement: native
+--   flow: insert-only, columns (id, name, starttime), key unknown
+--   reads:
+--     person (id, name, dateTime), rowtime dateTime, marked
+--     auction (id, seller, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT P.id, P.name, P.starttime FROM (SELECT id, name, window_start AS starttime, window_end AS endtime FROM TABLE(TUMBLE(TABLE person, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, name, window_start, window_end) AS P JOIN (SELECT seller, window_start AS starttime, window_end AS endtime FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY seller, window_start, window_end) AS A ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime
+--   checkpoint: person, auction
+--     JOIN (SELECT seller, window_start AS starttime, window_end AS endtime FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY seller, window_start, window_end) AS A ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime
+--     GROUP BY id, name, window_start, window_end COMPUTE  FROM TABLE(TUMBLE(TABLE person, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY seller, window_start, window_end COMPUTE  FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: 3bf5ea6420d83c72
+-- [19] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     person (id, name, dateTime), rowtime dateTime, marked
+--     auction (id, seller, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT P.id, P.name, P.starttime FROM (SELECT id, name, window_start AS starttime, window_end AS endtime FROM TABLE(TUMBLE(TABLE person, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, name, window_start, window_end) AS P JOIN (SELECT seller, window_start AS starttime, window_end AS endtime FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY seller, window_start, window_end) AS A ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime
+--   checkpoint: person, auction
+--     JOIN (SELECT seller, window_start AS starttime, window_end AS endtime FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY seller, window_start, window_end) AS A ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime
+--     GROUP BY id, name, window_start, window_end COMPUTE  FROM TABLE(TUMBLE(TABLE person, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY seller, window_start, window_end COMPUTE  FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: 3bf5ea6420d83c72
+-- [20] q9
+--   placement: incremental
+--   flow: all, columns (id, price), key (id), kinds, Top-N
+--   reads:
+--     auction (id, dateTime, expires), rowtime dateTime, marked
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'price', `price`, 'dateTime', `dateTime`) AS `__feed0` FROM (SELECT A.id AS `id`, B.price AS `price`, B.dateTime AS `dateTime` FROM auction AS A, bid AS B WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM feed_0) AS __numbered WHERE `rownum` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: auction, bid
+--     , bid AS B
+--     FEED feed_0 (id, price, dateTime)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM feed_0) AS __numbered WHERE `rownum` <= 1
+--   digest: 8308c201e71b943e
+-- [21] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:46
+--       |
+--     1 | ...d, price FROM (SELECT A.id, B.price, ROW_NUMBER() OVER (PARTITION BY A.id ORDER BY B.price DESC, B.dateTime ASC) A...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [22] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     auction (id, dateTime, expires), rowtime dateTime, marked
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT id, price FROM (SELECT A.id, B.price, ROW_NUMBER() OVER (PARTITION BY A.id ORDER BY B.price DESC, B.dateTime ASC) AS rownum FROM auction AS A, bid AS B WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires) WHERE rownum <= 1
+--   checkpoint: auction, bid
+--     , bid AS B
+--   digest: f452914fec99bb3e
+-- [23] sink: upsert(price) of id, price
+--   error:
+--     error[PEN-5001]: the query gives one row for each (id), and the sink keeps one for each (price), which the query fills with (price)
+--      --> case.sql:1:46
+--       |
+--     1 | ...d, price FROM (SELECT A.id, B.price, ROW_NUMBER() OVER (PARTITION BY A.id ORDER BY B.price DESC, B.dateTime ASC) A...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (price) in the query: ROW_NUMBER() OVER (PARTITION BY price ORDER BY ...) AS n, WHERE n = 1
+-- [24] form: ties-open
+--   placement: incremental
+--   flow: all, columns (id, price), key (id), kinds, Top-N
+--   reads:
+--     auction (id, dateTime, expires), rowtime dateTime, marked
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'price', `price`, 'dateTime', `dateTime`) AS `__feed0` FROM (SELECT A.id AS `id`, B.price AS `price`, B.dateTime AS `dateTime` FROM auction AS A, bid AS B WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime` FROM (SELECT `id`, `price`, `dateTime`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `id`) AS `rownum` FROM feed_0) AS __numbered WHERE `rownum` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: auction, bid
+--     , bid AS B
+--     FEED feed_0 (id, price, dateTime)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime` FROM (SELECT `id`, `price`, `dateTime`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `id`) AS `rownum` FROM feed_0) AS __numbered WHERE `rownum` <= 1
+--   digest: 9ef6a55371c7a1fe
+-- [25] q11
+--   placement: native
+--   flow: insert-only, columns (bidder, bid_count, starttime, endtime), key unknown
+--   reads:
+--     bid (bidder, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT B.bidder, COUNT(*) AS bid_count, window_start AS starttime, window_end AS endtime FROM TABLE(SESSION(TABLE bid PARTITION BY (bidder), DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS B GROUP BY bidder, window_start, window_end
+--   checkpoint: bid
+--     GROUP BY bidder, window_start, window_end COMPUTE COUNT(*) FROM TABLE(SESSION(TABLE bid PARTITION BY (bidder), DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS B
+--   digest: add9237ab1d7fdf0
+-- [26] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (bidder, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT B.bidder, COUNT(*) AS bid_count, window_start AS starttime, window_end AS endtime FROM TABLE(SESSION(TABLE bid PARTITION BY (bidder), DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS B GROUP BY bidder, window_start, window_end
+--   checkpoint: bid
+--     GROUP BY bidder, window_start, window_end COMPUTE COUNT(*) FROM TABLE(SESSION(TABLE bid PARTITION BY (bidder), DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS B
+--   digest: add9237ab1d7fdf0
+-- [27] q12
+--   placement: native
+--   flow: insert-only, columns (id, c, window_start, window_end), key unknown
+--   reads:
+--     nowm (id), marked
+--   query:
+--     SELECT id, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE nowm, DESCRIPTOR(pt), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end
+--   checkpoint: nowm
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE nowm, DESCRIPTOR(pt), INTERVAL '10' SECOND))
+--   digest: 8b69859f0584c921
+-- [28] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     nowm (id), marked
+--   query:
+--     SELECT id, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE nowm, DESCRIPTOR(pt), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end
+--   checkpoint: nowm
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE nowm, DESCRIPTOR(pt), INTERVAL '10' SECOND))
+--   digest: 8b69859f0584c921
+-- [29] q13
+--   placement: native
+--   flow: insert-only, columns (auction, price, name), key unknown
+--   reads:
+--     bid (auction, price), rowtime dateTime, marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT B.auction, B.price, S.name FROM (SELECT *, PROCTIME() AS p_time FROM bid AS `bid`) AS B JOIN shop AS S ON MOD(B.auction, 10000) = S.id
+--   checkpoint: bid
+--   digest: 420ee44c0c82171e
+-- [30] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, price), rowtime dateTime, marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT B.auction, B.price, S.name FROM (SELECT *, PROCTIME() AS p_time FROM bid AS `bid`) AS B JOIN shop AS S ON MOD(B.auction, 10000) = S.id
+--   checkpoint: bid
+--   digest: 420ee44c0c82171e
+-- [31] q14
+--   placement: native
+--   flow: insert-only, columns (auction, price, bidTimeType), key unknown
+--   reads:
+--     bid (auction, price, dateTime), marked
+--   query:
+--     SELECT auction, 0.908 * price AS price, CASE WHEN HOUR(dateTime) >= 8 AND HOUR(dateTime) <= 18 THEN 'dayTime' WHEN HOUR(dateTime) <= 6 THEN 'nightTime' ELSE 'otherTime' END AS bidTimeType FROM bid AS `bid` WHERE 0.908 * price > 1000000
+--   checkpoint: bid
+--   digest: 541a3537868c7761
+-- [32] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, price, dateTime), marked
+--   query:
+--     SELECT auction, 0.908 * price AS price, CASE WHEN HOUR(dateTime) >= 8 AND HOUR(dateTime) <= 18 THEN 'dayTime' WHEN HOUR(dateTime) <= 6 THEN 'nightTime' ELSE 'otherTime' END AS bidTimeType FROM bid AS `bid` WHERE 0.908 * price > 1000000
+--   checkpoint: bid
+--   digest: 541a3537868c7761
+-- [33] q15
+--   placement: update
+--   flow: upsert, columns (day, total_bids, rank1_bids, total_bidders, rank1_bidders, total_auctions), key (day), aggregate
+--   reads:
+--     bid (auction, bidder, price, dateTime)
+--   query:
+--     SELECT DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `day`, COUNT(*) AS total_bids, COUNT(*) FILTER(WHERE price < 10000) AS rank1_bids, CAST(SIZE(ARRAY_UNIQUE_AGG(bidder)) AS BIGINT) AS total_bidders, CAST(SIZE(ARRAY_UNIQUE_AGG(CASE WHEN price < 10000 THEN bidder END)) AS BIGINT) AS rank1_bidders, CAST(SIZE(ARRAY_UNIQUE_AGG(auction)) AS BIGINT) AS total_auctions FROM bid AS `bid` GROUP BY DATE_FORMAT(dateTime, 'yyyy-MM-dd')
+--   checkpoint: bid
+--     GROUP BY DATE_FORMAT(dateTime, 'yyyy-MM-dd') COMPUTE ARRAY_UNIQUE_AGG(CASE WHEN price < 10000 THEN bidder END), ARRAY_UNIQUE_AGG(auction), ARRAY_UNIQUE_AGG(bidder), COUNT(*) FROM bid AS `bid`
+--   digest: 729792fcaa9df01b
+-- [34] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:302
+--       |
+--     1 | ...00) AS rank1_bidders, COUNT(DISTINCT auction) AS total_auctions FROM bid GROUP BY DATE_FORMAT(dateTime, 'yyyy-MM-dd')
+--       |                                                                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [35] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (day, total_bids, rank1_bids, total_bidders, rank1_bidders, total_auctions), key (day), kinds, aggregate
+--   reads:
+--     bid (auction, bidder, price, dateTime)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, 'price', `price`, 'bidder', `bidder`, 'auction', `auction`) AS `__feed0` FROM (SELECT DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `__group0`, price AS `price`, bidder AS `bidder`, auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0) rows COMPUTE SELECT `__group0` AS `day`, COUNT(*) AS `total_bids`, COUNT(*) FILTER(WHERE `price` < 10000) AS `rank1_bids`, COUNT(DISTINCT `bidder`) AS `total_bidders`, COUNT(DISTINCT `bidder`) FILTER(WHERE `price` < 10000) AS `rank1_bidders`, COUNT(DISTINCT `auction`) AS `total_auctions` FROM feed_0 GROUP BY `__group0`
+--   checkpoint: bid
+--     FEED feed_0 (__group0, price, bidder, auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0) rows COMPUTE SELECT `__group0` AS `day`, COUNT(*) AS `total_bids`, COUNT(*) FILTER(WHERE `price` < 10000) AS `rank1_bids`, COUNT(DISTINCT `bidder`) AS `total_bidders`, COUNT(DISTINCT `bidder`) FILTER(WHERE `price` < 10000) AS `rank1_bidders`, COUNT(DISTINCT `auction`) AS `total_auctions` FROM feed_0 GROUP BY `__group0`
+--   digest: a98e21b2489e5efd
+-- [36] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, bidder, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `day`, COUNT(*) AS total_bids, COUNT(*) FILTER(WHERE price < 10000) AS rank1_bids, COUNT(DISTINCT bidder) AS total_bidders, COUNT(DISTINCT bidder) FILTER(WHERE price < 10000) AS rank1_bidders, COUNT(DISTINCT auction) AS total_auctions FROM bid AS `bid` GROUP BY DATE_FORMAT(dateTime, 'yyyy-MM-dd')
+--   checkpoint: bid
+--     GROUP BY DATE_FORMAT(dateTime, 'yyyy-MM-dd') COMPUTE COUNT(*), COUNT(DISTINCT auction), COUNT(DISTINCT bidder) FROM bid AS `bid`
+--   digest: 407a34b61770817f
+-- [37] sink: upsert(total_auctions) of day, total_bids, rank1_bids, total_bidders, rank1_bidders, total_auctions
+--   error:
+--     error[PEN-5001]: the query gives one row for each (day), and the sink keeps one for each (total_auctions), which the query fills with (total_auctions)
+--      --> case.sql:1:302
+--       |
+--     1 | ...00) AS rank1_bidders, COUNT(DISTINCT auction) AS total_auctions FROM bid GROUP BY DATE_FORMAT(dateTime, 'yyyy-MM-dd')
+--       |                                                                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (day); or choose one row for each (total_auctions) in the query: ROW_NUMBER() OVER (PARTITION BY total_auctions ORDER BY ...) AS n, WHERE n = 1
+-- [38] q17
+--   placement: update
+--   flow: upsert, columns (auction, day, total_bids, min_price, max_price, avg_price, sum_price), key (auction, day), aggregate
+--   reads:
+--     bid (auction, price, dateTime)
+--   query:
+--     SELECT auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `day`, COUNT(*) AS total_bids, MIN(price) AS min_price, MAX(price) AS max_price, AVG(price) AS avg_price, SUM(price) AS sum_price FROM bid AS `bid` GROUP BY auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd')
+--   checkpoint: bid
+--     GROUP BY auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd') COMPUTE AVG(price), COUNT(*), MAX(price), MIN(price), SUM(price) FROM bid AS `bid`
+--   digest: b606a26df37f6e1b
+-- [39] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:204
+--       |
+--     1 | ...rice, AVG(price) AS avg_price, SUM(price) AS sum_price FROM bid GROUP BY auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd')
+--       |                                                                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [40] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, day, total_bids, min_price, max_price, avg_price, sum_price), key (auction, day), kinds, aggregate
+--   reads:
+--     bid (auction, price, dateTime)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, '__group1', `__group1`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `__group1`, price AS `price` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction, __group1) rows COMPUTE SELECT `auction` AS `auction`, `__group1` AS `day`, COUNT(*) AS `total_bids`, MIN(`price`) AS `min_price`, MAX(`price`) AS `max_price`, AVG(`price`) AS `avg_price`, SUM(`price`) AS `sum_price` FROM feed_0 GROUP BY `auction`, `__group1`
+--   checkpoint: bid
+--     FEED feed_0 (auction, __group1, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction, __group1) rows COMPUTE SELECT `auction` AS `auction`, `__group1` AS `day`, COUNT(*) AS `total_bids`, MIN(`price`) AS `min_price`, MAX(`price`) AS `max_price`, AVG(`price`) AS `avg_price`, SUM(`price`) AS `sum_price` FROM feed_0 GROUP BY `auction`, `__group1`
+--   digest: 814ed10730b6b16d
+-- [41] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `day`, COUNT(*) AS total_bids, MIN(price) AS min_price, MAX(price) AS max_price, AVG(price) AS avg_price, SUM(price) AS sum_price FROM bid AS `bid` GROUP BY auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd')
+--   checkpoint: bid
+--     GROUP BY auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd') COMPUTE AVG(price), COUNT(*), MAX(price), MIN(price), SUM(price) FROM bid AS `bid`
+--   digest: b606a26df37f6e1b
+-- [42] sink: upsert(sum_price) of auction, day, total_bids, min_price, max_price, avg_price, sum_price
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction, day), and the sink keeps one for each (sum_price), which the query fills with (sum_price)
+--      --> case.sql:1:204
+--       |
+--     1 | ...rice, AVG(price) AS avg_price, SUM(price) AS sum_price FROM bid GROUP BY auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd')
+--       |                                                                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction, day); or choose one row for each (sum_price) in the query: ROW_NUMBER() OVER (PARTITION BY sum_price ORDER BY ...) AS n, WHERE n = 1
+-- [43] q18
+--   placement: update
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime), key (bidder, auction), last row
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT auction, bidder, price, channel, dateTime FROM (SELECT __best.`auction` AS `auction`, __best.`bidder` AS `bidder`, __best.`price` AS `price`, __best.`channel` AS `channel`, __best.`dateTime` AS `dateTime`, CAST(1 AS BIGINT) AS `rank_number` FROM (SELECT __key0, __key1, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT bidder AS __key0, auction AS __key1, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0, __key1) AS __keys)
+--   checkpoint: bid
+--     GROUP BY __key0, __key1 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT bidder AS __key0, auction AS __key1, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 149775721c86b26a
+-- [44] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:66
+--       |
+--     1 | ...e, channel, dateTime FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY bidder, auction ORDER BY dateTime DESC) AS ra...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [45] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, bidder, price, channel, dateTime), key (bidder, auction), kinds, Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`bidder` AS `bidder`, `bid`.`price` AS `price`, `bid`.`channel` AS `channel`, `bid`.`dateTime` AS `dateTime`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (bidder, auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `bidder`, `auction` ORDER BY `dateTime` DESC, `__arrived` DESC) AS `rank_number` FROM feed_0) AS __numbered WHERE `rank_number` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`bidder` AS `bidder`, `ranks_0`.`price` AS `price`, `ranks_0`.`channel` AS `channel`, `ranks_0`.`dateTime` AS `dateTime`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, bidder, price, channel, dateTime, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (bidder, auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `bidder`, `auction` ORDER BY `dateTime` DESC, `__arrived` DESC) AS `rank_number` FROM feed_0) AS __numbered WHERE `rank_number` <= 1
+--   digest: 510c1d812062aa65
+-- [46] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), marked
+--   query:
+--     SELECT auction, bidder, price, channel, dateTime FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY bidder, auction ORDER BY dateTime DESC) AS rank_number FROM bid AS `bid`) WHERE rank_number <= 1
+--   checkpoint: bid
+--   digest: 1a5f730c8bd5b164
+-- [47] sink: upsert(dateTime) of auction, bidder, price, channel, dateTime
+--   error:
+--     error[PEN-5001]: the query gives one row for each (bidder, auction), and the sink keeps one for each (dateTime), which the query fills with (dateTime)
+--      --> case.sql:1:66
+--       |
+--     1 | ...e, channel, dateTime FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY bidder, auction ORDER BY dateTime DESC) AS ra...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (bidder, auction); or choose one row for each (dateTime) in the query: ROW_NUMBER() OVER (PARTITION BY dateTime ORDER BY ...) AS n, WHERE n = 1
+-- [48] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime), key (bidder, auction), last row
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT auction, bidder, price, channel, dateTime FROM (SELECT __best.`auction` AS `auction`, __best.`bidder` AS `bidder`, __best.`price` AS `price`, __best.`channel` AS `channel`, __best.`dateTime` AS `dateTime`, CAST(1 AS BIGINT) AS `rank_number` FROM (SELECT __key0, __key1, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT bidder AS __key0, auction AS __key1, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0, __key1) AS __keys)
+--   checkpoint: bid
+--     GROUP BY __key0, __key1 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT bidder AS __key0, auction AS __key1, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 6b3c065a5f316a5a
+-- [49] q19
+--   placement: update
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime, rank_number), key (auction, rank_number), Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`bidder` AS `bidder`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__best`.`channel` AS `channel`, __row_of_key.`__best`.`dateTime` AS `dateTime`, __row_of_key.`__number` AS `rank_number` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 10), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 10) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows
+--   digest: e4ccee8c1a73861c
+-- [50] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS rank_number FROM bid) WHERE ...
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [51] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, bidder, price, channel, dateTime, rank_number), key (auction, rank_number), kinds, Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`bidder` AS `bidder`, `bid`.`price` AS `price`, `bid`.`channel` AS `channel`, `bid`.`dateTime` AS `dateTime`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `rank_number` AS `rank_number`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `rank_number` FROM feed_0) AS __numbered WHERE `rank_number` <= 10
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`bidder` AS `bidder`, `ranks_0`.`price` AS `price`, `ranks_0`.`channel` AS `channel`, `ranks_0`.`dateTime` AS `dateTime`, `ranks_0`.`rank_number` AS `rank_number`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, bidder, price, channel, dateTime, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `rank_number` AS `rank_number`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `rank_number` FROM feed_0) AS __numbered WHERE `rank_number` <= 10
+--   digest: 9bfadbbc2e8da86f
+-- [52] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), marked
+--   query:
+--     SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS rank_number FROM bid AS `bid`) WHERE rank_number <= 10
+--   checkpoint: bid
+--   digest: 84950baac8ca05a1
+-- [53] sink: upsert(rank_number) of auction, bidder, price, channel, dateTime, rank_number
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction, rank_number), and the sink keeps one for each (rank_number), which the query fills with (rank_number)
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS rank_number FROM bid) WHERE ...
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction, rank_number); or choose one row for each (rank_number) in the query: ROW_NUMBER() OVER (PARTITION BY rank_number ORDER BY ...) AS n, WHERE n = 1
+-- [54] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime, rank_number), key (auction, rank_number), Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`bidder` AS `bidder`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__best`.`channel` AS `channel`, __row_of_key.`__best`.`dateTime` AS `dateTime`, __row_of_key.`__number` AS `rank_number` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 10), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 10) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 758e28add82e3672
+-- [55] q20
+--   placement: native
+--   flow: insert-only, columns (auction, bidder, price, channel, dateTime, seller, category), key unknown
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
+--     auction (id, seller, category, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT auction, bidder, price, channel, B.dateTime, seller, category FROM bid AS B INNER JOIN auction AS A ON B.auction = A.id WHERE A.category = 10
+--   checkpoint: bid, auction
+--     INNER JOIN auction AS A ON B.auction = A.id
+--   digest: 157f91e22f5e390d
+-- [56] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
+--     auction (id, seller, category, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT auction, bidder, price, channel, B.dateTime, seller, category FROM bid AS B INNER JOIN auction AS A ON B.auction = A.id WHERE A.category = 10
+--   checkpoint: bid, auction
+--     INNER JOIN auction AS A ON B.auction = A.id
+--   digest: 157f91e22f5e390d
+-- [57] q21
+--   placement: native
+--   flow: insert-only, columns (auction, bidder, channel_id), key unknown
+--   reads:
+--     bid (auction, bidder, channel), marked
+--   query:
+--     SELECT auction, bidder, CASE WHEN LOWER(channel) = 'apple' THEN '0' WHEN LOWER(channel) = 'google' THEN '1' ELSE REGEXP_EXTRACT(channel, '(&|^)channel_id=([^&]*)', 2) END AS channel_id FROM bid AS `bid` WHERE LOWER(channel) IN ('apple', 'google')
+--   checkpoint: bid
+--   digest: 5342f75db6446ead
+-- [58] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, bidder, channel), marked
+--   query:
+--     SELECT auction, bidder, CASE WHEN LOWER(channel) = 'apple' THEN '0' WHEN LOWER(channel) = 'google' THEN '1' ELSE REGEXP_EXTRACT(channel, '(&|^)channel_id=([^&]*)', 2) END AS channel_id FROM bid AS `bid` WHERE LOWER(channel) IN ('apple', 'google')
+--   checkpoint: bid
+--   digest: 5342f75db6446ead
+-- [59] q22
+--   placement: native
+--   flow: insert-only, columns (auction, dir1, dir2), key unknown
+--   reads:
+--     bid (auction, channel), marked
+--   query:
+--     SELECT auction, SPLIT_INDEX(channel, '/', 3) AS dir1, SPLIT_INDEX(channel, '/', 4) AS dir2 FROM bid AS `bid`
+--   checkpoint: bid
+--   digest: 1f5206af0178439a
+-- [60] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, channel), marked
+--   query:
+--     SELECT auction, SPLIT_INDEX(channel, '/', 3) AS dir1, SPLIT_INDEX(channel, '/', 4) AS dir2 FROM bid AS `bid`
+--   checkpoint: bid
+--   digest: 1f5206af0178439a
+-- [61] chained
+--   placement: incremental
+--   flow: all, columns (c, n), key (c), kinds, aggregate
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED group_1 KEEP group_0 BY (c) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `c` AS `c`, `__m0` AS `n` FROM group_0
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED group_1 KEEP group_0 BY (c) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `c` AS `c`, `__m0` AS `n` FROM group_0
+--   digest: 09a886dfdfc2e15c
+-- [62] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:97
+--       |
+--     1 | SELECT c, COUNT(*) AS n FROM (SELECT auction, COUNT(*) AS c FROM bid GROUP BY auction) GROUP BY c
+--       |                                                                                                 ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [63] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction), rowtime dateTime, marked
+--   query:
+--     SELECT c, COUNT(*) AS n FROM (SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction) GROUP BY c
+--   checkpoint: bid
+--     GROUP BY c COMPUTE COUNT(*) FROM (SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction)
+--     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--   digest: 69a2a7f0e26b8474
+-- [64] sink: upsert(n) of c, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (c), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:97
+--       |
+--     1 | SELECT c, COUNT(*) AS n FROM (SELECT auction, COUNT(*) AS c FROM bid GROUP BY auction) GROUP BY c
+--       |                                                                                                 ^
+--       = help: the PRIMARY KEY has to be the columns filled by (c); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [65] window join
+--   placement: native
+--   flow: insert-only, columns (auction, seller, window_start, window_end), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, seller, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT L.auction, R.seller, L.window_start, L.window_end FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS L JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS R ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.window_end
+--   checkpoint: bid, auction
+--     JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS R ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.window_end
+--   digest: fec5d4a27d8e8321
+-- [66] sink: none
+--   placement: native
+--   flow: insert-only, columns unknown, key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, seller, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT L.auction, R.seller, L.window_start, L.window_end FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS L JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS R ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.window_end
+--   checkpoint: bid, auction
+--     JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS R ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.window_end
+--   digest: fec5d4a27d8e8321

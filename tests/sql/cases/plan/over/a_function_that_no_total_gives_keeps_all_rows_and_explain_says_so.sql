@@ -1,0 +1,18 @@
+-- a function that no total gives keeps all rows and explain says so
+-- tables: temporal
+SELECT COUNT(DISTINCT id) OVER w AS d, SUM(amount) OVER w AS s, LAG(id) OVER w AS l FROM orders WINDOW w AS (PARTITION BY currency ORDER BY ts)
+-- ----- expected
+-- [1] a function that no total gives keeps all rows and explain says so
+--   placement: incremental
+--   flow: insert-only, columns (d, s, l), key unknown, OVER aggregation
+--   reads:
+--     orders (id, currency, amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, 'id', `id`, 'amount', `amount`) AS `__feed0` FROM (SELECT currency AS `currency`, ts AS `ts`, id AS `id`, amount AS `amount` FROM orders AS `orders`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP rows COMPUTE SELECT `currency`, `ts`, `id`, `amount`, CAST(SIZE(COLLECT_SET(`id`) OVER (PARTITION BY `currency` ORDER BY `ts` RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)) AS BIGINT) AS `__over0`, SUM(`amount`) OVER (PARTITION BY `currency` ORDER BY `ts` RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__over1`, LAG(`id`) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival`) AS `__over2`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `d`, `over_0`.`__over1` AS `s`, `over_0`.`__over2` AS `l`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     FEED feed_0 (currency, ts, id, amount)
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP rows COMPUTE SELECT `currency`, `ts`, `id`, `amount`, CAST(SIZE(COLLECT_SET(`id`) OVER (PARTITION BY `currency` ORDER BY `ts` RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)) AS BIGINT) AS `__over0`, SUM(`amount`) OVER (PARTITION BY `currency` ORDER BY `ts` RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__over1`, LAG(`id`) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival`) AS `__over2`, `__arrival` FROM feed_0
+--   digest: f8012bcad97bed2a

@@ -1,0 +1,96 @@
+-- a rowtime stays one up to the over
+-- tables: temporal
+SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT id, amount, ts FROM orders UNION ALL SELECT 1, rate, since FROM quotes) AS o
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT o.*, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency)
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT ts, COUNT(*) OVER (ORDER BY ts) AS amount FROM orders)
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_time AS ts, amount FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)))
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_time AS ts, SUM(amount) AS amount FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, window_time)
+-- ----- expected
+-- [1] a rowtime stays one up to the over
+--   placement: incremental
+--   flow: insert-only, columns (s), key unknown, OVER aggregation
+--   reads:
+--     orders (id, amount, ts), rowtime ts
+--     quotes (rate, since), rowtime since
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('ts', `ts`, 'amount', `amount`) AS `__feed0` FROM (SELECT ts AS `ts`, amount AS `amount` FROM (SELECT id, amount, ts FROM orders AS `orders` UNION ALL SELECT 1, rate, since FROM quotes AS `quotes`) AS o) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0, 1) KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders, quotes
+--     FEED feed_0 (ts, amount)
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0, 1) KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--   digest: 035f43fcae2184b0
+-- [2] another
+--   placement: incremental
+--   flow: insert-only, columns (s), key unknown, OVER aggregation
+--   reads:
+--     rates (currency, rate, since, __row_kind), rowtime since
+--     orders (currency, amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'rate', `rate`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `currency`, `rate`, `since`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('currency', `currency`, 'amount', `amount`, 'ts', `ts`) AS `__feed1` FROM (SELECT `currency` AS `currency`, `amount` AS `amount`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `rows_1`.`ts` AS `ts`, `rows_1`.`amount` AS `amount`, `rows_1`.`__row_kind` FROM rows_1
+--     MAINTAINED over_3 OVER rows_2 BY () AT ts WAITS FOR (0, 1) KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM rows_2
+--     MAINTAINED rows_4 ROWS SELECT `over_3`.`__over0` AS `s`, `over_3`.`__row_kind` FROM over_3
+--   checkpoint: rates, orders
+--     FEED feed_0 (currency, rate, since)
+--     FEED feed_1 (currency, amount, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `rows_1`.`ts` AS `ts`, `rows_1`.`amount` AS `amount`, `rows_1`.`__row_kind` FROM rows_1
+--     MAINTAINED over_3 OVER rows_2 BY () AT ts WAITS FOR (0, 1) KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM rows_2
+--   digest: 53801ff8005c4dab
+-- [3] another
+--   placement: incremental
+--   flow: insert-only, columns (s), key unknown, OVER aggregation
+--   reads:
+--     orders (amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('ts', `ts`) AS `__feed0` FROM (SELECT ts AS `ts` FROM orders AS `orders`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) COMPUTE SELECT `ts`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`ts` AS `ts`, `over_0`.`__over0` AS `amount`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED over_2 OVER rows_1 BY () AT ts WAITS FOR (0) KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM rows_1
+--     MAINTAINED rows_3 ROWS SELECT `over_2`.`__over0` AS `s`, `over_2`.`__row_kind` FROM over_2
+--   checkpoint: orders
+--     FEED feed_0 (ts)
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) COMPUTE SELECT `ts`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`ts` AS `ts`, `over_0`.`__over0` AS `amount`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED over_2 OVER rows_1 BY () AT ts WAITS FOR (0) KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM rows_1
+--   digest: 6a89839a06c93783
+-- [4] another
+--   placement: incremental
+--   flow: insert-only, columns (s), key unknown, OVER aggregation
+--   reads:
+--     orders (amount, ts), rowtime ts, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('ts', `ts`, 'amount', `amount`) AS `__feed0` FROM (SELECT ts AS `ts`, amount AS `amount` FROM (SELECT window_time AS ts, amount FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)))) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0) KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     FEED feed_0 (ts, amount)
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0) KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--   digest: ca94f1e307747b16
+-- [5] another
+--   placement: incremental
+--   flow: insert-only, columns (s), key unknown, OVER aggregation
+--   reads:
+--     orders (amount, ts), rowtime ts, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('ts', `ts`, 'amount', `amount`) AS `__feed0` FROM (SELECT ts AS `ts`, amount AS `amount` FROM (SELECT window_time AS ts, SUM(amount) AS amount FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, window_time)) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR () KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     GROUP BY window_start, window_end, window_time COMPUTE SUM(amount) FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     FEED feed_0 (ts, amount)
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR () KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--   digest: 14c7b04016a14846

@@ -1,0 +1,67 @@
+-- over over tables of every kind: over
+-- tables: auctions
+SELECT id, COUNT(*) OVER (PARTITION BY currency ORDER BY ts) c FROM orders
+-- and: over proctime
+SELECT id, COUNT(*) OVER (PARTITION BY k ORDER BY pt) c FROM nowm
+-- and: over beside group
+SELECT currency, COUNT(*) OVER (ORDER BY currency) c FROM orders GROUP BY currency
+-- and: window over over
+SELECT window_start, window_end, MAX(c) FROM TABLE(TUMBLE((SELECT id, ts, COUNT(*) OVER (PARTITION BY currency ORDER BY ts) c FROM orders), DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+-- ----- expected
+-- [1] over over tables of every kind: over
+--   placement: incremental
+--   flow: insert-only, columns (id, c), key unknown, OVER aggregation
+--   reads:
+--     orders (id, currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, 'id', `id`) AS `__feed0` FROM (SELECT currency AS `currency`, ts AS `ts`, id AS `id` FROM orders AS `orders`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) COMPUTE SELECT `currency`, `ts`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`id` AS `id`, `over_0`.`__over0` AS `c`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     FEED feed_0 (currency, ts, id)
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) COMPUTE SELECT `currency`, `ts`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--   digest: ca24aa5760000537
+-- [2] over proctime
+--   placement: incremental
+--   flow: insert-only, columns (id, c), key unknown, OVER aggregation
+--   reads:
+--     nowm (id, k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'id', `id`) AS `__feed0` FROM (SELECT k AS `k`, id AS `id` FROM nowm AS `nowm`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (k) AT PROCTIME() WAITS FOR () KEEP __total0 = sum(CAST(1 AS BIGINT)) by row COMPUTE SELECT `k`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`id` AS `id`, `over_0`.`__over0` AS `c`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: nowm
+--     FEED feed_0 (k, id)
+--     MAINTAINED over_0 OVER feed_0 BY (k) AT PROCTIME() WAITS FOR () KEEP __total0 = sum(CAST(1 AS BIGINT)) by row COMPUTE SELECT `k`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--   digest: 44e833008ab4d14b
+-- [3] over beside group
+--   error:
+--     error[PEN-5001]: COUNT OVER a stream is not supported here: beside GROUP BY, lookups, or outside the SELECT list
+--      --> case.sql:1:18
+--       |
+--     1 | SELECT currency, COUNT(*) OVER (ORDER BY currency) c FROM orders GROUP BY currency
+--       |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: give it a SELECT of its own: aggregate or look up in a query in FROM or in a second INSERT, and filter on its result in the query around it
+-- [4] window over over
+--   placement: incremental
+--   flow: insert-only, columns (window_start, window_end, __column2), key (window_start, window_end), aggregate
+--   reads:
+--     orders (id, currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, 'id', `id`) AS `__feed0` FROM (SELECT currency AS `currency`, ts AS `ts`, id AS `id` FROM orders AS `orders`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) COMPUTE SELECT `currency`, `ts`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`id` AS `id`, `over_0`.`ts` AS `ts`, `over_0`.`__over0` AS `c`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED rows_2 ROWS SELECT `id`, `ts`, `c`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`c` AS `c`, `rows_2`.`window_time` AS `window_time`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED windows_4 CLOSED rows_3 AT window_time WAITS FOR (0) COMPUTE SELECT `window_start` AS `window_start`, `window_end` AS `window_end`, MAX(`c`) AS `__column2` FROM rows_3 GROUP BY `window_start`, `window_end`
+--   checkpoint: orders
+--     FEED feed_0 (currency, ts, id)
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) COMPUTE SELECT `currency`, `ts`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`id` AS `id`, `over_0`.`ts` AS `ts`, `over_0`.`__over0` AS `c`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED rows_2 ROWS SELECT `id`, `ts`, `c`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`c` AS `c`, `rows_2`.`window_time` AS `window_time`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED windows_4 CLOSED rows_3 AT window_time WAITS FOR (0) COMPUTE SELECT `window_start` AS `window_start`, `window_end` AS `window_end`, MAX(`c`) AS `__column2` FROM rows_3 GROUP BY `window_start`, `window_end`
+--   digest: 784484e11abc3a64

@@ -1,0 +1,98 @@
+-- by processing time rows are given as they come
+-- tables: temporal
+SELECT SUM(amount) OVER (ORDER BY pt) AS s FROM orders AS o
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) AS s FROM orders AS o
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY PROCTIME()) AS s FROM orders AS o
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY PROCTIME() RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) AS s FROM orders AS o
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY o.pt) AS s FROM orders AS o
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) AS s FROM orders AS o
+-- ----- expected
+-- [1] by processing time rows are given as they come
+--   placement: incremental
+--   flow: insert-only, columns (s), key unknown, OVER aggregation
+--   reads:
+--     orders (amount)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('amount', `amount`) AS `__feed0` FROM (SELECT amount AS `amount` FROM orders AS o) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP __total0 = sum(`amount`) by row COMPUTE SELECT `amount`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     FEED feed_0 (amount)
+--     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP __total0 = sum(`amount`) by row COMPUTE SELECT `amount`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--   digest: 8878ab7be2cb52c9
+-- [2] another
+--   placement: incremental
+--   flow: insert-only, columns (s), key unknown, OVER aggregation
+--   reads:
+--     orders (amount)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('amount', `amount`) AS `__feed0` FROM (SELECT amount AS `amount` FROM orders AS o) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP 1000000 us COMPUTE SELECT `amount`, SUM(`amount`) OVER (ORDER BY `__batch_time` RANGE BETWEEN INTERVAL '1.000000' SECOND PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     FEED feed_0 (amount)
+--     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP 1000000 us COMPUTE SELECT `amount`, SUM(`amount`) OVER (ORDER BY `__batch_time` RANGE BETWEEN INTERVAL '1.000000' SECOND PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--   digest: a0b4e30c397ff379
+-- [3] another
+--   placement: incremental
+--   flow: insert-only, columns (s), key unknown, OVER aggregation
+--   reads:
+--     orders (amount)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('amount', `amount`) AS `__feed0` FROM (SELECT amount AS `amount` FROM orders AS o) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP __total0 = sum(`amount`) by row COMPUTE SELECT `amount`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     FEED feed_0 (amount)
+--     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP __total0 = sum(`amount`) by row COMPUTE SELECT `amount`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--   digest: 8878ab7be2cb52c9
+-- [4] another
+--   placement: incremental
+--   flow: insert-only, columns (s), key unknown, OVER aggregation
+--   reads:
+--     orders (amount)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('amount', `amount`) AS `__feed0` FROM (SELECT amount AS `amount` FROM orders AS o) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP 1000000 us COMPUTE SELECT `amount`, SUM(`amount`) OVER (ORDER BY `__batch_time` RANGE BETWEEN INTERVAL '1.000000' SECOND PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     FEED feed_0 (amount)
+--     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP 1000000 us COMPUTE SELECT `amount`, SUM(`amount`) OVER (ORDER BY `__batch_time` RANGE BETWEEN INTERVAL '1.000000' SECOND PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--   digest: a0b4e30c397ff379
+-- [5] another
+--   placement: incremental
+--   flow: insert-only, columns (s), key unknown, OVER aggregation
+--   reads:
+--     orders (amount)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('amount', `amount`) AS `__feed0` FROM (SELECT amount AS `amount` FROM orders AS o) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP __total0 = sum(`amount`) by row COMPUTE SELECT `amount`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     FEED feed_0 (amount)
+--     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP __total0 = sum(`amount`) by row COMPUTE SELECT `amount`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--   digest: 8878ab7be2cb52c9
+-- [6] another
+--   placement: incremental
+--   flow: insert-only, columns (s), key unknown, OVER aggregation
+--   reads:
+--     orders (amount)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('amount', `amount`) AS `__feed0` FROM (SELECT amount AS `amount` FROM orders AS o) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP 1000000 us COMPUTE SELECT `amount`, SUM(`amount`) OVER (ORDER BY `__batch_time` RANGE BETWEEN INTERVAL '1.000000' SECOND PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     FEED feed_0 (amount)
+--     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP 1000000 us COMPUTE SELECT `amount`, SUM(`amount`) OVER (ORDER BY `__batch_time` RANGE BETWEEN INTERVAL '1.000000' SECOND PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--   digest: a0b4e30c397ff379

@@ -1,0 +1,20 @@
+-- functions that keep different rows are stages one after the other
+-- tables: temporal
+SELECT MAX(amount) OVER w, LAG(id, 3) OVER w, LAG(id) OVER w FROM orders WINDOW w AS (PARTITION BY currency ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW)
+-- ----- expected
+-- [1] functions that keep different rows are stages one after the other
+--   placement: incremental
+--   flow: insert-only, columns (__column0, __column1, __column2), key unknown, OVER aggregation
+--   reads:
+--     orders (id, currency, amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, 'amount', `amount`, 'id', `id`) AS `__feed0` FROM (SELECT currency AS `currency`, ts AS `ts`, amount AS `amount`, id AS `id` FROM orders AS `orders`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP 3600000000 us COMPUTE SELECT `currency`, `ts`, `amount`, `id`, MAX(`amount`) OVER (PARTITION BY `currency` ORDER BY `ts` RANGE BETWEEN INTERVAL '3600.000000' SECOND(4) PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED over_1 OVER over_0 BY (currency) AT ts WAITS FOR (0) KEEP last 3 COMPUTE SELECT `currency`, `ts`, `amount`, `id`, `__over0`, LAG(`id`, 3) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival`) AS `__over1`, LAG(`id`) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival`) AS `__over2`, `__arrival` FROM over_0
+--     MAINTAINED rows_2 ROWS SELECT `over_1`.`__over0` AS `__column0`, `over_1`.`__over1` AS `__column1`, `over_1`.`__over2` AS `__column2`, `over_1`.`__row_kind` FROM over_1
+--   checkpoint: orders
+--     FEED feed_0 (currency, ts, amount, id)
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP 3600000000 us COMPUTE SELECT `currency`, `ts`, `amount`, `id`, MAX(`amount`) OVER (PARTITION BY `currency` ORDER BY `ts` RANGE BETWEEN INTERVAL '3600.000000' SECOND(4) PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED over_1 OVER over_0 BY (currency) AT ts WAITS FOR (0) KEEP last 3 COMPUTE SELECT `currency`, `ts`, `amount`, `id`, `__over0`, LAG(`id`, 3) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival`) AS `__over1`, LAG(`id`) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival`) AS `__over2`, `__arrival` FROM over_0
+--   digest: 1dcbfbfd294f8ab3

@@ -1,0 +1,32 @@
+-- its rows are filtered joined and aggregated
+-- tables: temporal
+SELECT n, MAX(id) AS m FROM (SELECT id, COUNT(*) OVER (PARTITION BY currency ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) AS n FROM orders) WHERE n > 2 GROUP BY n
+-- and: sink: append
+-- ----- expected
+-- [1] its rows are filtered joined and aggregated
+--   placement: incremental
+--   flow: all, columns (n, m), key (n), kinds, aggregate
+--   reads:
+--     orders (id, currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, 'id', `id`) AS `__feed0` FROM (SELECT currency AS `currency`, ts AS `ts`, id AS `id` FROM orders AS `orders`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP 3600000000 us COMPUTE SELECT `currency`, `ts`, `id`, COUNT(*) OVER (PARTITION BY `currency` ORDER BY `ts` RANGE BETWEEN INTERVAL '3600.000000' SECOND(4) PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`id` AS `id`, `over_0`.`__over0` AS `n`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED rows_2 ROWS SELECT `rows_1`.`n` AS `n`, `rows_1`.`id` AS `id`, `rows_1`.`__row_kind` FROM rows_1 WHERE `rows_1`.`n` > 2
+--     MAINTAINED group_3 KEEP rows_2 BY (n) rows COMPUTE SELECT `n` AS `n`, MAX(`id`) AS `m` FROM rows_2 GROUP BY `n`
+--   checkpoint: orders
+--     FEED feed_0 (currency, ts, id)
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP 3600000000 us COMPUTE SELECT `currency`, `ts`, `id`, COUNT(*) OVER (PARTITION BY `currency` ORDER BY `ts` RANGE BETWEEN INTERVAL '3600.000000' SECOND(4) PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`id` AS `id`, `over_0`.`__over0` AS `n`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED rows_2 ROWS SELECT `rows_1`.`n` AS `n`, `rows_1`.`id` AS `id`, `rows_1`.`__row_kind` FROM rows_1 WHERE `rows_1`.`n` > 2
+--     MAINTAINED group_3 KEEP rows_2 BY (n) rows COMPUTE SELECT `n` AS `n`, MAX(`id`) AS `m` FROM rows_2 GROUP BY `n`
+--   digest: dbb34c19a75f441b
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:188
+--       |
+--     1 | ...rency ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) AS n FROM orders) WHERE n > 2 GROUP BY n
+--       |                                                                                                                        ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

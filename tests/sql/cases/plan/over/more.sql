@@ -1,0 +1,124 @@
+-- other over: two windows
+-- tables: auctions
+SELECT id, COUNT(*) OVER (PARTITION BY currency ORDER BY ts ROWS 2 PRECEDING) AS c, LAG(id) OVER (PARTITION BY currency ORDER BY ts ROWS 2 PRECEDING) AS l FROM orders
+-- and: filtered
+SELECT id FROM (SELECT id, SUM(id) OVER (PARTITION BY currency ORDER BY ts) AS s FROM orders) WHERE s > 3
+-- and: grouped
+SELECT s, COUNT(*) AS n FROM (SELECT SUM(id) OVER (PARTITION BY currency ORDER BY ts) AS s FROM orders) GROUP BY s
+-- and: sink: append
+-- and: sink: upsert(n) of s, n
+-- and: of updates
+SELECT auction, SUM(c) OVER (ORDER BY auction) AS s FROM busy
+-- and: joined
+SELECT o.id FROM (SELECT id, COUNT(*) OVER (ORDER BY ts) AS c FROM orders) AS o JOIN nowm AS n ON o.id = n.id
+-- and: qualify
+SELECT id FROM orders QUALIFY COUNT(*) OVER (ORDER BY ts) > 1
+-- and: in where
+SELECT id FROM orders WHERE COUNT(*) OVER (ORDER BY ts) > 1
+-- ----- expected
+-- [1] other over: two windows
+--   placement: incremental
+--   flow: insert-only, columns (id, c, l), key unknown, OVER aggregation
+--   reads:
+--     orders (id, currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, 'id', `id`) AS `__feed0` FROM (SELECT currency AS `currency`, ts AS `ts`, id AS `id` FROM orders AS `orders`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP last 2 COMPUTE SELECT `currency`, `ts`, `id`, COUNT(*) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival` ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS `__over0`, LAG(`id`) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival`) AS `__over1`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`id` AS `id`, `over_0`.`__over0` AS `c`, `over_0`.`__over1` AS `l`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     FEED feed_0 (currency, ts, id)
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP last 2 COMPUTE SELECT `currency`, `ts`, `id`, COUNT(*) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival` ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS `__over0`, LAG(`id`) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival`) AS `__over1`, `__arrival` FROM feed_0
+--   digest: 7b6c9f0e44bb8dab
+-- [2] filtered
+--   placement: incremental
+--   flow: insert-only, columns (id), key unknown, OVER aggregation
+--   reads:
+--     orders (id, currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, 'id', `id`) AS `__feed0` FROM (SELECT currency AS `currency`, ts AS `ts`, id AS `id` FROM orders AS `orders`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP __total0 = sum(`id`) COMPUTE SELECT `currency`, `ts`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`id` AS `id`, `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED rows_2 ROWS SELECT `rows_1`.`id` AS `id`, `rows_1`.`__row_kind` FROM rows_1 WHERE `rows_1`.`s` > 3
+--   checkpoint: orders
+--     FEED feed_0 (currency, ts, id)
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP __total0 = sum(`id`) COMPUTE SELECT `currency`, `ts`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--   digest: d7d93fbf6cf02826
+-- [3] grouped
+--   placement: incremental
+--   flow: all, columns (s, n), key (s), kinds, aggregate
+--   reads:
+--     orders (id, currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, 'id', `id`) AS `__feed0` FROM (SELECT currency AS `currency`, ts AS `ts`, id AS `id` FROM orders AS `orders`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP __total0 = sum(`id`) COMPUTE SELECT `currency`, `ts`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED group_2 KEEP rows_1 BY (s) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM rows_1
+--   checkpoint: orders
+--     FEED feed_0 (currency, ts, id)
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP __total0 = sum(`id`) COMPUTE SELECT `currency`, `ts`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `s`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED group_2 KEEP rows_1 BY (s) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM rows_1
+--   digest: 8579f2a187b71e32
+-- [4] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:114
+--       |
+--     1 | SELECT s, COUNT(*) AS n FROM (SELECT SUM(id) OVER (PARTITION BY currency ORDER BY ts) AS s FROM orders) GROUP BY s
+--       |                                                                                                                  ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [5] sink: upsert(n) of s, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (s), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:114
+--       |
+--     1 | SELECT s, COUNT(*) AS n FROM (SELECT SUM(id) OVER (PARTITION BY currency ORDER BY ts) AS s FROM orders) GROUP BY s
+--       |                                                                                                                  ^
+--       = help: the PRIMARY KEY has to be the columns filled by (s); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [6] of updates
+--   error:
+--     error[PEN-5001]: OVER windows' ordering in stream mode must be defined on a time attribute, and auction is none of the rows in this FROM
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT auction, SUM(c) OVER (ORDER BY auction) AS s FROM busy
+--       |                                       ^^^^^^^
+--       = help: a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); regular joins and aggregations without a window give rows without one
+-- [7] joined
+--   placement: incremental
+--   flow: insert-only, columns (id), key unknown, join
+--   reads:
+--     orders (id, ts), rowtime ts
+--     nowm (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('ts', `ts`, 'id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT ts AS `ts`, id AS `id` FROM orders AS `orders`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT `id` AS `id` FROM nowm) AS feed_1
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) COMPUTE SELECT `ts`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`id` AS `id`, `over_0`.`__over0` AS `c`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED join_2 KEEP rows_1 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `rows_1`.`id` AS `id`, `rows_1`.`c` AS `c`, `feed_1`.`id` AS `id__2` FROM rows_1 JOIN feed_1 ON `rows_1`.`id` = `feed_1`.`id`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`id` AS `id`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: orders, nowm
+--     FEED feed_0 (ts, id)
+--     FEED feed_1 (id)
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) COMPUTE SELECT `ts`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`id` AS `id`, `over_0`.`__over0` AS `c`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED join_2 KEEP rows_1 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `rows_1`.`id` AS `id`, `rows_1`.`c` AS `c`, `feed_1`.`id` AS `id__2` FROM rows_1 JOIN feed_1 ON `rows_1`.`id` = `feed_1`.`id`
+--   digest: 60a58812d7f7fa61
+-- [8] qualify
+--   error:
+--     error[PEN-5001]: QUALIFY of a stream is not supported
+--      --> case.sql:1:31
+--       |
+--     1 | SELECT id FROM orders QUALIFY COUNT(*) OVER (ORDER BY ts) > 1
+--       |                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [9] in where
+--   error:
+--     error[PEN-5001]: COUNT OVER a stream is not supported here: beside GROUP BY, lookups, or outside the SELECT list
+--      --> case.sql:1:29
+--       |
+--     1 | SELECT id FROM orders WHERE COUNT(*) OVER (ORDER BY ts) > 1
+--       |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: give it a SELECT of its own: aggregate or look up in a query in FROM or in a second INSERT, and filter on its result in the query around it

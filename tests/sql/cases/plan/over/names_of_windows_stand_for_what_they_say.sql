@@ -1,0 +1,18 @@
+-- names of windows stand for what they say
+-- tables: temporal
+SELECT SUM(amount) OVER (v ROWS 2 PRECEDING), MIN(amount) OVER (PARTITION BY o.currency ORDER BY o.ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM orders AS o WINDOW w AS (PARTITION BY currency), v AS (w ORDER BY ts)
+-- ----- expected
+-- [1] names of windows stand for what they say
+--   placement: incremental
+--   flow: insert-only, columns (__column0, __column1), key unknown, OVER aggregation
+--   reads:
+--     orders (currency, amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, 'amount', `amount`) AS `__feed0` FROM (SELECT currency AS `currency`, ts AS `ts`, amount AS `amount` FROM orders AS o) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP last 2 COMPUTE SELECT `currency`, `ts`, `amount`, SUM(`amount`) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival` ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS `__over0`, MIN(`amount`) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival` ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS `__over1`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `__column0`, `over_0`.`__over1` AS `__column1`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     FEED feed_0 (currency, ts, amount)
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP last 2 COMPUTE SELECT `currency`, `ts`, `amount`, SUM(`amount`) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival` ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS `__over0`, MIN(`amount`) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival` ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS `__over1`, `__arrival` FROM feed_0
+--   digest: 091b81b13f3cb361

@@ -1,0 +1,18 @@
+-- rows of the interval are kept and inserts are given
+-- tables: temporal
+SELECT id, SUM(amount) OVER (PARTITION BY currency ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) * 2 AS twice FROM orders WHERE amount > 1
+-- ----- expected
+-- [1] rows of the interval are kept and inserts are given
+--   placement: incremental
+--   flow: insert-only, columns (id, twice), key unknown, OVER aggregation
+--   reads:
+--     orders (id, currency, amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, 'amount', `amount`, 'id', `id`) AS `__feed0` FROM (SELECT currency AS `currency`, ts AS `ts`, amount AS `amount`, id AS `id` FROM orders AS `orders` WHERE amount > 1) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP 3600000000 us COMPUTE SELECT `currency`, `ts`, `amount`, `id`, SUM(`amount`) OVER (PARTITION BY `currency` ORDER BY `ts` RANGE BETWEEN INTERVAL '3600.000000' SECOND(4) PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`id` AS `id`, `over_0`.`__over0` * 2 AS `twice`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     FEED feed_0 (currency, ts, amount, id)
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP 3600000000 us COMPUTE SELECT `currency`, `ts`, `amount`, `id`, SUM(`amount`) OVER (PARTITION BY `currency` ORDER BY `ts` RANGE BETWEEN INTERVAL '3600.000000' SECOND(4) PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
+--   digest: 3b5b756891601bec

@@ -1,0 +1,282 @@
+-- what a stream cannot have is refused at its place
+-- tables: temporal
+SELECT SUM(amount) OVER () FROM orders
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY amount) FROM orders
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY ts, id) FROM orders
+-- and: another
+SELECT ROW_NUMBER() OVER (ORDER BY amount DESC, id) AS n FROM orders
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY ts DESC) FROM orders
+-- and: another
+SELECT SUM(o.amount) OVER (ORDER BY o.ts) FROM orders AS o JOIN orders AS p ON o.id = p.id
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM orders
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND CURRENT ROW) FROM orders
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY ts ROWS amount PRECEDING) FROM orders
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY ts RANGE INTERVAL '1' MONTH PRECEDING) FROM orders
+-- and: another
+SELECT SUM(amount) OVER (ORDER BY ts), MAX(id) OVER (ORDER BY ts ROWS 3 PRECEDING) FROM orders
+-- and: another
+SELECT SUM(amount) OVER w FROM orders
+-- and: another
+SELECT SUM(amount) OVER w FROM orders WINDOW w AS (w ORDER BY ts)
+-- and: another
+SELECT SUM(rate) OVER (ORDER BY since) FROM rates
+-- and: another
+SELECT LEAD(id) OVER (ORDER BY ts) FROM orders
+-- and: another
+SELECT NTILE(4) OVER (ORDER BY ts) FROM orders
+-- and: another
+SELECT RANK() OVER (ORDER BY ts) FROM orders
+-- and: another
+SELECT LAG(id, amount) OVER (ORDER BY ts) FROM orders
+-- and: another
+SELECT AVG(DISTINCT id) OVER (ORDER BY ts) FROM orders
+-- and: another
+SELECT COUNT(DISTINCT id, amount) OVER (ORDER BY ts) FROM orders
+-- and: another
+SELECT JSON_ARRAYAGG(id) OVER (ORDER BY ts) FROM orders
+-- and: another
+SELECT LAST_VALUE(id) RESPECT NULLS FILTER (WHERE id > 1) OVER (ORDER BY ts) FROM orders
+-- and: another
+SELECT id FROM orders WHERE ROW_NUMBER() OVER (ORDER BY ts) < 3
+-- and: another
+SELECT SUM(id) OVER (ORDER BY ts) FROM orders WHERE ROW_NUMBER() OVER (ORDER BY ts) < 3
+-- and: another
+SELECT currency, SUM(SUM(amount)) OVER (ORDER BY pt) FROM orders GROUP BY currency
+-- and: another
+SELECT COUNT(*) FROM TABLE(SESSION((SELECT ts, SUM(id) OVER (ORDER BY ts) AS s FROM orders), DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
+-- and: another
+SELECT COUNT(*) FROM TABLE(TUMBLE((SELECT ts + INTERVAL '1' DAY AS ts, SUM(id) OVER (ORDER BY ts) AS s FROM orders), DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
+-- and: another
+SELECT SUM(id) OVER (ORDER BY ts) AS s, CURRENT_TIMESTAMP AS now FROM orders
+-- ----- expected
+-- [1] what a stream cannot have is refused at its place
+--   error:
+--     error[PEN-5001]: SUM OVER a stream needs an ORDER BY: a stream has no order by itself
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT SUM(amount) OVER () FROM orders
+--       |        ^^^^^^^^^^
+--       = help: order it by a time attribute: SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)
+-- [2] another
+--   error:
+--     error[PEN-5001]: OVER windows' ordering in stream mode must be defined on a time attribute, and amount is none of the rows in this FROM
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT SUM(amount) OVER (ORDER BY amount) FROM orders
+--       |                                   ^^^^^^
+--       = help: a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); regular joins and aggregations without a window give rows without one
+-- [3] another
+--   error:
+--     error[PEN-5001]: the window can only be ordered by a single time column
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT SUM(amount) OVER (ORDER BY ts, id) FROM orders
+--       |                                       ^^
+--       = help: rows of one time count in the order in which they came
+-- [4] another
+--   error:
+--     error[PEN-5001]: ROW_NUMBER over a stream needs a bound, else every row that comes renumbers all others
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT ROW_NUMBER() OVER (ORDER BY amount DESC, id) AS n FROM orders
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: add WHERE n <= <number> to the query around it, where n is the name of the number; or number rows as the watermark passes them: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) by the rowtime ts. Rows numbered up to a bound change, and a window (TUMBLE, HOP, ...) does not read them: group them without one
+-- [5] another
+--   error:
+--     error[PEN-5001]: the window can only be ordered in ASCENDING mode
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT SUM(amount) OVER (ORDER BY ts DESC) FROM orders
+--       |                                   ^^
+--       = help: leave DESC out: a row that comes later cannot count for those that were given
+-- [6] another
+--   error:
+--     error[PEN-5001]: OVER windows' ordering in stream mode must be defined on a time attribute, and o.ts is none of the rows in this FROM
+--      --> case.sql:1:37
+--       |
+--     1 | SELECT SUM(o.amount) OVER (ORDER BY o.ts) FROM orders AS o JOIN orders AS p ON o.id = p.id
+--       |                                     ^^^^
+--       = help: a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); regular joins and aggregations without a window give rows without one
+-- [7] another
+--   error:
+--     error[PEN-5001]: OVER windows of a stream begin at a PRECEDING row and end at the CURRENT ROW; FOLLOWING is not supported
+--      --> case.sql:1:51
+--       |
+--     1 | SELECT SUM(amount) OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM orders
+--       |                                                   ^^^^^^^^^^^^^^^^^
+--       = help: for instance SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)
+-- [8] another
+--   error:
+--     error[PEN-5001]: OVER windows of a stream begin at a PRECEDING row and end at the CURRENT ROW; FOLLOWING is not supported
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT SUM(amount) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND CURRENT ROW) FROM orders
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: for instance SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)
+-- [9] another
+--   error:
+--     error[PEN-5001]: a ROWS frame of a stream reaches back by a whole number
+--      --> case.sql:1:43
+--       |
+--     1 | SELECT SUM(amount) OVER (ORDER BY ts ROWS amount PRECEDING) FROM orders
+--       |                                           ^^^^^^
+--       = help: write ROWS 9 PRECEDING
+-- [10] another
+--   error:
+--     error[PEN-5001]: a RANGE frame of a stream reaches back by an interval of days to seconds
+--      --> case.sql:1:44
+--       |
+--     1 | SELECT SUM(amount) OVER (ORDER BY ts RANGE INTERVAL '1' MONTH PRECEDING) FROM orders
+--       |                                            ^^^^^^^^^^^^^^^^^^
+--       = help: write RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW
+-- [11] another
+--   error:
+--     error[PEN-5001]: all aggregates must be computed on the same window: this OVER differs from the one before it
+--      --> case.sql:1:40
+--       |
+--     1 | SELECT SUM(amount) OVER (ORDER BY ts), MAX(id) OVER (ORDER BY ts ROWS 3 PRECEDING) FROM orders
+--       |                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: name one window for all of them, WINDOW w AS (...) behind the FROM, or write a query around this one for the other
+-- [12] another
+--   error:
+--     error[PEN-5001]: there is no window 'w' in the WINDOW clause of this SELECT
+--      --> case.sql:1:25
+--       |
+--     1 | SELECT SUM(amount) OVER w FROM orders
+--       |                         ^
+--       = help: WINDOW w AS (PARTITION BY ... ORDER BY ...) behind the FROM
+-- [13] another
+--   error:
+--     error[PEN-5001]: there is no window 'w' in the WINDOW clause of this SELECT
+--      --> case.sql:1:52
+--       |
+--     1 | SELECT SUM(amount) OVER w FROM orders WINDOW w AS (w ORDER BY ts)
+--       |                                                    ^
+--       = help: WINDOW w AS (PARTITION BY ... ORDER BY ...) behind the FROM
+-- [14] another
+--   error:
+--     error[PEN-5001]: OVER of a stream doesn't support consuming update and delete changes: what was given for a row stays, and rows of this FROM are updated or deleted
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT SUM(rate) OVER (ORDER BY since) FROM rates
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: aggregate tables of inserts by OVER, and update what comes of it; or GROUP BY in its place
+-- [15] another
+--   error:
+--     error[PEN-5001]: LEAD Function is not supported in stream mode: it depends on rows that are still to come
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT LEAD(id) OVER (ORDER BY ts) FROM orders
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: LAG(x) gives the value of the row before; swap what is earlier and what is later
+-- [16] another
+--   error:
+--     error[PEN-5001]: NTILE Function is not supported in stream mode: it depends on rows that are still to come
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT NTILE(4) OVER (ORDER BY ts) FROM orders
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: LAG(x) gives the value of the row before; swap what is earlier and what is later
+-- [17] another
+--   error:
+--     error[PEN-5001]: RANK() OVER a stream without a bound is not supported
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT RANK() OVER (ORDER BY ts) FROM orders
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: ROW_NUMBER() numbers rows as the watermark passes them; RANK takes a bound: WHERE n <= 10 in the query around it
+-- [18] another
+--   error:
+--     error[PEN-5001]: LAG(id, amount) is not supported OVER a stream: LAG looks back by a fixed number of rows, whatever is in them
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT LAG(id, amount) OVER (ORDER BY ts) FROM orders
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: LAG(x, 2, 0) is the x two rows before, 0 where there is none
+-- [19] another
+--   error:
+--     error[PEN-5001]: AVG(DISTINCT id) OVER a stream is not supported: of DISTINCT values COUNT and SUM are
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT AVG(DISTINCT id) OVER (ORDER BY ts) FROM orders
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: leave DISTINCT out, or aggregate with GROUP BY
+-- [20] another
+--   error:
+--     error[PEN-5001]: COUNT(DISTINCT id, amount) OVER a stream is not supported: DISTINCT takes one value there
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT COUNT(DISTINCT id, amount) OVER (ORDER BY ts) FROM orders
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: make one of them: COUNT(DISTINCT ROW(a, b))
+-- [21] another
+--   error:
+--     error[PEN-5001]: JSON_ARRAYAGG(id) OVER a stream is not supported
+--      --> case.sql:1:22
+--       |
+--     1 | SELECT JSON_ARRAYAGG(id) OVER (ORDER BY ts) FROM orders
+--       |                      ^^^^^^^^^^^^^^^^^^^^^
+--       = help: what is: COUNT, SUM, AVG, MIN, MAX, FIRST_VALUE, LAST_VALUE, LAG, ROW_NUMBER, LISTAGG, STDDEV_POP, STDDEV_SAMP, VAR_POP, VAR_SAMP
+-- [22] another
+--   error:
+--     error[PEN-5001]: LAST_VALUE(id) with a FILTER is not supported OVER a stream
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT LAST_VALUE(id) RESPECT NULLS FILTER (WHERE id > 1) OVER (ORDER BY ts) FROM orders
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write the condition into its argument: CASE WHEN ... THEN ... END
+-- [23] another
+--   error:
+--     error[PEN-5001]: ROW_NUMBER OVER a stream is not supported here: beside GROUP BY, lookups, or outside the SELECT list
+--      --> case.sql:1:29
+--       |
+--     1 | SELECT id FROM orders WHERE ROW_NUMBER() OVER (ORDER BY ts) < 3
+--       |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: give it a SELECT of its own: aggregate or look up in a query in FROM or in a second INSERT, and filter on its result in the query around it
+-- [24] another
+--   error:
+--     error[PEN-5001]: windowed aggregate expression is illegal in WHERE clause
+--      --> case.sql:1:53
+--       |
+--     1 | SELECT SUM(id) OVER (ORDER BY ts) FROM orders WHERE ROW_NUMBER() OVER (ORDER BY ts) < 3
+--       |                                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: name it in the SELECT list, and write the WHERE in a query around that
+-- [25] another
+--   error:
+--     error[PEN-5001]: SUM OVER a stream is not supported here: beside GROUP BY, lookups, or outside the SELECT list
+--      --> case.sql:1:18
+--       |
+--     1 | SELECT currency, SUM(SUM(amount)) OVER (ORDER BY pt) FROM orders GROUP BY currency
+--       |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: give it a SELECT of its own: aggregate or look up in a query in FROM or in a second INSERT, and filter on its result in the query around it
+-- [26] another
+--   error:
+--     error[PEN-5001]: SESSION over the results of OVER or of a temporal join is not supported
+--      --> case.sql:1:28
+--       |
+--     1 | SELECT COUNT(*) FROM TABLE(SESSION((SELECT ts, SUM(id) OVER (ORDER BY ts) AS s FROM orders), DESCRIPTOR(ts), INTERVAL...
+--       |                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write them into a table with a WATERMARK, and window that in a second INSERT
+-- [27] another
+--   error:
+--     error[PEN-5001]: ts is not a rowtime of the rows that TUMBLE reads
+--      --> case.sql:1:28
+--       |
+--     1 | SELECT COUNT(*) FROM TABLE(TUMBLE((SELECT ts + INTERVAL '1' DAY AS ts, SUM(id) OVER (ORDER BY ts) AS s FROM orders), ...
+--       |                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: a rowtime is the column of a stream's WATERMARK, also in a query that selects it; write the rows into a table with a WATERMARK, and window that in a second INSERT
+-- [28] another
+--   error:
+--     error[PEN-5001]: a function that gives another value each time is not supported over rows that are kept: what it gave could not be taken back, or given again
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT SUM(id) OVER (ORDER BY ts) AS s, CURRENT_TIMESTAMP AS now FROM orders
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: call it in the query that reads the table, where it is computed once for each row

@@ -1,0 +1,50 @@
+-- windows of its rows are aggregated when they are closed
+-- tables: temporal
+SELECT window_start, MAX(amount) AS m FROM TABLE(HOP((SELECT ts, SUM(amount) OVER (ORDER BY ts) AS amount FROM orders), DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '2' MINUTE)) AS w WHERE w.amount > 1 GROUP BY window_start, window_end
+-- and: another
+SELECT window_start, MAX(amount) AS m FROM TABLE(TUMBLE((SELECT o.* FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency), DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
+-- ----- expected
+-- [1] windows of its rows are aggregated when they are closed
+--   placement: incremental
+--   flow: insert-only, columns (window_start, m), key unknown, aggregate
+--   reads:
+--     orders (amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('ts', `ts`, 'amount', `amount`) AS `__feed0` FROM (SELECT ts AS `ts`, amount AS `amount` FROM orders AS `orders`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0) KEEP __total0 = sum(`amount`) COMPUTE SELECT `ts`, `amount`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`ts` AS `ts`, `over_0`.`__over0` AS `amount`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED rows_2 ROWS SELECT `ts`, `amount`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(HOP(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '2' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`amount` AS `amount`, `rows_2`.`window_time` AS `window_time`, `rows_2`.`__row_kind` FROM rows_2 WHERE `rows_2`.`amount` > 1
+--     MAINTAINED windows_4 CLOSED rows_3 AT window_time WAITS FOR (0) COMPUTE SELECT `window_start` AS `window_start`, MAX(`amount`) AS `m` FROM rows_3 GROUP BY `window_start`, `window_end`
+--   checkpoint: orders
+--     FEED feed_0 (ts, amount)
+--     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0) KEEP __total0 = sum(`amount`) COMPUTE SELECT `ts`, `amount`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`ts` AS `ts`, `over_0`.`__over0` AS `amount`, `over_0`.`__row_kind` FROM over_0
+--     MAINTAINED rows_2 ROWS SELECT `ts`, `amount`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(HOP(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '2' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`amount` AS `amount`, `rows_2`.`window_time` AS `window_time`, `rows_2`.`__row_kind` FROM rows_2 WHERE `rows_2`.`amount` > 1
+--     MAINTAINED windows_4 CLOSED rows_3 AT window_time WAITS FOR (0) COMPUTE SELECT `window_start` AS `window_start`, MAX(`amount`) AS `m` FROM rows_3 GROUP BY `window_start`, `window_end`
+--   digest: 035baac69e7b45d0
+-- [2] another
+--   placement: incremental
+--   flow: insert-only, columns (window_start, m), key unknown, aggregate
+--   reads:
+--     rates (currency, since, __row_kind), rowtime since
+--     orders (currency, amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `currency`, `since`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('currency', `currency`, 'amount', `amount`, 'ts', `ts`) AS `__feed1` FROM (SELECT `currency` AS `currency`, `amount` AS `amount`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `currency`, `amount`, `ts`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`amount` AS `amount`, `rows_2`.`window_time` AS `window_time`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED windows_4 CLOSED rows_3 AT window_time WAITS FOR (0, 1) COMPUTE SELECT `window_start` AS `window_start`, MAX(`amount`) AS `m` FROM rows_3 GROUP BY `window_start`, `window_end`
+--   checkpoint: rates, orders
+--     FEED feed_0 (currency, since)
+--     FEED feed_1 (currency, amount, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `currency`, `amount`, `ts`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`amount` AS `amount`, `rows_2`.`window_time` AS `window_time`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED windows_4 CLOSED rows_3 AT window_time WAITS FOR (0, 1) COMPUTE SELECT `window_start` AS `window_start`, MAX(`amount`) AS `m` FROM rows_3 GROUP BY `window_start`, `window_end`
+--   digest: cca239bcb073e9da

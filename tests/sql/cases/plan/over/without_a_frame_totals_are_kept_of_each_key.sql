@@ -1,0 +1,18 @@
+-- without a frame totals are kept of each key
+-- tables: temporal
+SELECT COUNT(*) FILTER (WHERE amount > 3) OVER w AS few, AVG(amount) OVER w AS mean, SUM(amount) OVER w AS total, ROW_NUMBER() OVER w AS n FROM orders AS o WINDOW w AS (PARTITION BY o.currency ORDER BY ts)
+-- ----- expected
+-- [1] without a frame totals are kept of each key
+--   placement: incremental
+--   flow: insert-only, columns (few, mean, total, n), key unknown, OVER aggregation
+--   reads:
+--     orders (currency, amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, 'amount', `amount`) AS `__feed0` FROM (SELECT o.currency AS `currency`, ts AS `ts`, amount AS `amount` FROM orders AS o) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP __total0 = sum(CASE WHEN (`amount` > 3) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END), __total1 = sum(`amount`), __total2 = sum(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END), __total3 = sum(CAST(1 AS BIGINT)) by row COMPUTE SELECT `currency`, `ts`, `amount`, `__total0` AS `__over0`, CASE WHEN `__total2` > 0 THEN CAST(`__total1` AS DOUBLE) / `__total2` END AS `__over1`, `__total1` AS `__over2`, `__total3` AS `__over3`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`__over0` AS `few`, `over_0`.`__over1` AS `mean`, `over_0`.`__over2` AS `total`, `over_0`.`__over3` AS `n`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: orders
+--     FEED feed_0 (currency, ts, amount)
+--     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP __total0 = sum(CASE WHEN (`amount` > 3) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END), __total1 = sum(`amount`), __total2 = sum(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END), __total3 = sum(CAST(1 AS BIGINT)) by row COMPUTE SELECT `currency`, `ts`, `amount`, `__total0` AS `__over0`, CASE WHEN `__total2` > 0 THEN CAST(`__total1` AS DOUBLE) / `__total2` END AS `__over1`, `__total1` AS `__over2`, `__total3` AS `__over3`, `__arrival` FROM feed_0
+--   digest: 918dcfb4ea04c73b

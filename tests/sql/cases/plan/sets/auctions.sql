@@ -1,0 +1,281 @@
+-- sets over tables of every kind: union all
+-- tables: auctions
+SELECT id FROM orders UNION ALL SELECT id FROM nowm
+-- and: union
+SELECT id FROM orders UNION SELECT id FROM nowm
+-- and: intersect
+SELECT id FROM orders INTERSECT SELECT id FROM nowm
+-- and: sink: append
+-- and: union all agg
+SELECT currency, COUNT(*) c FROM orders GROUP BY currency UNION ALL SELECT k, COUNT(*) FROM nowm GROUP BY k
+-- and: sink: append
+-- and: union all agg+plain
+SELECT currency, COUNT(*) c FROM orders GROUP BY currency UNION ALL SELECT k, id FROM nowm
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: union all cdc+plain
+SELECT id FROM cdc UNION ALL SELECT id FROM nowm
+-- and: sink: append
+-- and: union all upserts
+SELECT id FROM latest UNION ALL SELECT id FROM latest WHERE amount>3
+-- and: sink: append
+-- and: sink: before
+-- and: union all cdc+upsert
+SELECT id FROM cdc UNION ALL SELECT id FROM latest
+-- and: sink: append
+-- and: minus
+SELECT id FROM orders EXCEPT ALL SELECT id FROM nowm
+-- and: sink: append
+-- and: union cols
+SELECT id FROM orders UNION SELECT id,k FROM nowm
+-- and: union all cols
+SELECT id FROM orders UNION ALL SELECT id,k FROM nowm
+-- and: same table twice
+SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
+-- and: sink: append
+-- ----- expected
+-- [1] sets over tables of every kind: union all
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     orders (id), marked
+--     nowm (id), marked
+--   query:
+--     SELECT id FROM orders AS `orders` UNION ALL SELECT id FROM nowm AS `nowm`
+--   checkpoint: orders, nowm
+--   digest: f5ab82804ea62f78
+-- [2] union
+--   placement: incremental
+--   flow: insert-only, columns (id), key (id), distinct rows
+--   reads:
+--     orders (id)
+--     nowm (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT id AS `id` FROM orders AS `orders`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT id AS `id` FROM nowm AS `nowm`) AS feed_1
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_0 UNION ALL SELECT `id` AS `id`, `__row_kind` FROM feed_1
+--     MAINTAINED distinct_1 KEEP rows_0 BY (id) rows COMPUTE SELECT DISTINCT `id` FROM rows_0
+--   checkpoint: orders, nowm
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED rows_0 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_0 UNION ALL SELECT `id` AS `id`, `__row_kind` FROM feed_1
+--     MAINTAINED distinct_1 KEEP rows_0 BY (id) rows COMPUTE SELECT DISTINCT `id` FROM rows_0
+--   digest: 25f955d1d0195b2a
+-- [3] intersect
+--   placement: incremental
+--   flow: all, columns (id), key (id), kinds, set operation
+--   reads:
+--     orders (id)
+--     nowm (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT id AS `id` FROM orders AS `orders`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT id AS `id` FROM nowm AS `nowm`) AS feed_1
+--   stages:
+--     MAINTAINED intersect_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `id` AS `id` FROM feed_0 INTERSECT SELECT `id` AS `id` FROM feed_1
+--   checkpoint: orders, nowm
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED intersect_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `id` AS `id` FROM feed_0 INTERSECT SELECT `id` AS `id` FROM feed_1
+--   digest: 2f746b43f90c59a9
+-- [4] sink: append
+--   error:
+--     error[PEN-5001]: this set operation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT id FROM orders INTERSECT SELECT id FROM nowm
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [5] union all agg
+--   placement: incremental
+--   flow: all, columns (currency, c), key unknown, kinds, aggregate
+--   reads:
+--     orders (currency)
+--     nowm (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT currency AS `currency` FROM orders AS `orders`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('k', `k`) AS `__feed1` FROM (SELECT k AS `k` FROM nowm AS `nowm`) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (currency) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `currency` AS `currency`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED group_1 KEEP feed_1 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `__column1` FROM feed_1
+--     MAINTAINED rows_2 ROWS SELECT `currency` AS `currency`, `c` AS `c`, `__row_kind` FROM group_0 UNION ALL SELECT `k` AS `currency`, `__column1` AS `c`, `__row_kind` FROM group_1
+--   checkpoint: orders, nowm
+--     FEED feed_0 (currency)
+--     FEED feed_1 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (currency) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `currency` AS `currency`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED group_1 KEEP feed_1 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `__column1` FROM feed_1
+--   digest: 703ae04f5cf7c0d1
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:50
+--       |
+--     1 | SELECT currency, COUNT(*) c FROM orders GROUP BY currency UNION ALL SELECT k, COUNT(*) FROM nowm GROUP BY k
+--       |                                                  ^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [7] union all agg+plain
+--   placement: update
+--   flow: upsert, columns (currency, c), key (currency), aggregate
+--   reads:
+--     orders (id, currency)
+--     nowm (id, k)
+--   query:
+--     SELECT currency, COUNT(*) AS c FROM orders AS `orders` GROUP BY currency UNION ALL SELECT k, id FROM nowm AS `nowm`
+--   checkpoint: orders, nowm
+--     GROUP BY currency COMPUTE COUNT(*) FROM orders AS `orders`
+--   digest: e2e40ff12ba0e7c7
+-- [8] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:50
+--       |
+--     1 | SELECT currency, COUNT(*) c FROM orders GROUP BY currency UNION ALL SELECT k, id FROM nowm
+--       |                                                  ^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [9] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (currency, c), key unknown, kinds, aggregate
+--   reads:
+--     orders (id, currency)
+--     nowm (id, k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT currency AS `currency` FROM orders AS `orders`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('k', `k`, 'id', `id`) AS `__feed1` FROM (SELECT k AS `k`, id AS `id` FROM nowm AS `nowm`) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (currency) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `currency` AS `currency`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `currency` AS `currency`, `c` AS `c`, `__row_kind` FROM group_0 UNION ALL SELECT `k` AS `currency`, `id` AS `c`, `__row_kind` FROM feed_1
+--   checkpoint: orders, nowm
+--     FEED feed_0 (currency)
+--     FEED feed_1 (k, id)
+--     MAINTAINED group_0 KEEP feed_0 BY (currency) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `currency` AS `currency`, `__m0` AS `c` FROM feed_0
+--   digest: 912ac71b1e3ae1bc
+-- [10] union all cdc+plain
+--   placement: native
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     cdc (id, __row_kind), marked
+--     nowm (id), marked
+--   query:
+--     SELECT id, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` UNION ALL SELECT id, CAST(0 AS TINYINT) AS `__row_kind` FROM nowm AS `nowm`
+--   checkpoint: cdc, nowm
+--   digest: ff55281aa778cbfa
+-- [11] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:16
+--       |
+--     1 | SELECT id FROM cdc UNION ALL SELECT id FROM nowm
+--       |                ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [12] union all upserts
+--   placement: native
+--   flow: upsert, columns (id), key (id), kinds
+--   reads:
+--     latest (id, amount, __row_kind), marked
+--   query:
+--     SELECT id, `__row_kind` AS `__row_kind` FROM latest AS `latest` UNION ALL SELECT id, CASE WHEN amount > 3 AND NOT `__row_kind` IN (3) THEN `__row_kind` ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM latest AS `latest`
+--   checkpoint: latest
+--   digest: 6dc09855060ccd65
+-- [13] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:16
+--       |
+--     1 | SELECT id FROM latest UNION ALL SELECT id FROM latest WHERE amount>3
+--       |                ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [14] sink: before
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM latest) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED normalize_1 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED rows_2 ROWS SELECT `normalize_1`.`id` AS `id`, `normalize_1`.`__row_kind` FROM normalize_1 WHERE `normalize_1`.`amount` > 3
+--     MAINTAINED rows_3 ROWS SELECT `id` AS `id`, `__row_kind` FROM normalize_0 UNION ALL SELECT `id` AS `id`, `__row_kind` FROM rows_2
+--   checkpoint: latest
+--     FEED feed_0 (id)
+--     FEED feed_1 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED normalize_1 NORMALIZE feed_1 KEY (id)
+--   digest: 24d710c229dd200d
+-- [15] union all cdc+upsert
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     cdc (id, __row_kind)
+--     latest (id, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_0 UNION ALL SELECT `id` AS `id`, `__row_kind` FROM normalize_0
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--   digest: 3a4a62fd6b1187ba
+-- [16] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:16
+--       |
+--     1 | SELECT id FROM cdc UNION ALL SELECT id FROM latest
+--       |                ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [17] minus
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, set operation
+--   reads:
+--     orders (id)
+--     nowm (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT id AS `id` FROM orders AS `orders`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT id AS `id` FROM nowm AS `nowm`) AS feed_1
+--   stages:
+--     MAINTAINED except_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `id` AS `id` FROM feed_0 EXCEPT ALL SELECT `id` AS `id` FROM feed_1
+--   checkpoint: orders, nowm
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED except_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `id` AS `id` FROM feed_0 EXCEPT ALL SELECT `id` AS `id` FROM feed_1
+--   digest: 315f5ced63555f53
+-- [18] sink: append
+--   error:
+--     error[PEN-5001]: this set operation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT id FROM orders EXCEPT ALL SELECT id FROM nowm
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [19] union cols
+--   error:
+--     error[PEN-5001]: the queries of this UNION give 1 and 2 columns
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT id FROM orders UNION SELECT id,k FROM nowm
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+-- [20] union all cols
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     orders (id), marked
+--     nowm (id, k), marked
+--   query:
+--     SELECT id FROM orders AS `orders` UNION ALL SELECT id, k FROM nowm AS `nowm`
+--   checkpoint: orders, nowm
+--   digest: e0f65b633f51f567
+-- [21] same table twice
+--   placement: native
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     cdc (id, amount, __row_kind), marked
+--   query:
+--     SELECT id, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` UNION ALL SELECT id, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` WHERE amount > 3
+--   checkpoint: cdc
+--   digest: 5ed63969d175dc1a
+-- [22] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:16
+--       |
+--     1 | SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
+--       |                ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

@@ -1,0 +1,229 @@
+-- other sets: three parts
+-- tables: auctions
+SELECT id FROM orders UNION ALL SELECT id FROM nowm UNION ALL SELECT id FROM cdc
+-- and: sink: append
+-- and: different keys
+SELECT id, amount FROM latest UNION ALL SELECT amount, id FROM latest
+-- and: sink: append
+-- and: ordered
+SELECT id FROM cdc UNION ALL SELECT id FROM orders ORDER BY id
+-- and: sink: append
+-- and: limited
+SELECT id FROM orders UNION SELECT id FROM nowm LIMIT 3
+-- and: of updates
+SELECT auction FROM busy UNION SELECT id FROM orders
+-- and: sink: append
+-- and: all of updates and changes
+SELECT auction, c FROM busy UNION ALL SELECT id, amount FROM cdc
+-- and: sink: append
+-- and: except
+SELECT id FROM cdc EXCEPT SELECT id FROM orders
+-- and: sink: append
+-- and: intersect all
+SELECT id FROM cdc INTERSECT ALL SELECT id FROM orders
+-- and: sink: append
+-- and: columns, except
+SELECT id FROM cdc EXCEPT SELECT id, k FROM nowm
+-- and: star beside values
+SELECT * FROM (VALUES (1)) AS v (id) UNION ALL SELECT id FROM cdc
+-- and: sink: append
+-- and: unknown columns
+SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
+-- ----- expected
+-- [1] other sets: three parts
+--   placement: native
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     orders (id), marked
+--     nowm (id), marked
+--     cdc (id, __row_kind), marked
+--   query:
+--     SELECT id, CAST(0 AS TINYINT) AS `__row_kind` FROM orders AS `orders` UNION ALL SELECT id, CAST(0 AS TINYINT) AS `__row_kind` FROM nowm AS `nowm` UNION ALL SELECT id, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
+--   checkpoint: orders, nowm, cdc
+--   digest: 85fd555d5ba7767c
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:78
+--       |
+--     1 | SELECT id FROM orders UNION ALL SELECT id FROM nowm UNION ALL SELECT id FROM cdc
+--       |                                                                              ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] different keys
+--   placement: incremental
+--   flow: all, columns (id, amount), key unknown, kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`amount` AS `amount`, `normalize_0`.`id` AS `id`, `normalize_0`.`__row_kind` FROM normalize_0
+--     MAINTAINED rows_2 ROWS SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM normalize_0 UNION ALL SELECT `amount` AS `id`, `id` AS `amount`, `__row_kind` FROM rows_1
+--   checkpoint: latest
+--     FEED feed_0 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 8e06543e37700f79
+-- [4] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:24
+--       |
+--     1 | SELECT id, amount FROM latest UNION ALL SELECT amount, id FROM latest
+--       |                        ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [5] ordered
+--   placement: native
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     cdc (id, __row_kind), marked
+--     orders (id), marked
+--   query:
+--     SELECT id, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` UNION ALL SELECT id, CAST(0 AS TINYINT) AS `__row_kind` FROM orders AS `orders` ORDER BY id
+--   checkpoint: cdc, orders
+--   digest: 4f1e874a7218533a
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: ORDER of a stream is not supported
+--      --> case.sql:1:61
+--       |
+--     1 | SELECT id FROM cdc UNION ALL SELECT id FROM orders ORDER BY id
+--       |                                                             ^^
+-- [7] limited
+--   error:
+--     error[PEN-5001]: LIMIT of a stream is not supported
+--      --> case.sql:1:55
+--       |
+--     1 | SELECT id FROM orders UNION SELECT id FROM nowm LIMIT 3
+--       |                                                       ^
+-- [8] of updates
+--   placement: incremental
+--   flow: all, columns (auction), key (auction), kinds, distinct rows
+--   reads:
+--     bid (auction)
+--     orders (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction` FROM `default_catalog`.`default_database`.`bid` AS `bid`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT id AS `id` FROM orders AS `orders`) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `group_0`.`auction` AS `auction`, `group_0`.`__row_kind` FROM group_0
+--     MAINTAINED rows_2 ROWS SELECT `auction` AS `auction`, `__row_kind` FROM rows_1 UNION ALL SELECT `id` AS `auction`, `__row_kind` FROM feed_1
+--     MAINTAINED distinct_3 KEEP rows_2 BY (auction) rows COMPUTE SELECT DISTINCT `auction` FROM rows_2
+--   checkpoint: bid, orders
+--     FEED feed_0 (auction)
+--     FEED feed_1 (id)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `group_0`.`auction` AS `auction`, `group_0`.`__row_kind` FROM group_0
+--     MAINTAINED rows_2 ROWS SELECT `auction` AS `auction`, `__row_kind` FROM rows_1 UNION ALL SELECT `id` AS `auction`, `__row_kind` FROM feed_1
+--     MAINTAINED distinct_3 KEEP rows_2 BY (auction) rows COMPUTE SELECT DISTINCT `auction` FROM rows_2
+--   digest: cc8ef8fbc0cb9016
+-- [9] sink: append
+--   error:
+--     error[PEN-5001]: this DISTINCT updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT auction FROM busy UNION SELECT id FROM orders
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [10] all of updates and changes
+--   placement: incremental
+--   flow: all, columns (auction, c), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction)
+--     cdc (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction` FROM `default_catalog`.`default_database`.`bid` AS `bid`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `auction` AS `auction`, `c` AS `c`, `__row_kind` FROM group_0 UNION ALL SELECT `id` AS `auction`, `amount` AS `c`, `__row_kind` FROM feed_1
+--   checkpoint: bid, cdc
+--     FEED feed_0 (auction)
+--     FEED feed_1 (id, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   digest: d1bb3d4d961fb95b
+-- [11] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--     help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [12] except
+--   placement: incremental
+--   flow: all, columns (id), key (id), kinds, set operation
+--   reads:
+--     cdc (id, __row_kind)
+--     orders (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT id AS `id` FROM orders AS `orders`) AS feed_1
+--   stages:
+--     MAINTAINED except_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `id` AS `id` FROM feed_0 EXCEPT SELECT `id` AS `id` FROM feed_1
+--   checkpoint: cdc, orders
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED except_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `id` AS `id` FROM feed_0 EXCEPT SELECT `id` AS `id` FROM feed_1
+--   digest: cfccb4820859b674
+-- [13] sink: append
+--   error:
+--     error[PEN-5001]: this set operation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT id FROM cdc EXCEPT SELECT id FROM orders
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [14] intersect all
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, set operation
+--   reads:
+--     cdc (id, __row_kind)
+--     orders (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT id AS `id` FROM orders AS `orders`) AS feed_1
+--   stages:
+--     MAINTAINED intersect_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `id` AS `id` FROM feed_0 INTERSECT ALL SELECT `id` AS `id` FROM feed_1
+--   checkpoint: cdc, orders
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED intersect_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `id` AS `id` FROM feed_0 INTERSECT ALL SELECT `id` AS `id` FROM feed_1
+--   digest: 246ebb685247b053
+-- [15] sink: append
+--   error:
+--     error[PEN-5001]: this set operation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT id FROM cdc INTERSECT ALL SELECT id FROM orders
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [16] columns, except
+--   error:
+--     error[PEN-5001]: the queries of this EXCEPT give 1 and 2 columns
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT id FROM cdc EXCEPT SELECT id, k FROM nowm
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+-- [17] star beside values
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     cdc (id, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT `v`.`id` AS `id` FROM (VALUES (1)) AS v(id)) AS feed_1
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_1 UNION ALL SELECT `id` AS `id`, `__row_kind` FROM feed_0
+--   checkpoint: cdc
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--   digest: 757dca9fe2240aa2
+-- [18] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:63
+--       |
+--     1 | SELECT * FROM (VALUES (1)) AS v (id) UNION ALL SELECT id FROM cdc
+--       |                                                               ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [19] unknown columns
+--   error:
+--     error[PEN-2001]: there is no table function STRING_SPLIT
+--      --> case.sql:1:58
+--       |
+--     1 | SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
+--       |                                                          ^^^^^^^^^^^^
+--       = help: CREATE FUNCTION STRING_SPLIT AS 'module.attribute' LANGUAGE PYTHON names a class decorated with pyspark's @udtf

@@ -1,0 +1,57 @@
+-- an append only sink takes no changes
+-- tables: changes
+SELECT k, COUNT(*) AS n FROM events GROUP BY k
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT id, amount FROM cdc
+-- and: sink: append
+-- ----- expected
+-- [1] an append only sink takes no changes
+--   placement: update
+--   flow: upsert, columns (k, n), key (k), aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT k, COUNT(*) AS n FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE COUNT(*) FROM events AS `events`
+--   digest: 6b52ab861aef4ff0
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:46
+--       |
+--     1 | SELECT k, COUNT(*) AS n FROM events GROUP BY k
+--       |                                              ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, n), key (k), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--   digest: 0a6df2c1d0f5ea28
+-- [4] another
+--   placement: native
+--   flow: all, columns (id, amount), key (id), kinds
+--   reads:
+--     cdc (id, amount, __row_kind), marked
+--   query:
+--     SELECT id, amount, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
+--   checkpoint: cdc
+--   digest: 417f3f4cfe9c3db6
+-- [5] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:24
+--       |
+--     1 | SELECT id, amount FROM cdc
+--       |                        ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

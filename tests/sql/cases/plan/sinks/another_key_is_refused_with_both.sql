@@ -1,0 +1,116 @@
+-- another key is refused with both
+-- tables: changes
+SELECT k, COUNT(*) AS n FROM events GROUP BY k
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT k, COUNT(*) AS n FROM events GROUP BY k, id
+-- and: sink: append
+-- and: another
+SELECT COUNT(*) AS n, MAX(x) AS m FROM events
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT id, amount FROM cdc
+-- and: sink: append
+-- ----- expected
+-- [1] another key is refused with both
+--   placement: update
+--   flow: upsert, columns (k, n), key (k), aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT k, COUNT(*) AS n FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE COUNT(*) FROM events AS `events`
+--   digest: 6b52ab861aef4ff0
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:46
+--       |
+--     1 | SELECT k, COUNT(*) AS n FROM events GROUP BY k
+--       |                                              ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, n), key (k), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--   digest: 0a6df2c1d0f5ea28
+-- [4] another
+--   placement: incremental
+--   flow: all, columns (k, n), key unknown, kinds, aggregate
+--   reads:
+--     events (id, k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'id', `id`) AS `__feed0` FROM (SELECT k AS `k`, id AS `id` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k, id) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (k, id)
+--     MAINTAINED group_0 KEEP feed_0 BY (k, id) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--   digest: b68174f9591a1098
+-- [5] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:46
+--       |
+--     1 | SELECT k, COUNT(*) AS n FROM events GROUP BY k, id
+--       |                                              ^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [6] another
+--   placement: update
+--   flow: upsert, columns (n, m), key (), aggregate
+--   reads:
+--     events (x)
+--   query:
+--     SELECT COUNT(*) AS n, MAX(x) AS m FROM events AS `events`
+--   checkpoint: events
+--     GROUP BY () COMPUTE COUNT(*), MAX(x) FROM events AS `events`
+--   digest: ea9a743a23d36d10
+-- [7] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT COUNT(*) AS n, MAX(x) AS m FROM events
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [8] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (n, m), key (), kinds, aggregate
+--   reads:
+--     events (x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('x', `x`) AS `__feed0` FROM (SELECT x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT COUNT(*) AS `n`, MAX(`x`) AS `m` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (x)
+--     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT COUNT(*) AS `n`, MAX(`x`) AS `m` FROM feed_0
+--   digest: 5b03bf31311674ce
+-- [9] another
+--   placement: native
+--   flow: all, columns (id, amount), key (id), kinds
+--   reads:
+--     cdc (id, amount, __row_kind), marked
+--   query:
+--     SELECT id, amount, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
+--   checkpoint: cdc
+--   digest: 417f3f4cfe9c3db6
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:24
+--       |
+--     1 | SELECT id, amount FROM cdc
+--       |                        ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

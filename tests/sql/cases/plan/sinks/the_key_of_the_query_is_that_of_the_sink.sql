@@ -1,0 +1,143 @@
+-- the key of the query is that of the sink
+-- tables: changes
+SELECT k, COUNT(*) AS n FROM events GROUP BY k
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT 'all' AS name, COUNT(*) AS n FROM events
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT id, amount FROM latest
+-- and: sink: append
+-- and: another
+SELECT id, amount FROM cdc
+-- and: sink: append
+-- and: another
+SELECT region, amount FROM cdc
+-- and: sink: append
+-- and: another
+SELECT id, x FROM events
+-- ----- expected
+-- [1] the key of the query is that of the sink
+--   placement: update
+--   flow: upsert, columns (k, n), key (k), aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT k, COUNT(*) AS n FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE COUNT(*) FROM events AS `events`
+--   digest: 6b52ab861aef4ff0
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:46
+--       |
+--     1 | SELECT k, COUNT(*) AS n FROM events GROUP BY k
+--       |                                              ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, n), key (k), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--   digest: 0a6df2c1d0f5ea28
+-- [4] another
+--   placement: update
+--   flow: upsert, columns (name, n), key (), constants (name), aggregate
+--   reads:
+--     events ()
+--   query:
+--     SELECT 'all' AS name, COUNT(*) AS n FROM events AS `events`
+--   checkpoint: events
+--     GROUP BY () COMPUTE COUNT(*) FROM events AS `events`
+--   digest: 43d983bcc560fa87
+-- [5] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT 'all' AS name, COUNT(*) AS n FROM events
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [6] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (name, n), key (), constants (name), kinds, aggregate
+--   reads:
+--     events ()
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__one', `__one`) AS `__feed0` FROM (SELECT CAST(1 AS INT) AS `__one` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT 'all' AS `name`, `__m0` AS `n` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (__one)
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT 'all' AS `name`, `__m0` AS `n` FROM feed_0
+--   digest: a549af5f4d74cb63
+-- [7] another
+--   placement: native
+--   flow: upsert, columns (id, amount), key (id), kinds
+--   reads:
+--     latest (id, amount, __row_kind), marked
+--   query:
+--     SELECT id, amount, `__row_kind` AS `__row_kind` FROM latest AS `latest`
+--   checkpoint: latest
+--   digest: 3e13beb607c847da
+-- [8] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:24
+--       |
+--     1 | SELECT id, amount FROM latest
+--       |                        ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [9] another
+--   placement: native
+--   flow: all, columns (id, amount), key (id), kinds
+--   reads:
+--     cdc (id, amount, __row_kind), marked
+--   query:
+--     SELECT id, amount, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
+--   checkpoint: cdc
+--   digest: 417f3f4cfe9c3db6
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:24
+--       |
+--     1 | SELECT id, amount FROM cdc
+--       |                        ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [11] another
+--   placement: native
+--   flow: all, columns (region, amount), key unknown, kinds
+--   reads:
+--     cdc (region, amount, __row_kind), marked
+--   query:
+--     SELECT region, amount, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
+--   checkpoint: cdc
+--   digest: 6c684f50daeb10b9
+-- [12] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:28
+--       |
+--     1 | SELECT region, amount FROM cdc
+--       |                            ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [13] another
+--   placement: native
+--   flow: insert-only, columns (id, x), key unknown
+--   reads:
+--     events (id, x), marked
+--   query:
+--     SELECT id, x FROM events AS `events`
+--   checkpoint: events
+--   digest: c6c050da4a4fac97

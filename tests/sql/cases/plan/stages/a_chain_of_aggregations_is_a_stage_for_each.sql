@@ -1,0 +1,28 @@
+-- a chain of aggregations is a stage for each
+-- tables: changes
+SELECT n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) GROUP BY n
+-- and: sink: append
+-- ----- expected
+-- [1] a chain of aggregations is a stage for each
+--   placement: incremental
+--   flow: all, columns (n, c), key (n), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED group_1 KEEP group_0 BY (n) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `n` AS `n`, `__m0` AS `c` FROM group_0
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED group_1 KEEP group_0 BY (n) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `n` AS `n`, `__m0` AS `c` FROM group_0
+--   digest: 4292855ac2dff114
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:88
+--       |
+--     1 | SELECT n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) GROUP BY n
+--       |                                                                                        ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

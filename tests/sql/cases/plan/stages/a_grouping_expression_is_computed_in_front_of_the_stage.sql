@@ -1,0 +1,28 @@
+-- a grouping expression is computed in front of the stage
+-- tables: changes
+SELECT amount % 3 AS r, MIN(id) AS i FROM cdc GROUP BY amount % 3
+-- and: sink: append
+-- ----- expected
+-- [1] a grouping expression is computed in front of the stage
+--   placement: incremental
+--   flow: all, columns (r, i), key (r), kinds, aggregate
+--   reads:
+--     cdc (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`amount` % 3 AS `__group0`, `feed_0`.`id` AS `id`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED group_1 KEEP rows_0 BY (__group0) rows COMPUTE SELECT `__group0` AS `r`, MIN(`id`) AS `i` FROM rows_0 GROUP BY `__group0`
+--   checkpoint: cdc
+--     FEED feed_0 (id, amount)
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`amount` % 3 AS `__group0`, `feed_0`.`id` AS `id`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED group_1 KEEP rows_0 BY (__group0) rows COMPUTE SELECT `__group0` AS `r`, MIN(`id`) AS `i` FROM rows_0 GROUP BY `__group0`
+--   digest: 424ce44c551ff859
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:56
+--       |
+--     1 | SELECT amount % 3 AS r, MIN(id) AS i FROM cdc GROUP BY amount % 3
+--       |                                                        ^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

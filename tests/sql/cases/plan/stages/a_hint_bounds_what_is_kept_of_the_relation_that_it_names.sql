@@ -1,0 +1,243 @@
+-- a hint bounds what is kept of the relation that it names
+-- tables: changes
+SELECT /*+ STATE_TTL('e' = '1 d') */ k, COUNT(*) FROM events AS e GROUP BY k
+-- and: sink: append
+-- and: another
+SELECT  k, COUNT(*) FROM events AS e GROUP BY k
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT /*+ STATE_TTL('events' = '1 s', 'events' = '2 s') */ DISTINCT k FROM events
+-- and: another
+SELECT  DISTINCT k FROM events
+-- and: another
+SELECT /*+ STATE_TTL('a' = '1 s', 'b' = '0 s') */ a.k FROM events AS a JOIN events AS b ON a.id = b.x
+-- and: another
+SELECT  a.k FROM events AS a JOIN events AS b ON a.id = b.x
+-- and: another
+SELECT /*+ STATE_TTL('b' = '1 s', 'c' = '2 s'), STATE_TTL('c' = '3 s') */ c.id, COUNT(*) FROM events AS a JOIN cdc AS b ON a.id = b.id JOIN cdc AS c ON c.id = b.id GROUP BY c.id
+-- and: sink: append
+-- and: another
+SELECT  c.id, COUNT(*) FROM events AS a JOIN cdc AS b ON a.id = b.id JOIN cdc AS c ON c.id = b.id GROUP BY c.id
+-- and: sink: append
+-- and: another
+WITH q AS (SELECT /*+ STATE_TTL('cdc' = '3 s') */ region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT /*+ STATE_TTL('y' = '4 s') */ x.n FROM q AS x JOIN q AS y ON x.n = y.n
+-- and: sink: append
+-- and: another
+WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n FROM q AS x JOIN q AS y ON x.n = y.n
+-- and: sink: append
+-- ----- expected
+-- [1] a hint bounds what is kept of the relation that it names
+--   placement: incremental
+--   flow: all, columns (k, __column1), key (k), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS e) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `__column1` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `__column1` FROM feed_0
+--   digest: 9a1ae3c68e0b8101
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:76
+--       |
+--     1 | SELECT /*+ STATE_TTL('e' = '1 d') */ k, COUNT(*) FROM events AS e GROUP BY k
+--       |                                                                            ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] another
+--   placement: update
+--   flow: upsert, columns (k, *), key (k), aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT k, COUNT(*) FROM events AS e GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE COUNT(*) FROM events AS e
+--   digest: cd6192690e4f8885
+-- [4] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:47
+--       |
+--     1 | SELECT  k, COUNT(*) FROM events AS e GROUP BY k
+--       |                                               ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [5] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, __column1), key (k), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS e) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `__column1` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `__column1` FROM feed_0
+--   digest: 9a1ae3c68e0b8101
+-- [6] another
+--   placement: incremental
+--   flow: insert-only, columns (k), key (k), distinct rows
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED distinct_0 KEEP feed_0 BY (k) rows COMPUTE SELECT DISTINCT `k` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED distinct_0 KEEP feed_0 BY (k) rows COMPUTE SELECT DISTINCT `k` FROM feed_0
+--   digest: 633c5ce7f402fe86
+-- [7] another
+--   placement: incremental
+--   flow: insert-only, columns (k), key (k), distinct rows
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED distinct_0 KEEP feed_0 BY (k) rows COMPUTE SELECT DISTINCT `k` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED distinct_0 KEEP feed_0 BY (k) rows COMPUTE SELECT DISTINCT `k` FROM feed_0
+--   digest: 633c5ce7f402fe86
+-- [8] another
+--   placement: incremental
+--   flow: insert-only, columns (k), key unknown, join
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT `id` AS `id`, `k` AS `k`, `x` AS `x` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `k`, `x`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (x) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`k` AS `k`, `feed_0`.`x` AS `x`, `rows_0`.`id` AS `id__2`, `rows_0`.`k` AS `k__2`, `rows_0`.`x` AS `x__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`x`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`k` AS `k`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: events
+--     FEED feed_0 (id, k, x)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `k`, `x`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (x) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`k` AS `k`, `feed_0`.`x` AS `x`, `rows_0`.`id` AS `id__2`, `rows_0`.`k` AS `k__2`, `rows_0`.`x` AS `x__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`x`
+--   digest: 7b261864e9a3a66e
+-- [9] another
+--   placement: native
+--   flow: insert-only, columns (k), key unknown
+--   reads:
+--     events (id, k, x), rowtime ts, marked
+--   query:
+--     SELECT a.k FROM events AS a JOIN events AS b ON a.id = b.x
+--   checkpoint: events
+--     JOIN events AS b ON a.id = b.x
+--   digest: 9c010344d88a50b3
+-- [10] another
+--   placement: incremental
+--   flow: all, columns (id, __column1), key (id), kinds, aggregate
+--   reads:
+--     cdc (id, __row_kind)
+--     events (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT `id` AS `id` FROM events) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_1 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_0`.`id` AS `id__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`id` = `feed_0`.`id`
+--     MAINTAINED join_1 KEEP join_0 BY (id__2) rows; feed_0 BY (id) rows COMPUTE SELECT `join_0`.`id` AS `id`, `join_0`.`id__2` AS `id__2`, `feed_0`.`id` AS `id__3` FROM join_0 JOIN feed_0 ON `join_0`.`id__2` = `feed_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id__3` AS `id`, `join_1`.`__row_kind` FROM join_1
+--     MAINTAINED group_3 KEEP rows_2 BY (id) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `id` AS `id`, `__m0` AS `__column1` FROM rows_2
+--   checkpoint: cdc, events
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED join_0 KEEP feed_1 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_0`.`id` AS `id__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`id` = `feed_0`.`id`
+--     MAINTAINED join_1 KEEP join_0 BY (id__2) rows; feed_0 BY (id) rows COMPUTE SELECT `join_0`.`id` AS `id`, `join_0`.`id__2` AS `id__2`, `feed_0`.`id` AS `id__3` FROM join_0 JOIN feed_0 ON `join_0`.`id__2` = `feed_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id__3` AS `id`, `join_1`.`__row_kind` FROM join_1
+--     MAINTAINED group_3 KEEP rows_2 BY (id) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `id` AS `id`, `__m0` AS `__column1` FROM rows_2
+--   digest: 9c419f0ab008c246
+-- [11] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:174
+--       |
+--     1 | ...' = '3 s') */ c.id, COUNT(*) FROM events AS a JOIN cdc AS b ON a.id = b.id JOIN cdc AS c ON c.id = b.id GROUP BY c.id
+--       |                                                                                                                     ^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [12] another
+--   placement: incremental
+--   flow: all, columns (id, __column1), key (id), kinds, aggregate
+--   reads:
+--     cdc (id, __row_kind)
+--     events (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT `id` AS `id` FROM events) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_1 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_0`.`id` AS `id__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`id` = `feed_0`.`id`
+--     MAINTAINED join_1 KEEP join_0 BY (id__2) rows; feed_0 BY (id) rows COMPUTE SELECT `join_0`.`id` AS `id`, `join_0`.`id__2` AS `id__2`, `feed_0`.`id` AS `id__3` FROM join_0 JOIN feed_0 ON `join_0`.`id__2` = `feed_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id__3` AS `id`, `join_1`.`__row_kind` FROM join_1
+--     MAINTAINED group_3 KEEP rows_2 BY (id) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `id` AS `id`, `__m0` AS `__column1` FROM rows_2
+--   checkpoint: cdc, events
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED join_0 KEEP feed_1 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_0`.`id` AS `id__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`id` = `feed_0`.`id`
+--     MAINTAINED join_1 KEEP join_0 BY (id__2) rows; feed_0 BY (id) rows COMPUTE SELECT `join_0`.`id` AS `id`, `join_0`.`id__2` AS `id__2`, `feed_0`.`id` AS `id__3` FROM join_0 JOIN feed_0 ON `join_0`.`id__2` = `feed_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id__3` AS `id`, `join_1`.`__row_kind` FROM join_1
+--     MAINTAINED group_3 KEEP rows_2 BY (id) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `id` AS `id`, `__m0` AS `__column1` FROM rows_2
+--   digest: 9c419f0ab008c246
+-- [13] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:108
+--       |
+--     1 | SELECT  c.id, COUNT(*) FROM events AS a JOIN cdc AS b ON a.id = b.id JOIN cdc AS c ON c.id = b.id GROUP BY c.id
+--       |                                                                                                            ^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [14] another
+--   placement: incremental
+--   flow: all, columns (n), key unknown, kinds, join
+--   reads:
+--     cdc (region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `region`, `n`, `__row_kind` FROM group_0
+--     MAINTAINED join_2 KEEP group_0 BY (n) rows; rows_1 BY (n) rows COMPUTE SELECT `group_0`.`region` AS `region`, `group_0`.`n` AS `n`, `rows_1`.`region` AS `region__2`, `rows_1`.`n` AS `n__2` FROM group_0 JOIN rows_1 ON `group_0`.`n` = `rows_1`.`n`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`n` AS `n`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: cdc
+--     FEED feed_0 (region)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `region`, `n`, `__row_kind` FROM group_0
+--     MAINTAINED join_2 KEEP group_0 BY (n) rows; rows_1 BY (n) rows COMPUTE SELECT `group_0`.`region` AS `region`, `group_0`.`n` AS `n`, `rows_1`.`region` AS `region__2`, `rows_1`.`n` AS `n__2` FROM group_0 JOIN rows_1 ON `group_0`.`n` = `rows_1`.`n`
+--   digest: 57c366710c6bef30
+-- [15] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:51
+--       |
+--     1 | ...LECT /*+ STATE_TTL('cdc' = '3 s') */ region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT /*+ STATE_TTL('y' = '4...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [16] another
+--   placement: incremental
+--   flow: all, columns (n), key unknown, kinds, join
+--   reads:
+--     cdc (region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `region`, `n`, `__row_kind` FROM group_0
+--     MAINTAINED join_2 KEEP group_0 BY (n) rows; rows_1 BY (n) rows COMPUTE SELECT `group_0`.`region` AS `region`, `group_0`.`n` AS `n`, `rows_1`.`region` AS `region__2`, `rows_1`.`n` AS `n__2` FROM group_0 JOIN rows_1 ON `group_0`.`n` = `rows_1`.`n`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`n` AS `n`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: cdc
+--     FEED feed_0 (region)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `region`, `n`, `__row_kind` FROM group_0
+--     MAINTAINED join_2 KEEP group_0 BY (n) rows; rows_1 BY (n) rows COMPUTE SELECT `group_0`.`region` AS `region`, `group_0`.`n` AS `n`, `rows_1`.`region` AS `region__2`, `rows_1`.`n` AS `n__2` FROM group_0 JOIN rows_1 ON `group_0`.`n` = `rows_1`.`n`
+--   digest: 57c366710c6bef30
+-- [17] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:20
+--       |
+--     1 | WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n FROM q AS x JOIN q AS y ON x.n = y.n
+--       |                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

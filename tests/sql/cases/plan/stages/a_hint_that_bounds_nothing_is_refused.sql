@@ -1,0 +1,42 @@
+-- a hint that bounds nothing is refused
+-- tables: changes
+SELECT /*+ STATE_TTL('c' = '1 d') */ id FROM cdc AS c
+-- and: another
+SELECT /*+ STATE_TTL('c' = '1 d') */ id, n FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) AS c WHERE n <= 2
+-- and: another
+SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS w GROUP BY window_start, window_end
+-- and: another
+SELECT /*+ STATE_TTL('a' = '1 d') */ a.k FROM events AS a JOIN events AS b ON a.id = b.id AND a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' HOUR
+-- ----- expected
+-- [1] a hint that bounds nothing is refused
+--   error:
+--     error[PEN-5001]: the hint STATE_TTL bounds joins without a bound in time and aggregations without a window, and none of these keeps rows of 'c' here
+--      --> case.sql:1:22
+--       |
+--     1 | SELECT /*+ STATE_TTL('c' = '1 d') */ id FROM cdc AS c
+--       |                      ^^^^^^^^^^^
+--       = help: leave it out: the watermark bounds windows and joins in time, and SET 'table.exec.state.ttl' bounds all other state, that of Top-N too
+-- [2] another
+--   error:
+--     error[PEN-5001]: the hint STATE_TTL bounds joins without a bound in time and aggregations without a window, and none of these keeps rows of 'c' here
+--      --> case.sql:1:22
+--       |
+--     1 | SELECT /*+ STATE_TTL('c' = '1 d') */ id, n FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) A...
+--       |                      ^^^^^^^^^^^
+--       = help: leave it out: the watermark bounds windows and joins in time, and SET 'table.exec.state.ttl' bounds all other state, that of Top-N too
+-- [3] another
+--   error:
+--     error[PEN-5001]: the hint STATE_TTL bounds joins without a bound in time and aggregations without a window, and none of these keeps rows of 'w' here
+--      --> case.sql:1:22
+--       |
+--     1 | SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS ...
+--       |                      ^^^^^^^^^^^
+--       = help: leave it out: the watermark bounds windows and joins in time, and SET 'table.exec.state.ttl' bounds all other state, that of Top-N too
+-- [4] another
+--   error:
+--     error[PEN-5001]: the hint STATE_TTL bounds joins without a bound in time and aggregations without a window, and none of these keeps rows of 'a' here
+--      --> case.sql:1:22
+--       |
+--     1 | SELECT /*+ STATE_TTL('a' = '1 d') */ a.k FROM events AS a JOIN events AS b ON a.id = b.id AND a.ts BETWEEN b.ts AND b...
+--       |                      ^^^^^^^^^^^
+--       = help: leave it out: the watermark bounds windows and joins in time, and SET 'table.exec.state.ttl' bounds all other state, that of Top-N too

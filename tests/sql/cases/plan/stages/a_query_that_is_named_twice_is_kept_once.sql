@@ -1,0 +1,31 @@
+-- a query that is named twice is kept once
+-- tables: changes
+WITH r AS (SELECT region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT a.region, b.region AS other FROM r AS a JOIN r AS b ON a.n = b.n
+-- and: sink: append
+-- ----- expected
+-- [1] a query that is named twice is kept once
+--   placement: incremental
+--   flow: all, columns (region, other), key (region, other), kinds, join
+--   reads:
+--     cdc (region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `region`, `n`, `__row_kind` FROM group_0
+--     MAINTAINED join_2 KEEP group_0 BY (n) rows; rows_1 BY (n) rows COMPUTE SELECT `group_0`.`region` AS `region`, `group_0`.`n` AS `n`, `rows_1`.`region` AS `region__2`, `rows_1`.`n` AS `n__2` FROM group_0 JOIN rows_1 ON `group_0`.`n` = `rows_1`.`n`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`region` AS `region`, `join_2`.`region__2` AS `other`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: cdc
+--     FEED feed_0 (region)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `region`, `n`, `__row_kind` FROM group_0
+--     MAINTAINED join_2 KEEP group_0 BY (n) rows; rows_1 BY (n) rows COMPUTE SELECT `group_0`.`region` AS `region`, `group_0`.`n` AS `n`, `rows_1`.`region` AS `region__2`, `rows_1`.`n` AS `n__2` FROM group_0 JOIN rows_1 ON `group_0`.`n` = `rows_1`.`n`
+--   digest: 789ea2ffaed3b23c
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:19
+--       |
+--     1 | WITH r AS (SELECT region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT a.region, b.region AS other FROM r AS a JOIN...
+--       |                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

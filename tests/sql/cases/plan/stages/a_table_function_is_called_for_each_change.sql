@@ -1,0 +1,30 @@
+-- a table function is called for each change
+-- tables: changes
+SELECT p, SUM(s) AS s FROM (SELECT region, SUM(amount) AS s FROM cdc GROUP BY region) AS r, LATERAL TABLE(parts(region)) AS t (p) GROUP BY p
+-- and: sink: append
+-- ----- expected
+-- [1] a table function is called for each change
+--   placement: incremental
+--   flow: all, columns (p, s), key (p), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `t`.`p` AS `p`, `group_0`.`s` AS `s`, `group_0`.`__row_kind` FROM group_0, LATERAL TABLE(PARTS(`group_0`.`region`)) AS t(p)
+--     MAINTAINED group_2 KEEP rows_1 BY (p) __m0 = SUM(`s`), __m1 = SUM(CASE WHEN NOT (`s`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `p` AS `p`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM rows_1
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `t`.`p` AS `p`, `group_0`.`s` AS `s`, `group_0`.`__row_kind` FROM group_0, LATERAL TABLE(PARTS(`group_0`.`region`)) AS t(p)
+--     MAINTAINED group_2 KEEP rows_1 BY (p) __m0 = SUM(`s`), __m1 = SUM(CASE WHEN NOT (`s`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `p` AS `p`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM rows_1
+--   digest: 0b9d21ea930a5b60
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:140
+--       |
+--     1 | ...ROM (SELECT region, SUM(amount) AS s FROM cdc GROUP BY region) AS r, LATERAL TABLE(parts(region)) AS t (p) GROUP BY p
+--       |                                                                                                                        ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

@@ -1,0 +1,29 @@
+-- a table joined with itself is read once
+-- tables: changes
+SELECT a.id, b.id AS other FROM cdc AS a JOIN cdc AS b ON a.region = b.region
+-- and: sink: append
+-- ----- expected
+-- [1] a table joined with itself is read once
+--   placement: incremental
+--   flow: all, columns (id, other), key (id, other), kinds, join
+--   reads:
+--     cdc (id, region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `region`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (region) rows; rows_0 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `rows_0`.`id` AS `id__2`, `rows_0`.`region` AS `region__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`region` = `rows_0`.`region`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`id__2` AS `other`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: cdc
+--     FEED feed_0 (id, region)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `region`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (region) rows; rows_0 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `rows_0`.`id` AS `id__2`, `rows_0`.`region` AS `region__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`region` = `rows_0`.`region`
+--   digest: c68914ba9e0777e9
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:42
+--       |
+--     1 | SELECT a.id, b.id AS other FROM cdc AS a JOIN cdc AS b ON a.region = b.region
+--       |                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

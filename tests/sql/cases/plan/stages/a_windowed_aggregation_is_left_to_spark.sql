@@ -1,0 +1,27 @@
+-- a windowed aggregation is left to spark
+-- tables: changes
+SELECT n, COUNT(*) AS c FROM (SELECT window_start, window_end, k, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, k) GROUP BY n
+-- and: sink: append
+-- ----- expected
+-- [1] a windowed aggregation is left to spark
+--   placement: incremental
+--   flow: all, columns (n, c), key (n), kinds, aggregate
+--   reads:
+--     events (k, ts), rowtime ts, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('n', `n`) AS `__feed0` FROM (SELECT n AS `n` FROM (SELECT window_start, window_end, k, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, k)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (n) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `n` AS `n`, `__m0` AS `c` FROM feed_0
+--   checkpoint: events
+--     GROUP BY window_start, window_end, k COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     FEED feed_0 (n)
+--     MAINTAINED group_0 KEEP feed_0 BY (n) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `n` AS `n`, `__m0` AS `c` FROM feed_0
+--   digest: bfee4b2ea1543b18
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:198
+--       |
+--     1 | ...ROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, k) GROUP BY n
+--       |                                                                                                                        ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

@@ -1,0 +1,26 @@
+-- aggregates that are no sums keep the rows
+-- tables: changes
+SELECT region, MAX(amount) AS m, SUM(price) AS s FROM cdc GROUP BY region
+-- and: sink: append
+-- ----- expected
+-- [1] aggregates that are no sums keep the rows
+--   placement: incremental
+--   flow: all, columns (region, m, s), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, price, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, 'price', `price`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `price`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `m`, SUM(`price`) AS `s` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `m`, SUM(`price`) AS `s` FROM feed_0 GROUP BY `region`
+--   digest: 497066bdabb3cd48
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:68
+--       |
+--     1 | SELECT region, MAX(amount) AS m, SUM(price) AS s FROM cdc GROUP BY region
+--       |                                                                    ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

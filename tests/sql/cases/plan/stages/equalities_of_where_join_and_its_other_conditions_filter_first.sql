@@ -1,0 +1,33 @@
+-- equalities of where join and its other conditions filter first
+-- tables: changes
+SELECT c.id, l.amount FROM cdc c, latest l WHERE c.id = l.id AND c.amount > 3
+-- and: sink: append
+-- ----- expected
+-- [1] equalities of where join and its other conditions filter first
+--   placement: incremental
+--   flow: all, columns (id, amount), key (id), kinds, join
+--   reads:
+--     cdc (id, amount, __row_kind)
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0 WHERE `feed_0`.`amount` > 3
+--     MAINTAINED join_2 KEEP rows_1 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `rows_1`.`id` AS `id`, `rows_1`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`amount` AS `amount__2` FROM rows_1 JOIN normalize_0 ON `rows_1`.`id` = `normalize_0`.`id`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`id` AS `id`, `join_2`.`amount__2` AS `amount`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id, amount)
+--     FEED feed_1 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0 WHERE `feed_0`.`amount` > 3
+--     MAINTAINED join_2 KEEP rows_1 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `rows_1`.`id` AS `id`, `rows_1`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`amount` AS `amount__2` FROM rows_1 JOIN normalize_0 ON `rows_1`.`id` = `normalize_0`.`id`
+--   digest: b54968521d74def5
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT c.id, l.amount FROM cdc c, latest l WHERE c.id = l.id AND c.amount > 3
+--       |                                   ^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

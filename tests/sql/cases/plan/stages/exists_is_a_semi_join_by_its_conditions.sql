@@ -1,0 +1,31 @@
+-- exists is a semi join by its conditions
+-- tables: changes
+SELECT id FROM latest AS l WHERE NOT EXISTS (SELECT 1 FROM cdc WHERE cdc.id = l.id AND cdc.amount > l.amount)
+-- and: sink: append
+-- ----- expected
+-- [1] exists is a semi join by its conditions
+--   placement: incremental
+--   flow: all, columns (id), key (id), kinds, join
+--   reads:
+--     latest (id, amount, __row_kind)
+--     cdc (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP normalize_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount` FROM normalize_0 LEFT ANTI JOIN feed_1 ON `normalize_0`.`id` = `feed_1`.`id` AND (`feed_1`.`amount` > `normalize_0`.`amount`)
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: latest, cdc
+--     FEED feed_0 (id, amount)
+--     FEED feed_1 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP normalize_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount` FROM normalize_0 LEFT ANTI JOIN feed_1 ON `normalize_0`.`id` = `feed_1`.`id` AND (`feed_1`.`amount` > `normalize_0`.`amount`)
+--   digest: 3abab8ebcea944f1
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:53
+--       |
+--     1 | SELECT id FROM latest AS l WHERE NOT EXISTS (SELECT 1 FROM cdc WHERE cdc.id = l.id AND cdc.amount > l.amount)
+--       |                                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

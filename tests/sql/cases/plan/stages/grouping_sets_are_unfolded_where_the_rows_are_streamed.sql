@@ -1,0 +1,64 @@
+-- grouping sets are unfolded where the rows are streamed
+-- tables: changes
+SELECT k, GROUPING(k) AS g, COUNT(*) AS n FROM events GROUP BY ROLLUP (k)
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT k, 1 AS g, COUNT(*) AS n FROM events GROUP BY ROLLUP (k)
+-- and: sink: append
+-- ----- expected
+-- [1] grouping sets are unfolded where the rows are streamed
+--   placement: update
+--   flow: upsert, columns (k, g, n), key (k, g), aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CASE WHEN `__sets`.`__set` IN (0) THEN k END AS `k`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS g, COUNT(*) AS n FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`) GROUP BY CASE WHEN `__sets`.`__set` IN (0) THEN k END, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT), `__sets`.`__set`
+--   checkpoint: events
+--     GROUP BY k, GROUPING(k), the grouping set COMPUTE COUNT(*) FROM events AS `events`
+--     GROUPING SETS (k), ()
+--   digest: 859b8a03f3cb77e9
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:72
+--       |
+--     1 | SELECT k, GROUPING(k) AS g, COUNT(*) AS n FROM events GROUP BY ROLLUP (k)
+--       |                                                                        ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, g, n), key (k, g), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__group1', `__group1`, '__set', `__set`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0) THEN k END AS `__group0`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS `__group1`, `__sets`.`__set` AS `__set` FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `k`, `__group1` AS `g`, `__m0` AS `n` FROM feed_0
+--   checkpoint: events
+--     GROUPING SETS (k), ()
+--     FEED feed_0 (__group0, __group1, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `k`, `__group1` AS `g`, `__m0` AS `n` FROM feed_0
+--   digest: 2938e29f1f7655fe
+-- [4] another
+--   placement: incremental
+--   flow: all, columns (k, g, n), key unknown, constants (g), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__set', `__set`) AS `__feed0` FROM (SELECT CASE WHEN `__sets`.`__set` IN (0) THEN k END AS `__group0`, `__sets`.`__set` AS `__set` FROM events AS `events` CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `k`, 1 AS `g`, `__m0` AS `n` FROM feed_0
+--   checkpoint: events
+--     GROUPING SETS (k), ()
+--     FEED feed_0 (__group0, __set)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `k`, 1 AS `g`, `__m0` AS `n` FROM feed_0
+--   digest: 94cfd67a79e691b5
+-- [5] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:62
+--       |
+--     1 | SELECT k, 1 AS g, COUNT(*) AS n FROM events GROUP BY ROLLUP (k)
+--       |                                                              ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

@@ -1,0 +1,679 @@
+-- queries that tests run batch by batch: chain
+-- tables: changes
+SELECT c, COUNT(*), SUM(m) FROM (SELECT region, MAX(amount) AS m, COUNT(*) AS c FROM cdc GROUP BY region) AS r GROUP BY c
+-- and: sink: append
+-- and: grouping sets
+SELECT region, amount % 3, GROUPING(region), COUNT(DISTINCT region), MAX(amount) FROM cdc GROUP BY GROUPING SETS ((region, amount % 3), (amount % 3), ()) HAVING COUNT(*) > 1 OR GROUPING(region) = 1
+-- and: sink: append
+-- and: extremes
+SELECT region, MAX(amount), MIN(id), COUNT(DISTINCT amount) FROM cdc GROUP BY region HAVING COUNT(*) > 1
+-- and: sink: append
+-- and: best
+SELECT region, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount DESC, id) AS n FROM cdc) AS b WHERE n <= 2
+-- and: sink: append
+-- and: join
+SELECT c.id, l.region, l.amount FROM cdc AS c FULL JOIN latest AS l ON c.id = l.id AND c.amount < l.amount
+-- and: sink: append
+-- and: ranked
+SELECT region, id, n FROM (SELECT id, region, DENSE_RANK() OVER (PARTITION BY region ORDER BY amount) AS n FROM latest) AS b WHERE n <= 2
+-- and: sink: append
+-- and: first of inserts
+SELECT k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC, id) AS n FROM events) AS b WHERE n <= 2 AND id > 3
+-- and: sink: append
+-- and: form: ties-open
+-- and: regular join
+SELECT a.k, b.id FROM events AS a LEFT JOIN events AS b ON a.id = b.x
+-- and: sink: append
+-- and: inner join with filters
+SELECT c.id, e.x + 1 FROM cdc c, events e WHERE c.id = e.id AND e.x > 2 AND c.amount > 3
+-- and: sink: append
+-- and: upserts
+SELECT region, SUM(amount), COUNT(*) FROM latest WHERE amount > 2 GROUP BY region
+-- and: sink: append
+-- and: semi and anti
+SELECT id, region FROM latest l WHERE EXISTS (SELECT 1 FROM events e WHERE e.id = l.id) AND NOT EXISTS (SELECT 1 FROM cdc WHERE cdc.id = l.id AND cdc.amount > l.amount) AND region IN (SELECT k FROM events)
+-- and: sink: append
+-- and: distinct
+SELECT DISTINCT k, x FROM events
+-- and: sets
+SELECT region, amount FROM cdc INTERSECT SELECT region, amount FROM latest
+-- and: sink: append
+-- and: union
+SELECT region AS r FROM cdc UNION SELECT k FROM events EXCEPT SELECT region FROM latest
+-- and: sink: append
+-- and: share
+SELECT r.region, r.c, t.total FROM (SELECT region, MAX(amount) AS m, COUNT(*) AS c FROM cdc GROUP BY region) AS r CROSS JOIN (SELECT COUNT(*) AS total FROM cdc) AS t
+-- and: sink: append
+-- and: three joins
+SELECT e.id, r.m, l.amount FROM events AS e JOIN (SELECT region, MAX(amount) AS m, COUNT(*) AS c FROM cdc GROUP BY region) AS r ON e.k = r.region LEFT JOIN latest AS l ON l.id = e.id AND l.amount > 2
+-- and: sink: append
+-- and: linear
+SELECT region, SUM(amount) + 1, COUNT(*) FILTER (WHERE id > 3), COUNT(amount) FROM cdc GROUP BY region HAVING SUM(amount) > 5
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: joined and grouped
+SELECT c.region, COUNT(*), SUM(e.x) FROM cdc c JOIN events e ON c.id = e.id GROUP BY c.region
+-- and: sink: append
+-- and: sums of grouping sets
+SELECT region, id % 2, GROUPING_ID(id % 2, region), SUM(amount) + 1, COUNT(*) FROM latest GROUP BY ROLLUP (region, id % 2)
+-- and: sink: append
+-- and: grouping sets of a join
+SELECT l.region, c.region, SUM(c.amount) FROM cdc AS c JOIN latest AS l ON c.id = l.id GROUP BY CUBE (l.region, c.region) HAVING COUNT(*) > 0
+-- and: sink: append
+-- and: all
+SELECT COUNT(*), MAX(amount) FROM cdc
+-- and: sink: append
+-- and: numbered elements
+SELECT u.n, COUNT(*), SUM(u.v), MAX(u.v) FROM cdc CROSS JOIN UNNEST(ARRAY[amount, 7, id]) WITH ORDINALITY AS u (v, n) GROUP BY u.n
+-- and: sink: append
+-- and: grouped by a value
+SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] queries that tests run batch by batch: chain
+--   placement: incremental
+--   flow: all, columns (c, __column1, __column2), key (c), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `m`, COUNT(*) AS `c` FROM feed_0 GROUP BY `region`
+--     MAINTAINED group_1 KEEP group_0 BY (c) __m0 = SUM(CAST(1 AS BIGINT)), __m1 = SUM(`m`), __m2 = SUM(CASE WHEN NOT (`m`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `c` AS `c`, `__m0` AS `__column1`, CASE WHEN `__m2` > 0 THEN `__m1` END AS `__column2` FROM group_0
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `m`, COUNT(*) AS `c` FROM feed_0 GROUP BY `region`
+--     MAINTAINED group_1 KEEP group_0 BY (c) __m0 = SUM(CAST(1 AS BIGINT)), __m1 = SUM(`m`), __m2 = SUM(CASE WHEN NOT (`m`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `c` AS `c`, `__m0` AS `__column1`, CASE WHEN `__m2` > 0 THEN `__m1` END AS `__column2` FROM group_0
+--   digest: 764efe76019a57b3
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:121
+--       |
+--     1 | ...CT c, COUNT(*), SUM(m) FROM (SELECT region, MAX(amount) AS m, COUNT(*) AS c FROM cdc GROUP BY region) AS r GROUP BY c
+--       |                                                                                                                        ^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] grouping sets
+--   placement: incremental
+--   flow: all, columns (region, amount % 3, GROUPING(region), __column3, __column4), key unknown, kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT CASE WHEN `__sets`.`__set` IN (0) THEN `feed_0`.`region` END AS `__group0`, CASE WHEN `__sets`.`__set` IN (0, 1) THEN `feed_0`.`amount` % 3 END AS `__group1`, `__sets`.`__set` AS `__set`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0 CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`)
+--     MAINTAINED group_1 KEEP rows_0 BY (__group0, __group1, __set) rows COMPUTE SELECT `__group0` AS `region`, `__group1` AS `amount % 3`, CAST(CASE WHEN `__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS `GROUPING(region)`, COUNT(DISTINCT `region`) AS `__column3`, MAX(`amount`) AS `__column4` FROM rows_0 GROUP BY `__group0`, `__group1`, `__set` HAVING COUNT(*) > 1 OR CAST(CASE WHEN `__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) = 1
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED rows_0 ROWS SELECT CASE WHEN `__sets`.`__set` IN (0) THEN `feed_0`.`region` END AS `__group0`, CASE WHEN `__sets`.`__set` IN (0, 1) THEN `feed_0`.`amount` % 3 END AS `__group1`, `__sets`.`__set` AS `__set`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0 CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`)
+--     MAINTAINED group_1 KEEP rows_0 BY (__group0, __group1, __set) rows COMPUTE SELECT `__group0` AS `region`, `__group1` AS `amount % 3`, CAST(CASE WHEN `__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) AS `GROUPING(region)`, COUNT(DISTINCT `region`) AS `__column3`, MAX(`amount`) AS `__column4` FROM rows_0 GROUP BY `__group0`, `__group1`, `__set` HAVING COUNT(*) > 1 OR CAST(CASE WHEN `__set` IN (0) THEN 0 ELSE 1 END AS BIGINT) = 1
+--   digest: 05139d445bdb1e81
+-- [4] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:116
+--       |
+--     1 | ...t) FROM cdc GROUP BY GROUPING SETS ((region, amount % 3), (amount % 3), ()) HAVING COUNT(*) > 1 OR GROUPING(region...
+--       |                                         ^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [5] extremes
+--   placement: incremental
+--   flow: all, columns (region, __column1, __column2, __column3), key (region), kinds, aggregate
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `feed_0`.`id` AS `id`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED group_1 KEEP rows_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `__column1`, MIN(`id`) AS `__column2`, COUNT(DISTINCT `amount`) AS `__column3` FROM rows_0 GROUP BY `region` HAVING COUNT(*) > 1
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `feed_0`.`id` AS `id`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED group_1 KEEP rows_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `__column1`, MIN(`id`) AS `__column2`, COUNT(DISTINCT `amount`) AS `__column3` FROM rows_0 GROUP BY `region` HAVING COUNT(*) > 1
+--   digest: 424b952152acdc18
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:79
+--       |
+--     1 | SELECT region, MAX(amount), MIN(id), COUNT(DISTINCT amount) FROM cdc GROUP BY region HAVING COUNT(*) > 1
+--       |                                                                               ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [7] best
+--   placement: incremental
+--   flow: all, columns (region, id), key (id), kinds, Top-N
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `amount` AS `amount` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount` DESC, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`region` AS `region`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `amount` AS `amount` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount` DESC, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   digest: 471fd3ad7a3522f5
+-- [8] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT region, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount DESC, id) AS n FROM cdc) AS ...
+--       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [9] join
+--   placement: incremental
+--   flow: all, columns (id, region, amount), key unknown, kinds, join
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 FULL JOIN normalize_0 ON `feed_0`.`id` = `normalize_0`.`id` AND (`feed_0`.`amount` < `normalize_0`.`amount`)
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`region__2` AS `region`, `join_1`.`amount__2` AS `amount`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id, region, amount)
+--     FEED feed_1 (id, region, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 FULL JOIN normalize_0 ON `feed_0`.`id` = `normalize_0`.`id` AND (`feed_0`.`amount` < `normalize_0`.`amount`)
+--   digest: 4f542c1fbdaa5cb9
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:47
+--       |
+--     1 | SELECT c.id, l.region, l.amount FROM cdc AS c FULL JOIN latest AS l ON c.id = l.id AND c.amount < l.amount
+--       |                                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [11] ranked
+--   placement: incremental
+--   flow: all, columns (region, id, n), key (id), kinds, Top-N
+--   reads:
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, DENSE_RANK() OVER (PARTITION BY `region` ORDER BY `amount`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_2 ROWS SELECT `ranks_1`.`region` AS `region`, `ranks_1`.`id` AS `id`, `ranks_1`.`n` AS `n`, `ranks_1`.`__row_kind` FROM ranks_1
+--   checkpoint: latest
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, DENSE_RANK() OVER (PARTITION BY `region` ORDER BY `amount`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 2
+--   digest: 6735a1620ef46868
+-- [12] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:47
+--       |
+--     1 | ...gion, id, n FROM (SELECT id, region, DENSE_RANK() OVER (PARTITION BY region ORDER BY amount) AS n FROM latest) AS ...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [13] first of inserts
+--   placement: incremental
+--   flow: all, columns (k, id), key unknown, kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `id`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0 WHERE `ranks_0`.`id` > 3
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `id`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   digest: abb5557f1ae341f7
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC, id) AS n FROM events) AS b WHERE ...
+--       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [15] form: ties-open
+--   placement: incremental
+--   flow: all, columns (k, id), key unknown, kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `id`, `k`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0 WHERE `ranks_0`.`id` > 3
+--   checkpoint: events
+--     FEED feed_0 (id, k, x)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `id`, `k`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   digest: 042102bb05949af1
+-- [16] regular join
+--   placement: incremental
+--   flow: all, columns (k, id), key unknown, kinds, join
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT `id` AS `id`, `k` AS `k`, `x` AS `x` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `k`, `x`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (x) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`k` AS `k`, `feed_0`.`x` AS `x`, `rows_0`.`id` AS `id__2`, `rows_0`.`k` AS `k__2`, `rows_0`.`x` AS `x__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`x`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`k` AS `k`, `join_1`.`id__2` AS `id`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: events
+--     FEED feed_0 (id, k, x)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `k`, `x`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (x) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`k` AS `k`, `feed_0`.`x` AS `x`, `rows_0`.`id` AS `id__2`, `rows_0`.`k` AS `k__2`, `rows_0`.`x` AS `x__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`x`
+--   digest: acc7820e843c93cc
+-- [17] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT a.k, b.id FROM events AS a LEFT JOIN events AS b ON a.id = b.x
+--       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [18] inner join with filters
+--   placement: incremental
+--   flow: all, columns (id, __column1), key unknown, kinds, join
+--   reads:
+--     cdc (id, amount, __row_kind)
+--     events (id, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'x', `x`) AS `__feed1` FROM (SELECT `e`.`id` AS `id`, `e`.`x` AS `x` FROM (SELECT `id` AS `id`, `x` AS `x` FROM events) AS e WHERE e.x > 2) AS feed_1
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0 WHERE `feed_0`.`amount` > 3
+--     MAINTAINED join_1 KEEP rows_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `rows_0`.`id` AS `id`, `rows_0`.`amount` AS `amount`, `feed_1`.`id` AS `id__2`, `feed_1`.`x` AS `x` FROM rows_0 JOIN feed_1 ON `rows_0`.`id` = `feed_1`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`x` + 1 AS `__column1`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: cdc, events
+--     FEED feed_0 (id, amount)
+--     FEED feed_1 (id, x)
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0 WHERE `feed_0`.`amount` > 3
+--     MAINTAINED join_1 KEEP rows_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `rows_0`.`id` AS `id`, `rows_0`.`amount` AS `amount`, `feed_1`.`id` AS `id__2`, `feed_1`.`x` AS `x` FROM rows_0 JOIN feed_1 ON `rows_0`.`id` = `feed_1`.`id`
+--   digest: efb82ead8005b6c3
+-- [19] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT c.id, e.x + 1 FROM cdc c, events e WHERE c.id = e.id AND e.x > 2 AND c.amount > 3
+--       |                                  ^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [20] upserts
+--   placement: incremental
+--   flow: all, columns (region, __column1, __column2), key (region), kinds, aggregate
+--   reads:
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`region` AS `region`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`amount` > 2
+--     MAINTAINED group_2 KEEP rows_1 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END), __m2 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `__column1`, `__m2` AS `__column2` FROM rows_1
+--   checkpoint: latest
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`region` AS `region`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`amount` > 2
+--     MAINTAINED group_2 KEEP rows_1 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END), __m2 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `__column1`, `__m2` AS `__column2` FROM rows_1
+--   digest: 3e03d2f9cb51196c
+-- [21] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:76
+--       |
+--     1 | SELECT region, SUM(amount), COUNT(*) FROM latest WHERE amount > 2 GROUP BY region
+--       |                                                                            ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [22] semi and anti
+--   placement: incremental
+--   flow: all, columns (id, region), key (id), kinds, join
+--   reads:
+--     latest (id, region, amount, __row_kind)
+--     events (id, k)
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2`, NULL AS `__feed3` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1`, NULL AS `__feed2`, NULL AS `__feed3` FROM (SELECT e.id AS `id` FROM events AS e) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed2`, NULL AS `__feed3` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_2 UNION ALL SELECT CAST(3 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2`, NAMED_STRUCT('k', `k`) AS `__feed3` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_3
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP normalize_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`region` AS `region`, `normalize_0`.`amount` AS `amount` FROM normalize_0 LEFT SEMI JOIN feed_1 ON `normalize_0`.`id` = `feed_1`.`id`
+--     MAINTAINED join_2 KEEP join_1 BY (id) rows; feed_2 BY (id) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`region` AS `region`, `join_1`.`amount` AS `amount` FROM join_1 LEFT ANTI JOIN feed_2 ON `join_1`.`id` = `feed_2`.`id` AND (`feed_2`.`amount` > `join_1`.`amount`)
+--     MAINTAINED join_3 KEEP join_2 BY (region) rows; feed_3 BY (k) rows COMPUTE SELECT `join_2`.`id` AS `id`, `join_2`.`region` AS `region`, `join_2`.`amount` AS `amount` FROM join_2 LEFT SEMI JOIN feed_3 ON `join_2`.`region` = `feed_3`.`k`
+--     MAINTAINED rows_4 ROWS SELECT `join_3`.`id` AS `id`, `join_3`.`region` AS `region`, `join_3`.`__row_kind` FROM join_3
+--   checkpoint: latest, events, cdc
+--     FEED feed_0 (id, region, amount)
+--     FEED feed_1 (id)
+--     FEED feed_2 (id, amount)
+--     FEED feed_3 (k)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED join_1 KEEP normalize_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`region` AS `region`, `normalize_0`.`amount` AS `amount` FROM normalize_0 LEFT SEMI JOIN feed_1 ON `normalize_0`.`id` = `feed_1`.`id`
+--     MAINTAINED join_2 KEEP join_1 BY (id) rows; feed_2 BY (id) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`region` AS `region`, `join_1`.`amount` AS `amount` FROM join_1 LEFT ANTI JOIN feed_2 ON `join_1`.`id` = `feed_2`.`id` AND (`feed_2`.`amount` > `join_1`.`amount`)
+--     MAINTAINED join_3 KEEP join_2 BY (region) rows; feed_3 BY (k) rows COMPUTE SELECT `join_2`.`id` AS `id`, `join_2`.`region` AS `region`, `join_2`.`amount` AS `amount` FROM join_2 LEFT SEMI JOIN feed_3 ON `join_2`.`region` = `feed_3`.`k`
+--   digest: cf7f70fcd06be49f
+-- [23] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:174
+--       |
+--     1 | ...AND NOT EXISTS (SELECT 1 FROM cdc WHERE cdc.id = l.id AND cdc.amount > l.amount) AND region IN (SELECT k FROM events)
+--       |                                                                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [24] distinct
+--   placement: incremental
+--   flow: insert-only, columns (k, x), key (k, x), distinct rows
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED distinct_0 KEEP feed_0 BY (k, x) rows COMPUTE SELECT DISTINCT `k`, `x` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (k, x)
+--     MAINTAINED distinct_0 KEEP feed_0 BY (k, x) rows COMPUTE SELECT DISTINCT `k`, `x` FROM feed_0
+--   digest: b12a465db89fb3a4
+-- [25] sets
+--   placement: incremental
+--   flow: all, columns (region, amount), key (region, amount), kinds, set operation
+--   reads:
+--     cdc (region, amount, __row_kind)
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`region` AS `region`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0
+--     MAINTAINED intersect_2 KEEP feed_0 BY (region, amount) rows; rows_1 BY (region, amount) rows COMPUTE SELECT `region` AS `region`, `amount` AS `amount` FROM feed_0 INTERSECT SELECT `region` AS `region`, `amount` AS `amount` FROM rows_1
+--   checkpoint: cdc, latest
+--     FEED feed_0 (region, amount)
+--     FEED feed_1 (id, region, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`region` AS `region`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0
+--     MAINTAINED intersect_2 KEEP feed_0 BY (region, amount) rows; rows_1 BY (region, amount) rows COMPUTE SELECT `region` AS `region`, `amount` AS `amount` FROM feed_0 INTERSECT SELECT `region` AS `region`, `amount` AS `amount` FROM rows_1
+--   digest: 5ac16c598864ced9
+-- [26] sink: append
+--   error:
+--     error[PEN-5001]: this set operation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT region, amount FROM cdc INTERSECT SELECT region, amount FROM latest
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [27] union
+--   placement: incremental
+--   flow: all, columns (r), key (r), kinds, set operation
+--   reads:
+--     cdc (region, __row_kind)
+--     events (k)
+--     latest (id, region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `region`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('k', `k`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed2` FROM (SELECT `id`, `region`, `__row_kind` FROM latest) AS feed_2
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`region` AS `r`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `r` AS `r`, `__row_kind` FROM rows_0 UNION ALL SELECT `k` AS `r`, `__row_kind` FROM feed_1
+--     MAINTAINED distinct_2 KEEP rows_1 BY (r) rows COMPUTE SELECT DISTINCT `r` FROM rows_1
+--     MAINTAINED normalize_3 NORMALIZE feed_2 KEY (id)
+--     MAINTAINED rows_4 ROWS SELECT `normalize_3`.`region` AS `region`, `normalize_3`.`__row_kind` FROM normalize_3
+--     MAINTAINED except_5 KEEP distinct_2 BY (r) rows; rows_4 BY (region) rows COMPUTE SELECT `r` AS `r` FROM distinct_2 EXCEPT SELECT `region` AS `region` FROM rows_4
+--   checkpoint: cdc, events, latest
+--     FEED feed_0 (region)
+--     FEED feed_1 (k)
+--     FEED feed_2 (id, region)
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`region` AS `r`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `r` AS `r`, `__row_kind` FROM rows_0 UNION ALL SELECT `k` AS `r`, `__row_kind` FROM feed_1
+--     MAINTAINED distinct_2 KEEP rows_1 BY (r) rows COMPUTE SELECT DISTINCT `r` FROM rows_1
+--     MAINTAINED normalize_3 NORMALIZE feed_2 KEY (id)
+--     MAINTAINED rows_4 ROWS SELECT `normalize_3`.`region` AS `region`, `normalize_3`.`__row_kind` FROM normalize_3
+--     MAINTAINED except_5 KEEP distinct_2 BY (r) rows; rows_4 BY (region) rows COMPUTE SELECT `r` AS `r` FROM distinct_2 EXCEPT SELECT `region` AS `region` FROM rows_4
+--   digest: 032d7645f593c65c
+-- [28] sink: append
+--   error:
+--     error[PEN-5001]: this set operation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT region AS r FROM cdc UNION SELECT k FROM events EXCEPT SELECT region FROM latest
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [29] share
+--   placement: incremental
+--   flow: all, columns (region, c, total), key (region), kinds, join
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `__row_kind` FROM cdc) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `m`, COUNT(*) AS `c` FROM feed_0 GROUP BY `region`
+--     MAINTAINED group_1 KEEP feed_1 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `total` FROM feed_1
+--     MAINTAINED join_2 KEEP group_0 BY () rows; group_1 BY () rows COMPUTE SELECT `group_0`.`region` AS `region`, `group_0`.`m` AS `m`, `group_0`.`c` AS `c`, `group_1`.`total` AS `total` FROM group_0 JOIN group_1 ON TRUE
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`region` AS `region`, `join_2`.`c` AS `c`, `join_2`.`total` AS `total`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     FEED feed_1 ()
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `m`, COUNT(*) AS `c` FROM feed_0 GROUP BY `region`
+--     MAINTAINED group_1 KEEP feed_1 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `total` FROM feed_1
+--     MAINTAINED join_2 KEEP group_0 BY () rows; group_1 BY () rows COMPUTE SELECT `group_0`.`region` AS `region`, `group_0`.`m` AS `m`, `group_0`.`c` AS `c`, `group_1`.`total` AS `total` FROM group_0 JOIN group_1 ON TRUE
+--   digest: 2dde8bd1350c7f4b
+-- [30] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:115
+--       |
+--     1 | ...n, MAX(amount) AS m, COUNT(*) AS c FROM cdc GROUP BY region) AS r CROSS JOIN (SELECT COUNT(*) AS total FROM cdc) AS t
+--       |                                                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [31] three joins
+--   placement: incremental
+--   flow: all, columns (id, m, amount), key unknown, kinds, join
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--     latest (id, region, amount, __row_kind)
+--     events (id, k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('id', `id`, 'k', `k`) AS `__feed2` FROM (SELECT `id` AS `id`, `k` AS `k` FROM events) AS feed_2
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `m`, COUNT(*) AS `c` FROM feed_0 GROUP BY `region`
+--     MAINTAINED normalize_1 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_2 KEEP feed_2 BY (k) rows; group_0 BY (region) rows COMPUTE SELECT `feed_2`.`id` AS `id`, `feed_2`.`k` AS `k`, `group_0`.`region` AS `region`, `group_0`.`m` AS `m`, `group_0`.`c` AS `c` FROM feed_2 JOIN group_0 ON `feed_2`.`k` = `group_0`.`region`
+--     MAINTAINED join_3 KEEP join_2 BY (id) rows; normalize_1 BY (id) rows COMPUTE SELECT `join_2`.`id` AS `id`, `join_2`.`k` AS `k`, `join_2`.`region` AS `region`, `join_2`.`m` AS `m`, `join_2`.`c` AS `c`, `normalize_1`.`id` AS `id__2`, `normalize_1`.`region` AS `region__2`, `normalize_1`.`amount` AS `amount` FROM join_2 LEFT JOIN normalize_1 ON `join_2`.`id` = `normalize_1`.`id` AND (`normalize_1`.`amount` > 2)
+--     MAINTAINED rows_4 ROWS SELECT `join_3`.`id` AS `id`, `join_3`.`m` AS `m`, `join_3`.`amount` AS `amount`, `join_3`.`__row_kind` FROM join_3
+--   checkpoint: cdc, latest, events
+--     FEED feed_0 (region, amount)
+--     FEED feed_1 (id, region, amount)
+--     FEED feed_2 (id, k)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `m`, COUNT(*) AS `c` FROM feed_0 GROUP BY `region`
+--     MAINTAINED normalize_1 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_2 KEEP feed_2 BY (k) rows; group_0 BY (region) rows COMPUTE SELECT `feed_2`.`id` AS `id`, `feed_2`.`k` AS `k`, `group_0`.`region` AS `region`, `group_0`.`m` AS `m`, `group_0`.`c` AS `c` FROM feed_2 JOIN group_0 ON `feed_2`.`k` = `group_0`.`region`
+--     MAINTAINED join_3 KEEP join_2 BY (id) rows; normalize_1 BY (id) rows COMPUTE SELECT `join_2`.`id` AS `id`, `join_2`.`k` AS `k`, `join_2`.`region` AS `region`, `join_2`.`m` AS `m`, `join_2`.`c` AS `c`, `normalize_1`.`id` AS `id__2`, `normalize_1`.`region` AS `region__2`, `normalize_1`.`amount` AS `amount` FROM join_2 LEFT JOIN normalize_1 ON `join_2`.`id` = `normalize_1`.`id` AND (`normalize_1`.`amount` > 2)
+--   digest: c8b841f5a4906faa
+-- [32] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:147
+--       |
+--     1 | ... COUNT(*) AS c FROM cdc GROUP BY region) AS r ON e.k = r.region LEFT JOIN latest AS l ON l.id = e.id AND l.amount > 2
+--       |                                                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [33] linear
+--   placement: update
+--   flow: upsert, columns (region, , COUNT(*) FILTER(WHERE id > 3), COUNT(amount)), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT region, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 AND (CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) END > 5) THEN CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) END + 1 END, SUM(CASE WHEN id > 3 THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) AS `COUNT(*) FILTER(WHERE id > 3)`, SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) AS `COUNT(amount)`, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 AND (CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) END > 5) THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END), SUM(CASE WHEN id > 3 THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) FROM cdc AS `cdc`
+--   digest: ad62744b424d4dcb
+-- [34] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:97
+--       |
+--     1 | ...egion, SUM(amount) + 1, COUNT(*) FILTER (WHERE id > 3), COUNT(amount) FROM cdc GROUP BY region HAVING SUM(amount) > 5
+--       |                                                                                            ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [35] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (region, __column1, __column2, __column3), key (region), kinds, aggregate
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END), __m2 = SUM(CASE WHEN (`id` > 3) THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END + 1 AS `__column1`, `__m2` AS `__column2`, `__m1` AS `__column3` FROM feed_0 WHERE CASE WHEN `__m1` > 0 THEN `__m0` END > 5
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END), __m2 = SUM(CASE WHEN (`id` > 3) THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END + 1 AS `__column1`, `__m2` AS `__column2`, `__m1` AS `__column3` FROM feed_0 WHERE CASE WHEN `__m1` > 0 THEN `__m0` END > 5
+--   digest: 42e523f9b784ff2b
+-- [36] joined and grouped
+--   placement: incremental
+--   flow: all, columns (region, __column1, __column2), key (region), kinds, aggregate
+--   reads:
+--     cdc (id, region, __row_kind)
+--     events (id, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'x', `x`) AS `__feed1` FROM (SELECT `id` AS `id`, `x` AS `x` FROM events) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_1`.`id` AS `id__2`, `feed_1`.`x` AS `x` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED group_1 KEEP join_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)), __m1 = SUM(`x`), __m2 = SUM(CASE WHEN NOT (`x`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, `__m0` AS `__column1`, CASE WHEN `__m2` > 0 THEN `__m1` END AS `__column2` FROM join_0
+--   checkpoint: cdc, events
+--     FEED feed_0 (id, region)
+--     FEED feed_1 (id, x)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_1`.`id` AS `id__2`, `feed_1`.`x` AS `x` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED group_1 KEEP join_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)), __m1 = SUM(`x`), __m2 = SUM(CASE WHEN NOT (`x`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, `__m0` AS `__column1`, CASE WHEN `__m2` > 0 THEN `__m1` END AS `__column2` FROM join_0
+--   digest: 75c9eeb8a856978e
+-- [37] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:86
+--       |
+--     1 | SELECT c.region, COUNT(*), SUM(e.x) FROM cdc c JOIN events e ON c.id = e.id GROUP BY c.region
+--       |                                                                                      ^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [38] sums of grouping sets
+--   placement: incremental
+--   flow: all, columns (region, id % 2, GROUPING_ID(id % 2, region), __column3, __column4), key (region, id % 2, GROUPING_ID(id % 2, region)), kinds, aggregate
+--   reads:
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN `normalize_0`.`region` END AS `__group0`, CASE WHEN `__sets`.`__set` IN (0) THEN `normalize_0`.`id` % 2 END AS `__group1`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 WHEN `__sets`.`__set` IN (1) THEN 2 ELSE 3 END AS BIGINT) AS `__group2`, `__sets`.`__set` AS `__set`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`)
+--     MAINTAINED group_2 KEEP rows_1 BY (__group0, __group1, __group2, __set) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END), __m2 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `region`, `__group1` AS `id % 2`, `__group2` AS `GROUPING_ID(id % 2, region)`, CASE WHEN `__m1` > 0 THEN `__m0` END + 1 AS `__column3`, `__m2` AS `__column4` FROM rows_1
+--   checkpoint: latest
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN `normalize_0`.`region` END AS `__group0`, CASE WHEN `__sets`.`__set` IN (0) THEN `normalize_0`.`id` % 2 END AS `__group1`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 0 WHEN `__sets`.`__set` IN (1) THEN 2 ELSE 3 END AS BIGINT) AS `__group2`, `__sets`.`__set` AS `__set`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`)
+--     MAINTAINED group_2 KEEP rows_1 BY (__group0, __group1, __group2, __set) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END), __m2 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `region`, `__group1` AS `id % 2`, `__group2` AS `GROUPING_ID(id % 2, region)`, CASE WHEN `__m1` > 0 THEN `__m0` END + 1 AS `__column3`, `__m2` AS `__column4` FROM rows_1
+--   digest: cada17e9ac7419e9
+-- [39] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:108
+--       |
+--     1 | ...T region, id % 2, GROUPING_ID(id % 2, region), SUM(amount) + 1, COUNT(*) FROM latest GROUP BY ROLLUP (region, id % 2)
+--       |                                                                                                          ^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [40] grouping sets of a join
+--   placement: incremental
+--   flow: all, columns (region, region__2, __column2), key unknown, kinds, aggregate
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`id` = `normalize_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN `join_1`.`region__2` END AS `__group0`, CASE WHEN `__sets`.`__set` IN (0, 2) THEN `join_1`.`region` END AS `__group1`, `__sets`.`__set` AS `__set`, `join_1`.`amount` AS `amount`, `join_1`.`__row_kind` FROM join_1 CROSS JOIN UNNEST(ARRAY[0, 1, 2, 3]) AS `__sets`(`__set`)
+--     MAINTAINED group_3 KEEP rows_2 BY (__group0, __group1, __set) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END), __m2 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `region`, `__group1` AS `region__2`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `__column2` FROM rows_2 WHERE `__m2` > 0
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id, region, amount)
+--     FEED feed_1 (id, region, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`id` = `normalize_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT CASE WHEN `__sets`.`__set` IN (0, 1) THEN `join_1`.`region__2` END AS `__group0`, CASE WHEN `__sets`.`__set` IN (0, 2) THEN `join_1`.`region` END AS `__group1`, `__sets`.`__set` AS `__set`, `join_1`.`amount` AS `amount`, `join_1`.`__row_kind` FROM join_1 CROSS JOIN UNNEST(ARRAY[0, 1, 2, 3]) AS `__sets`(`__set`)
+--     MAINTAINED group_3 KEEP rows_2 BY (__group0, __group1, __set) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END), __m2 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `region`, `__group1` AS `region__2`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `__column2` FROM rows_2 WHERE `__m2` > 0
+--   digest: bf0ccd371acfb54b
+-- [41] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:103
+--       |
+--     1 | ...n, SUM(c.amount) FROM cdc AS c JOIN latest AS l ON c.id = l.id GROUP BY CUBE (l.region, c.region) HAVING COUNT(*) > 0
+--       |                                                                                  ^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [42] all
+--   placement: incremental
+--   flow: all, columns (__column0, __column1), key (), kinds, aggregate
+--   reads:
+--     cdc (amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT COUNT(*) AS `__column0`, MAX(`amount`) AS `__column1` FROM feed_0
+--   checkpoint: cdc
+--     FEED feed_0 (amount)
+--     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT COUNT(*) AS `__column0`, MAX(`amount`) AS `__column1` FROM feed_0
+--   digest: a5436811a679eb54
+-- [43] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT COUNT(*), MAX(amount) FROM cdc
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [44] numbered elements
+--   placement: incremental
+--   flow: all, columns (n, __column1, __column2, __column3), key (n), kinds, aggregate
+--   reads:
+--     cdc (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `u`.`n` AS `n`, `u`.`v` AS `v`, `feed_0`.`__row_kind` FROM feed_0 CROSS JOIN UNNEST(ARRAY[`feed_0`.`amount`, 7, `feed_0`.`id`]) WITH ORDINALITY AS u(v, n)
+--     MAINTAINED group_1 KEEP rows_0 BY (n) rows COMPUTE SELECT `n` AS `n`, COUNT(*) AS `__column1`, SUM(`v`) AS `__column2`, MAX(`v`) AS `__column3` FROM rows_0 GROUP BY `n`
+--   checkpoint: cdc
+--     FEED feed_0 (id, amount)
+--     MAINTAINED rows_0 ROWS SELECT `u`.`n` AS `n`, `u`.`v` AS `v`, `feed_0`.`__row_kind` FROM feed_0 CROSS JOIN UNNEST(ARRAY[`feed_0`.`amount`, 7, `feed_0`.`id`]) WITH ORDINALITY AS u(v, n)
+--     MAINTAINED group_1 KEEP rows_0 BY (n) rows COMPUTE SELECT `n` AS `n`, COUNT(*) AS `__column1`, SUM(`v`) AS `__column2`, MAX(`v`) AS `__column3` FROM rows_0 GROUP BY `n`
+--   digest: d704b7fa263402ba
+-- [45] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:128
+--       |
+--     1 | ...OUNT(*), SUM(u.v), MAX(u.v) FROM cdc CROSS JOIN UNNEST(ARRAY[amount, 7, id]) WITH ORDINALITY AS u (v, n) GROUP BY u.n
+--       |                                                                                                                      ^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [46] grouped by a value
+--   placement: update
+--   flow: upsert, columns (, COUNT(*)), key (), kinds, retracting aggregate
+--   reads:
+--     cdc (amount, __row_kind)
+--   query:
+--     SELECT amount % 3, SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) AS `COUNT(*)`, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY amount % 3
+--   checkpoint: cdc
+--     GROUP BY amount % 3 COMPUTE SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) FROM cdc AS `cdc`
+--   digest: 2e86bdb0dafde9b4
+-- [47] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:47
+--       |
+--     1 | SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
+--       |                                               ^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [48] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (__column0, __column1), key (__column0), kinds, aggregate
+--   reads:
+--     cdc (amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`amount` % 3 AS `__group0`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED group_1 KEEP rows_0 BY (__group0) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `__column0`, `__m0` AS `__column1` FROM rows_0
+--   checkpoint: cdc
+--     FEED feed_0 (amount)
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`amount` % 3 AS `__group0`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED group_1 KEEP rows_0 BY (__group0) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `__column0`, `__m0` AS `__column1` FROM rows_0
+--   digest: f02e8563c53dd238

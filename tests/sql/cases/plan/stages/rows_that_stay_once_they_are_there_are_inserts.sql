@@ -1,0 +1,106 @@
+-- rows that stay once they are there are inserts
+-- tables: changes
+SELECT DISTINCT k FROM events
+-- and: another
+SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.x
+-- and: another
+SELECT id FROM events WHERE k IN (SELECT code FROM countries)
+-- and: another
+SELECT k, id FROM (SELECT k, id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY PROCTIME()) AS n FROM events) AS b WHERE n = 1
+-- and: another
+SELECT e.id FROM events AS e LEFT JOIN events AS f ON e.id = f.id
+-- and: sink: append
+-- and: another
+SELECT id FROM events UNION SELECT id FROM events
+-- ----- expected
+-- [1] rows that stay once they are there are inserts
+--   placement: incremental
+--   flow: insert-only, columns (k), key (k), distinct rows
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED distinct_0 KEEP feed_0 BY (k) rows COMPUTE SELECT DISTINCT `k` FROM feed_0
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED distinct_0 KEEP feed_0 BY (k) rows COMPUTE SELECT DISTINCT `k` FROM feed_0
+--   digest: 633c5ce7f402fe86
+-- [2] another
+--   placement: native
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id, x), rowtime ts, marked
+--   query:
+--     SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.x
+--   checkpoint: events
+--     JOIN events AS b ON a.id = b.x
+--   digest: e5db6aef82e74810
+-- [3] another
+--   placement: incremental
+--   flow: insert-only, columns (id), key unknown, join
+--   reads:
+--     events (id, k)
+--     countries (code)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id`, `k` AS `k` FROM events) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('code', `code`) AS `__feed1` FROM (SELECT code AS `code` FROM countries AS `countries`) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (k) rows; feed_1 BY (code) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`k` AS `k` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`k` = `feed_1`.`code`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: events, countries
+--     FEED feed_0 (id, k)
+--     FEED feed_1 (code)
+--     MAINTAINED join_0 KEEP feed_0 BY (k) rows; feed_1 BY (code) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`k` AS `k` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`k` = `feed_1`.`code`
+--   digest: 21401d4ff6bdc756
+-- [4] another
+--   placement: incremental
+--   flow: insert-only, columns (k, id), key (k), Top-N
+--   reads:
+--     events (id, k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'id', `id`) AS `__feed0` FROM (SELECT k AS `k`, id AS `id` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `id` AS `id`, `__arrival` AS `__arrival` FROM (SELECT `k`, `id`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `__arrival`, `k`, `id`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   checkpoint: events
+--     FEED feed_0 (k, id)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `id` AS `id`, `__arrival` AS `__arrival` FROM (SELECT `k`, `id`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `__arrival`, `k`, `id`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: a96352897f787676
+-- [5] another
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     events (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0` FROM (SELECT `id` AS `id` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `rows_0`.`id` AS `id__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: events
+--     FEED feed_0 (id)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `rows_0`.`id` AS `id__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--   digest: 4ab13896316ad707
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT e.id FROM events AS e LEFT JOIN events AS f ON e.id = f.id
+--       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [7] another
+--   placement: incremental
+--   flow: insert-only, columns (id), key (id), distinct rows
+--   reads:
+--     events (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0` FROM (SELECT id AS `id` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_0 UNION ALL SELECT `id` AS `id`, `__row_kind` FROM feed_0
+--     MAINTAINED distinct_1 KEEP rows_0 BY (id) rows COMPUTE SELECT DISTINCT `id` FROM rows_0
+--   checkpoint: events
+--     FEED feed_0 (id)
+--     MAINTAINED rows_0 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_0 UNION ALL SELECT `id` AS `id`, `__row_kind` FROM feed_0
+--     MAINTAINED distinct_1 KEEP rows_0 BY (id) rows COMPUTE SELECT DISTINCT `id` FROM rows_0
+--   digest: de6df1b33ccd0c93

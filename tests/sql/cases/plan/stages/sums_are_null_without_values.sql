@@ -1,0 +1,37 @@
+-- sums are null without values
+-- tables: changes
+SELECT region, SUM(amount) AS s, AVG(amount) AS a, COUNT(*) FILTER (WHERE id > 1) AS c FROM cdc GROUP BY region HAVING COUNT(*) > 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] sums are null without values
+--   placement: update
+--   flow: upsert, columns (region, s, a, c), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT region, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 AND (SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 2) THEN CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) END END AS s, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 AND (SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 2) THEN CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN CAST(SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) AS DOUBLE) / SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) END END AS a, SUM(CASE WHEN id > 1 THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) AS c, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 AND (SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 2) THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END), SUM(CASE WHEN id > 1 THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) FROM cdc AS `cdc`
+--   digest: cc2bf9a0a4a5a1d8
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:106
+--       |
+--     1 | ... SUM(amount) AS s, AVG(amount) AS a, COUNT(*) FILTER (WHERE id > 1) AS c FROM cdc GROUP BY region HAVING COUNT(*) > 2
+--       |                                                                                               ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (region, s, a, c), key (region), kinds, aggregate
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END), __m2 = SUM(CASE WHEN (`id` > 1) THEN CAST(1 AS BIGINT) END), __m3 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `a`, `__m2` AS `c` FROM feed_0 WHERE `__m3` > 2
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END), __m2 = SUM(CASE WHEN (`id` > 1) THEN CAST(1 AS BIGINT) END), __m3 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `a`, `__m2` AS `c` FROM feed_0 WHERE `__m3` > 2
+--   digest: 0b5e51fd7c69dd37

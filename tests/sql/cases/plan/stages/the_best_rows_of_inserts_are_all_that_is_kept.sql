@@ -1,0 +1,42 @@
+-- the best rows of inserts are all that is kept
+-- tables: changes
+SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS n FROM events) AS b WHERE n <= 3
+-- and: sink: append
+-- and: form: ties-open
+-- ----- expected
+-- [1] the best rows of inserts are all that is kept
+--   placement: incremental
+--   flow: all, columns (k, id), key unknown, kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   digest: 241020dd1ce0e5f5
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:37
+--       |
+--     1 | SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS n FROM events) AS b WHERE n...
+--       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] form: ties-open
+--   placement: incremental
+--   flow: all, columns (k, id), key unknown, kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `id`, `k`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `id`, `k`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   digest: 1d6faad30f5f7462

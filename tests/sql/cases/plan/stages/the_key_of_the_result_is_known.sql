@@ -1,0 +1,377 @@
+-- the key of the result is known
+-- tables: changes
+SELECT k, n, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS n FROM events) AS b WHERE n <= 3
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS n FROM events) AS b WHERE n = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT id, region FROM (SELECT id, region, RANK() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) AS b WHERE n <= 3
+-- and: sink: append
+-- and: another
+SELECT c.id, l.amount FROM cdc AS c LEFT JOIN latest AS l ON c.id = l.id
+-- and: sink: append
+-- and: another
+SELECT c.id AS a, l.id AS b FROM cdc AS c JOIN latest AS l ON c.region = l.region
+-- and: sink: append
+-- and: another
+SELECT e.x, c.id FROM events AS e JOIN cdc AS c ON e.id = c.id
+-- and: sink: append
+-- and: another
+SELECT c.id, r.s FROM cdc AS c JOIN (SELECT region, SUM(amount) AS s FROM cdc GROUP BY region) AS r ON c.region = r.region
+-- and: sink: append
+-- and: another
+SELECT id FROM cdc WHERE region IN (SELECT k FROM events)
+-- and: sink: append
+-- and: another
+SELECT amount FROM cdc UNION SELECT x FROM events
+-- and: sink: append
+-- and: another
+SELECT COUNT(*) AS n FROM cdc
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT c.id, t.n FROM cdc AS c CROSS JOIN (SELECT COUNT(*) AS n FROM events) AS t
+-- and: sink: append
+-- and: another
+SELECT MAX(amount) AS m FROM cdc GROUP BY region
+-- and: sink: append
+-- ----- expected
+-- [1] the key of the result is known
+--   placement: update
+--   flow: upsert, columns (k, n, id), key (k, n), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT k, n, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__best`.`x` AS `x`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)) AS b
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows
+--   digest: a3473abd6188edb2
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:40
+--       |
+--     1 | SELECT k, n, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS n FROM events) AS b WHER...
+--       |                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, n, id), key (k, n), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`n` AS `n`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   digest: 363b18aa22e9c2b8
+-- [4] form: ties-open
+--   placement: update
+--   flow: upsert, columns (k, n, id), key (k, n), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT k, n, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__best`.`x` AS `x`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)) AS b
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
+--   digest: 76659caea8034e85
+-- [5] another
+--   placement: update
+--   flow: upsert, columns (k, id), key (k), last row
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, __best.`x` AS `x`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys) AS b
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows
+--   digest: 2e099a157b1f28db
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:37
+--       |
+--     1 | SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS n FROM events) AS b WHERE n...
+--       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [7] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, id), key (k), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: 9e6adbf653fa675a
+-- [8] form: ties-open
+--   placement: update
+--   flow: upsert, columns (k, id), key (k), last row
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, __best.`x` AS `x`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys) AS b
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
+--   digest: 98f37f1df9147d3d
+-- [9] another
+--   placement: incremental
+--   flow: all, columns (id, region), key (id), kinds, Top-N
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region` FROM (SELECT `id`, `region`, `amount`, RANK() OVER (PARTITION BY `region` ORDER BY `amount`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region` FROM (SELECT `id`, `region`, `amount`, RANK() OVER (PARTITION BY `region` ORDER BY `amount`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   digest: 65b84882820b78d0
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:44
+--       |
+--     1 | ... id, region FROM (SELECT id, region, RANK() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) AS b WHERE n...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [11] another
+--   placement: incremental
+--   flow: all, columns (id, amount), key (id), kinds, join
+--   reads:
+--     cdc (id, amount, __row_kind)
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 LEFT JOIN normalize_0 ON `feed_0`.`id` = `normalize_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`amount__2` AS `amount`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id, amount)
+--     FEED feed_1 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; normalize_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 LEFT JOIN normalize_0 ON `feed_0`.`id` = `normalize_0`.`id`
+--   digest: 3aaeff76204eca59
+-- [12] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:37
+--       |
+--     1 | SELECT c.id, l.amount FROM cdc AS c LEFT JOIN latest AS l ON c.id = l.id
+--       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [13] another
+--   placement: incremental
+--   flow: all, columns (a, b), key (a, b), kinds, join
+--   reads:
+--     cdc (id, region, __row_kind)
+--     latest (id, region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (region) rows; normalize_0 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`region` = `normalize_0`.`region`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `a`, `join_1`.`id__2` AS `b`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id, region)
+--     FEED feed_1 (id, region)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (region) rows; normalize_0 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`region` = `normalize_0`.`region`
+--   digest: 7dcdb34e81b6bde2
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:43
+--       |
+--     1 | SELECT c.id AS a, l.id AS b FROM cdc AS c JOIN latest AS l ON c.region = l.region
+--       |                                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [15] another
+--   placement: incremental
+--   flow: all, columns (x, id), key unknown, kinds, join
+--   reads:
+--     cdc (id, __row_kind)
+--     events (id, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'x', `x`) AS `__feed1` FROM (SELECT `id` AS `id`, `x` AS `x` FROM events) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_1 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`x` AS `x`, `feed_0`.`id` AS `id__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`id` = `feed_0`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`x` AS `x`, `join_0`.`id__2` AS `id`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: cdc, events
+--     FEED feed_0 (id)
+--     FEED feed_1 (id, x)
+--     MAINTAINED join_0 KEEP feed_1 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`x` AS `x`, `feed_0`.`id` AS `id__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`id` = `feed_0`.`id`
+--   digest: 5878dae651d13c9a
+-- [16] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT e.x, c.id FROM events AS e JOIN cdc AS c ON e.id = c.id
+--       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [17] another
+--   placement: incremental
+--   flow: all, columns (id, s), key (id), kinds, join
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_1 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM feed_1
+--     MAINTAINED join_1 KEEP feed_0 BY (region) rows; group_0 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `group_0`.`region` AS `region__2`, `group_0`.`s` AS `s` FROM feed_0 JOIN group_0 ON `feed_0`.`region` = `group_0`.`region`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`s` AS `s`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: cdc
+--     FEED feed_0 (id, region)
+--     FEED feed_1 (region, amount)
+--     MAINTAINED group_0 KEEP feed_1 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM feed_1
+--     MAINTAINED join_1 KEEP feed_0 BY (region) rows; group_0 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `group_0`.`region` AS `region__2`, `group_0`.`s` AS `s` FROM feed_0 JOIN group_0 ON `feed_0`.`region` = `group_0`.`region`
+--   digest: 7ab73b28dd69f6d4
+-- [18] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:32
+--       |
+--     1 | SELECT c.id, r.s FROM cdc AS c JOIN (SELECT region, SUM(amount) AS s FROM cdc GROUP BY region) AS r ON c.region = r.r...
+--       |                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [19] another
+--   placement: incremental
+--   flow: all, columns (id), key (id), kinds, join
+--   reads:
+--     cdc (id, region, __row_kind)
+--     events (id, k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('k', `k`) AS `__feed1` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (region) rows; feed_1 BY (k) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`region` = `feed_1`.`k`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: cdc, events
+--     FEED feed_0 (id, region)
+--     FEED feed_1 (k)
+--     MAINTAINED join_0 KEEP feed_0 BY (region) rows; feed_1 BY (k) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`region` = `feed_1`.`k`
+--   digest: f4e7c0a4a04f3671
+-- [20] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT id FROM cdc WHERE region IN (SELECT k FROM events)
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [21] another
+--   placement: incremental
+--   flow: all, columns (amount), key (amount), kinds, distinct rows
+--   reads:
+--     cdc (amount, __row_kind)
+--     events (x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('x', `x`) AS `__feed1` FROM (SELECT x AS `x` FROM events AS `events`) AS feed_1
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `amount` AS `amount`, `__row_kind` FROM feed_0 UNION ALL SELECT `x` AS `amount`, `__row_kind` FROM feed_1
+--     MAINTAINED distinct_1 KEEP rows_0 BY (amount) rows COMPUTE SELECT DISTINCT `amount` FROM rows_0
+--   checkpoint: cdc, events
+--     FEED feed_0 (amount)
+--     FEED feed_1 (x)
+--     MAINTAINED rows_0 ROWS SELECT `amount` AS `amount`, `__row_kind` FROM feed_0 UNION ALL SELECT `x` AS `amount`, `__row_kind` FROM feed_1
+--     MAINTAINED distinct_1 KEEP rows_0 BY (amount) rows COMPUTE SELECT DISTINCT `amount` FROM rows_0
+--   digest: 7f6fb6529fb2b758
+-- [22] sink: append
+--   error:
+--     error[PEN-5001]: this DISTINCT updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT amount FROM cdc UNION SELECT x FROM events
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [23] another
+--   placement: update
+--   flow: upsert, columns (n), key (), kinds, retracting aggregate
+--   reads:
+--     cdc (__row_kind)
+--   query:
+--     SELECT SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) AS n, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc`
+--   checkpoint: cdc
+--     GROUP BY () COMPUTE SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) FROM cdc AS `cdc`
+--   digest: 0b692413cb59cf0d
+-- [24] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT COUNT(*) AS n FROM cdc
+--       |        ^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [25] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (n), key (), kinds, aggregate
+--   reads:
+--     cdc (__row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_0
+--   checkpoint: cdc
+--     FEED feed_0 ()
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_0
+--   digest: b8e99956c40354ae
+-- [26] another
+--   placement: incremental
+--   flow: all, columns (id, n), key (id), kinds, join
+--   reads:
+--     cdc (id, __row_kind)
+--     events (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('__one', `__one`) AS `__feed1` FROM (SELECT CAST(1 AS INT) AS `__one` FROM events AS `events`) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_1 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_1
+--     MAINTAINED join_1 KEEP feed_0 BY () rows; group_0 BY () rows COMPUTE SELECT `feed_0`.`id` AS `id`, `group_0`.`n` AS `n` FROM feed_0 JOIN group_0 ON TRUE
+--   checkpoint: cdc, events
+--     FEED feed_0 (id)
+--     FEED feed_1 (__one)
+--     MAINTAINED group_0 KEEP feed_1 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_1
+--     MAINTAINED join_1 KEEP feed_0 BY () rows; group_0 BY () rows COMPUTE SELECT `feed_0`.`id` AS `id`, `group_0`.`n` AS `n` FROM feed_0 JOIN group_0 ON TRUE
+--   digest: bd8bd561ad311d55
+-- [27] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:32
+--       |
+--     1 | SELECT c.id, t.n FROM cdc AS c CROSS JOIN (SELECT COUNT(*) AS n FROM events) AS t
+--       |                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [28] another
+--   placement: incremental
+--   flow: all, columns (m), key unknown, kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT MAX(`amount`) AS `m` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT MAX(`amount`) AS `m` FROM feed_0 GROUP BY `region`
+--   digest: 37c1e525f96b5821
+-- [29] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:43
+--       |
+--     1 | SELECT MAX(amount) AS m FROM cdc GROUP BY region
+--       |                                           ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

@@ -1,0 +1,26 @@
+-- the order of arrival is a column of the stage
+-- tables: changes
+SELECT k, id FROM (SELECT k, id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY PROCTIME() DESC) AS n FROM events) AS b WHERE n = 1
+-- and: sink: append
+-- ----- expected
+-- [1] the order of arrival is a column of the stage
+--   placement: incremental
+--   flow: all, columns (k, id), key (k), kinds, Top-N
+--   reads:
+--     events (id, k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'id', `id`) AS `__feed0` FROM (SELECT k AS `k`, id AS `id` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `id` AS `id`, `__arrival` AS `__arrival` FROM (SELECT `k`, `id`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `__arrival` DESC, `k`, `id`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   checkpoint: events
+--     FEED feed_0 (k, id)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `id` AS `id`, `__arrival` AS `__arrival` FROM (SELECT `k`, `id`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `__arrival` DESC, `k`, `id`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: da807db7e8e6e215
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT k, id FROM (SELECT k, id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY PROCTIME() DESC) AS n FROM events) AS b W...
+--       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

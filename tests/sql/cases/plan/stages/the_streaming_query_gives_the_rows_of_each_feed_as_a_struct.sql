@@ -1,0 +1,29 @@
+-- the streaming query gives the rows of each feed as a struct
+-- tables: changes
+SELECT e.id FROM events AS e JOIN cdc AS c ON e.id = c.id WHERE e.x > 1
+-- and: sink: append
+-- ----- expected
+-- [1] the streaming query gives the rows of each feed as a struct
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     cdc (id, __row_kind)
+--     events (id, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'x', `x`) AS `__feed1` FROM (SELECT `e`.`id` AS `id`, `e`.`x` AS `x` FROM (SELECT `id` AS `id`, `x` AS `x` FROM events) AS e WHERE e.x > 1) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_1 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`x` AS `x`, `feed_0`.`id` AS `id__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`id` = `feed_0`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: cdc, events
+--     FEED feed_0 (id)
+--     FEED feed_1 (id, x)
+--     MAINTAINED join_0 KEEP feed_1 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`x` AS `x`, `feed_0`.`id` AS `id__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`id` = `feed_0`.`id`
+--   digest: c67c806795d713ad
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT e.id FROM events AS e JOIN cdc AS c ON e.id = c.id WHERE e.x > 1
+--       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

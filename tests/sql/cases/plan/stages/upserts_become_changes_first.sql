@@ -1,0 +1,28 @@
+-- upserts become changes first
+-- tables: changes
+SELECT region, COUNT(*) AS n FROM latest GROUP BY region
+-- and: sink: append
+-- ----- expected
+-- [1] upserts become changes first
+--   placement: incremental
+--   flow: all, columns (region, n), key (region), kinds, aggregate
+--   reads:
+--     latest (id, region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED group_1 KEEP normalize_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `n` FROM normalize_0
+--   checkpoint: latest
+--     FEED feed_0 (id, region)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED group_1 KEEP normalize_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `n` FROM normalize_0
+--   digest: c8f49af06f6f4794
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:51
+--       |
+--     1 | SELECT region, COUNT(*) AS n FROM latest GROUP BY region
+--       |                                                   ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...

@@ -1,0 +1,195 @@
+-- what cannot be kept up to date is refused at its place
+-- tables: changes
+SELECT id, SUM(x) OVER (ORDER BY x) FROM events
+-- and: another
+SELECT id FROM cdc LIMIT 3
+-- and: another
+SELECT id FROM cdc ORDER BY id
+-- and: another
+SELECT c.id FROM cdc c FULL JOIN latest l ON c.amount > l.amount
+-- and: another
+SELECT c.id FROM cdc c CROSS JOIN latest l
+-- and: another
+SELECT id FROM cdc NATURAL JOIN latest
+-- and: another
+SELECT id, CURRENT_TIMESTAMP FROM latest
+-- and: sink: append
+-- and: another
+SELECT k, FIRST_VALUE(x) FROM events GROUP BY k
+-- and: sink: append
+-- and: another
+SELECT id FROM cdc WHERE id NOT IN (SELECT id FROM events)
+-- and: another
+SELECT id FROM cdc WHERE id = 1 OR id IN (SELECT id FROM events)
+-- and: another
+SELECT id, (SELECT MAX(x) FROM events) FROM cdc
+-- and: sink: append
+-- and: another
+SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS n FROM events) AS b
+-- and: another
+SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE cdc, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
+-- and: another
+SELECT s FROM (SELECT region, SUM(amount) AS s FROM cdc GROUP BY region) AS r, TABLE(parts('a')) AS t (p)
+-- and: another
+SELECT s FROM (SELECT region, SUM(amount) AS s FROM cdc GROUP BY region) AS r, LATERAL TABLE(parts(region)) AS t
+-- and: another
+SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc) AS b WHERE n = 1
+-- ----- expected
+-- [1] what cannot be kept up to date is refused at its place
+--   error:
+--     error[PEN-5001]: OVER windows' ordering in stream mode must be defined on a time attribute, and x is none of the rows in this FROM
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT id, SUM(x) OVER (ORDER BY x) FROM events
+--       |                                  ^
+--       = help: a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); regular joins and aggregations without a window give rows without one
+-- [2] another
+--   error:
+--     error[PEN-5001]: LIMIT of a stream is not supported
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT id FROM cdc LIMIT 3
+--       |                          ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [3] another
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:29
+--       |
+--     1 | SELECT id FROM cdc ORDER BY id
+--       |                             ^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [4] another
+--   error:
+--     error[PEN-5001]: a join of streams without an equality between their columns is not supported
+--      --> case.sql:1:24
+--       |
+--     1 | SELECT c.id FROM cdc c FULL JOIN latest l ON c.amount > l.amount
+--       |                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: join ON a.x = b.x, with the other conditions behind AND
+-- [5] another
+--   error:
+--     error[PEN-5001]: a join of streams without an equality between their columns is not supported
+--      --> case.sql:1:24
+--       |
+--     1 | SELECT c.id FROM cdc c CROSS JOIN latest l
+--       |                        ^^^^^^^^^^^^^^^^^^^
+--       = help: join ON a.x = b.x, with the other conditions behind AND
+-- [6] another
+--   error:
+--     error[PEN-5001]: a NATURAL JOIN of streams is not supported
+--      --> case.sql:1:20
+--       |
+--     1 | SELECT id FROM cdc NATURAL JOIN latest
+--       |                    ^^^^^^^^^^^^^^^^^^^
+--       = help: JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN ... ON a.x = b.x are
+-- [7] another
+--   placement: native
+--   flow: upsert, columns (id, ), key (id), kinds
+--   reads:
+--     latest (id, __row_kind), marked
+--   query:
+--     SELECT id, CURRENT_TIMESTAMP, `__row_kind` AS `__row_kind` FROM latest AS `latest`
+--   checkpoint: latest
+--   digest: d083e091d590c0f2
+-- [8] sink: append
+--   error:
+--     error[PEN-5001]: a function that gives another value each time is not supported over rows that are kept: what it gave could not be taken back, or given again
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT id, CURRENT_TIMESTAMP FROM latest
+--       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: call it in the query that reads the table, where it is computed once for each row
+-- [9] another
+--   placement: update
+--   flow: upsert, columns (k, ), key (k), aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT k, FIRST_VALUE(x) FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE FIRST_VALUE(x) FROM events AS `events`
+--   digest: 04ea41e7722b70b1
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: FIRST_VALUE(x) is not supported here: its value depends on the order in which rows came, which is not kept
+--      --> case.sql:1:11
+--       |
+--     1 | SELECT k, FIRST_VALUE(x) FROM events GROUP BY k
+--       |           ^^^^^^^^^^^^^
+--       = help: number the rows: ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n in a query in FROM, and WHERE n = 1 in the query around it
+-- [11] another
+--   error:
+--     error[PEN-5001]: NOT IN (SELECT ...) over streams is not supported: one NULL in the query would take all rows away
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT id FROM cdc WHERE id NOT IN (SELECT id FROM events)
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write NOT EXISTS (SELECT 1 FROM t WHERE t.x = ...)
+-- [12] another
+--   error:
+--     error[PEN-5001]: this query inside a WHERE over streams is not supported
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT id FROM cdc WHERE id = 1 OR id IN (SELECT id FROM events)
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: x IN (SELECT ...), EXISTS (SELECT ...) and NOT EXISTS (SELECT ...) are, with AND between them; or join the query in FROM
+-- [13] another
+--   placement: native
+--   flow: all, columns (id, ), key (id), kinds
+--   reads:
+--     events (id, x), rowtime ts, marked
+--     cdc (id, __row_kind), marked
+--   query:
+--     SELECT id, (SELECT MAX(x) FROM events AS `events`), `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
+--   checkpoint: events, cdc
+--     GROUP BY () COMPUTE MAX(x) FROM events AS `events`
+--   digest: f97798f321ac7be4
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: a query inside an expression over rows that are updated or deleted is not supported
+--      --> case.sql:1:20
+--       |
+--     1 | SELECT id, (SELECT MAX(x) FROM events) FROM cdc
+--       |                    ^^^^^^^^^^^^^^^^^^
+--       = help: join it in FROM; or write x IN (SELECT ...) or EXISTS (SELECT ...) as a condition of its own
+-- [15] another
+--   error:
+--     error[PEN-5001]: ROW_NUMBER over a stream needs a bound, else every row that comes renumbers all others
+--      --> case.sql:1:37
+--       |
+--     1 | SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS n FROM events) AS b
+--       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: add WHERE n <= <number> to the query around it, where n is the name of the number; or number rows as the watermark passes them: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) by the rowtime ts. Rows numbered up to a bound change, and a window (TUMBLE, HOP, ...) does not read them: group them without one
+-- [16] another
+--   error:
+--     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
+--      --> case.sql:1:28
+--       |
+--     1 | SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE cdc, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
+--       |                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+-- [17] another
+--   error:
+--     error[PEN-5001]: TABLE(parts(...)) is not supported in a query whose results are kept up to date
+--      --> case.sql:1:86
+--       |
+--     1 | SELECT s FROM (SELECT region, SUM(amount) AS s FROM cdc GROUP BY region) AS r, TABLE(parts('a')) AS t (p)
+--       |                                                                                      ^^^^^^^^^^^^^^^^^^^^
+--       = help: write LATERAL TABLE(parts(...)) behind a table
+-- [18] another
+--   error:
+--     error[PEN-5001]: the columns that LATERAL gives have no names here
+--      --> case.sql:1:80
+--       |
+--     1 | SELECT s FROM (SELECT region, SUM(amount) AS s FROM cdc GROUP BY region) AS r, LATERAL TABLE(parts(region)) AS t
+--       |                                                                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: name them: LATERAL TABLE(f(a.text)) AS t (item)
+-- [19] another
+--   error:
+--     error[PEN-5001]: rows that are updated or deleted have no order in which they came
+--      --> case.sql:1:28
+--       |
+--     1 | SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc) AS b WHERE n = 1
+--       |                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: order by a column of the rows

@@ -1,0 +1,27 @@
+-- a rowtime stays one through projections unions and temporal joins
+-- tables: temporal
+WITH a AS (SELECT id, currency, ts AS t FROM orders UNION ALL SELECT 1, currency, since FROM quotes), b AS (SELECT a.id, a.t, r.region FROM a JOIN rates FOR SYSTEM_TIME AS OF a.t AS r ON a.currency = r.currency) SELECT b.id, g.label FROM b JOIN regions FOR SYSTEM_TIME AS OF b.t AS g ON b.region = g.region AND b.region = g.zone
+-- ----- expected
+-- [1] a rowtime stays one through projections unions and temporal joins
+--   placement: incremental
+--   flow: insert-only, columns (id, label), key unknown, temporal join
+--   reads:
+--     rates (currency, region, since, __row_kind), rowtime since
+--     orders (id, currency, ts), rowtime ts
+--     quotes (currency, since), rowtime since
+--     regions (region, zone, label, since, __row_kind), rowtime since
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'region', `region`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `currency`, `region`, `since`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'currency', `currency`, 't', `t`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT id AS `id`, currency AS `currency`, ts AS `t` FROM orders AS `orders` UNION ALL SELECT 1, currency, since FROM quotes AS `quotes`) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('region', `region`, 'zone', `zone`, 'label', `label`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed2` FROM (SELECT `region`, `zone`, `label`, `since`, `__row_kind` FROM regions) AS feed_2
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT t; feed_0 BY (currency) AT since WAITS FOR (0, 1, 2) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`t` AS `t`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`region` AS `region`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`t` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`t` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`id` AS `id`, `temporal_0`.`t` AS `t`, `temporal_0`.`region` AS `region`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED temporal_2 TEMPORAL rows_1 BY (region, region) AT t; feed_2 BY (region, zone) AT since WAITS FOR (0, 1, 2, 3) COMPUTE SELECT `rows_1`.`id` AS `id`, `rows_1`.`t` AS `t`, `rows_1`.`region` AS `region`, `feed_2`.`region` AS `region__2`, `feed_2`.`zone` AS `zone`, `feed_2`.`label` AS `label`, `feed_2`.`since` AS `since` FROM rows_1 JOIN feed_2 ON `rows_1`.`region` = `feed_2`.`region` AND `rows_1`.`region` = `feed_2`.`zone` AND `rows_1`.`t` >= `feed_2`.`__valid_from` AND (`feed_2`.`__valid_to` IS NULL OR `rows_1`.`t` < `feed_2`.`__valid_to`)
+--     MAINTAINED rows_3 ROWS SELECT `temporal_2`.`id` AS `id`, `temporal_2`.`label` AS `label`, `temporal_2`.`__row_kind` FROM temporal_2
+--   checkpoint: rates, orders, quotes, regions
+--     FEED feed_0 (currency, region, since)
+--     FEED feed_1 (id, currency, t)
+--     FEED feed_2 (region, zone, label, since)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT t; feed_0 BY (currency) AT since WAITS FOR (0, 1, 2) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`t` AS `t`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`region` AS `region`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`t` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`t` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`id` AS `id`, `temporal_0`.`t` AS `t`, `temporal_0`.`region` AS `region`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED temporal_2 TEMPORAL rows_1 BY (region, region) AT t; feed_2 BY (region, zone) AT since WAITS FOR (0, 1, 2, 3) COMPUTE SELECT `rows_1`.`id` AS `id`, `rows_1`.`t` AS `t`, `rows_1`.`region` AS `region`, `feed_2`.`region` AS `region__2`, `feed_2`.`zone` AS `zone`, `feed_2`.`label` AS `label`, `feed_2`.`since` AS `since` FROM rows_1 JOIN feed_2 ON `rows_1`.`region` = `feed_2`.`region` AND `rows_1`.`region` = `feed_2`.`zone` AND `rows_1`.`t` >= `feed_2`.`__valid_from` AND (`feed_2`.`__valid_to` IS NULL OR `rows_1`.`t` < `feed_2`.`__valid_to`)
+--   digest: 9b8d0532138ff99c

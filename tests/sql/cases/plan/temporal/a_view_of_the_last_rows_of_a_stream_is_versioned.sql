@@ -1,0 +1,20 @@
+-- a view of the last rows of a stream is versioned
+-- tables: temporal
+SELECT o.id, q.price FROM orders AS o JOIN last_quotes FOR SYSTEM_TIME AS OF o.ts AS q ON o.currency = q.currency
+-- ----- expected
+-- [1] a view of the last rows of a stream is versioned
+--   placement: incremental
+--   flow: insert-only, columns (id, price), key unknown, temporal join
+--   reads:
+--     quotes (currency, rate, since), rowtime since
+--     orders (id, currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'price', `price`, 'since', `since`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `quotes`.`currency` AS `currency`, `quotes`.`rate` AS `price`, `quotes`.`since` AS `since` FROM `default_catalog`.`default_database`.`quotes` AS `quotes`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'currency', `currency`, 'ts', `ts`) AS `__feed1` FROM (SELECT `id` AS `id`, `currency` AS `currency`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`price` AS `price`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`id` AS `id`, `temporal_0`.`price` AS `price`, `temporal_0`.`__row_kind` FROM temporal_0
+--   checkpoint: quotes, orders
+--     FEED feed_0 (currency, price, since)
+--     FEED feed_1 (id, currency, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`price` AS `price`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--   digest: 874e87cf6f8b8f0a

@@ -1,0 +1,65 @@
+-- temporal over tables of every kind: temporal
+-- tables: auctions
+SELECT o.id, r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency=r.currency
+-- and: temporal no key
+SELECT o.id, r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.id=r.rate
+-- and: temporal const
+SELECT o.id, r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF TIMESTAMP '2020-01-01 00:00:00' AS r ON o.currency=r.currency
+-- and: win agg over temporal
+SELECT window_start, window_end, SUM(rate) FROM TABLE(TUMBLE((SELECT o.ts, r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency=r.currency), DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+-- ----- expected
+-- [1] temporal over tables of every kind: temporal
+--   placement: incremental
+--   flow: insert-only, columns (id, rate), key unknown, temporal join
+--   reads:
+--     rates (currency, rate, ts, __row_kind), rowtime ts
+--     orders (id, currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'rate', `rate`, 'ts', `ts`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `currency`, `rate`, `ts`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'currency', `currency`, 'ts', `ts`) AS `__feed1` FROM (SELECT `id` AS `id`, `currency` AS `currency`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT ts WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`ts` AS `ts__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`id` AS `id`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--   checkpoint: rates, orders
+--     FEED feed_0 (currency, rate, ts)
+--     FEED feed_1 (id, currency, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT ts WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`ts` AS `ts__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--   digest: e64cc44c45b8055a
+-- [2] temporal no key
+--   error:
+--     error[PEN-5001]: Temporal table's primary key (currency) must be included in the equivalence condition of a temporal join: currency of default_catalog.default_database.rates is not compared
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT o.id, r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.id=r.rate
+--       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: ON s.x = r.currency
+-- [3] temporal const
+--   error:
+--     error[PEN-5001]: a temporal join in event time takes a column of its left side, its rowtime: the versions of a table at a fixed time are not kept
+--      --> case.sql:1:68
+--       |
+--     1 | ..., r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF TIMESTAMP '2020-01-01 00:00:00' AS r ON o.currency=r.currency
+--       |                                                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: FROM stream AS s JOIN t FOR SYSTEM_TIME AS OF s.ts AS t ON s.id = t.id; or FOR SYSTEM_TIME AS OF PROCTIME() for the rows of now
+-- [4] win agg over temporal
+--   placement: incremental
+--   flow: insert-only, columns (window_start, window_end, __column2), key (window_start, window_end), aggregate
+--   reads:
+--     rates (currency, rate, ts, __row_kind), rowtime ts
+--     orders (currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'rate', `rate`, 'ts', `ts`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `currency`, `rate`, `ts`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`) AS `__feed1` FROM (SELECT `currency` AS `currency`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT ts WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`ts` AS `ts__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `ts`, `rate`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`rate` AS `rate`, `rows_2`.`window_time` AS `window_time`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED windows_4 CLOSED rows_3 AT window_time WAITS FOR (0, 1) COMPUTE SELECT `window_start` AS `window_start`, `window_end` AS `window_end`, SUM(`rate`) AS `__column2` FROM rows_3 GROUP BY `window_start`, `window_end`
+--   checkpoint: rates, orders
+--     FEED feed_0 (currency, rate, ts)
+--     FEED feed_1 (currency, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT ts WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`ts` AS `ts__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `ts`, `rate`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`rate` AS `rate`, `rows_2`.`window_time` AS `window_time`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED windows_4 CLOSED rows_3 AT window_time WAITS FOR (0, 1) COMPUTE SELECT `window_start` AS `window_start`, `window_end` AS `window_end`, SUM(`rate`) AS `__column2` FROM rows_3 GROUP BY `window_start`, `window_end`
+--   digest: 432840f41f46506a

@@ -1,0 +1,108 @@
+-- other temporal: grouped
+-- tables: auctions
+SELECT o.currency, SUM(r.rate) AS s FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency GROUP BY o.currency
+-- and: sink: append
+-- and: sink: upsert(s) of currency, s
+-- and: left
+SELECT o.id, r.rate FROM orders AS o LEFT JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency AND r.rate > 3 WHERE o.id > 1
+-- and: beside a table at rest
+SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency JOIN shop AS s ON o.id = s.id
+-- and: beside a Delta table
+SELECT o.id, d.name FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency JOIN dim AS d ON o.id = d.id
+-- and: with a view
+SELECT o.id FROM orders AS o JOIN busy FOR SYSTEM_TIME AS OF o.ts AS b ON o.id = b.auction
+-- and: not in ON
+SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency AND o.id IN (SELECT id FROM nowm)
+-- ----- expected
+-- [1] other temporal: grouped
+--   placement: incremental
+--   flow: all, columns (currency, s), key (currency), kinds, aggregate
+--   reads:
+--     rates (currency, rate, ts, __row_kind), rowtime ts
+--     orders (currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'rate', `rate`, 'ts', `ts`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `currency`, `rate`, `ts`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`) AS `__feed1` FROM (SELECT `currency` AS `currency`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT ts WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`ts` AS `ts__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED group_1 KEEP temporal_0 BY (currency) __m0 = SUM(`rate`), __m1 = SUM(CASE WHEN NOT (`rate`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `currency` AS `currency`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM temporal_0
+--   checkpoint: rates, orders
+--     FEED feed_0 (currency, rate, ts)
+--     FEED feed_1 (currency, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT ts WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`ts` AS `ts__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED group_1 KEEP temporal_0 BY (currency) __m0 = SUM(`rate`), __m1 = SUM(CASE WHEN NOT (`rate`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `currency` AS `currency`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s` FROM temporal_0
+--   digest: 68c61449629e1567
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:133
+--       |
+--     1 | ...rate) AS s FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency GROUP BY o.currency
+--       |                                                                                                               ^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [3] sink: upsert(s) of currency, s
+--   error:
+--     error[PEN-5001]: the query gives one row for each (currency), and the sink keeps one for each (s), which the query fills with (s)
+--      --> case.sql:1:133
+--       |
+--     1 | ...rate) AS s FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency GROUP BY o.currency
+--       |                                                                                                               ^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (currency); or choose one row for each (s) in the query: ROW_NUMBER() OVER (PARTITION BY s ORDER BY ...) AS n, WHERE n = 1
+-- [4] left
+--   placement: incremental
+--   flow: insert-only, columns (id, rate), key unknown, temporal join
+--   reads:
+--     rates (currency, rate, ts, __row_kind), rowtime ts
+--     orders (id, currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'rate', `rate`, 'ts', `ts`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `currency`, `rate`, `ts`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'currency', `currency`, 'ts', `ts`) AS `__feed1` FROM (SELECT `id` AS `id`, `currency` AS `currency`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT ts WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`ts` AS `ts__2` FROM feed_1 LEFT JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`) AND (`feed_0`.`rate` > 3)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`id` AS `id`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0 WHERE `temporal_0`.`id` > 1
+--   checkpoint: rates, orders
+--     FEED feed_0 (currency, rate, ts)
+--     FEED feed_1 (id, currency, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT ts WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`ts` AS `ts__2` FROM feed_1 LEFT JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`) AND (`feed_0`.`rate` > 3)
+--   digest: d476e80a3fbbacc7
+-- [5] beside a table at rest
+--   error:
+--     error[PEN-5001]: the results of this query are kept up to date, and the changes of default_catalog.default_database.shop cannot be followed: a table with the connector 'jdbc' is read as it is
+--      --> case.sql:1:105
+--       |
+--     1 | ... FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency JOIN shop AS s ON o.id = s.id
+--       |                                                                                                 ^^^^^^^^^
+--       = help: INSERT it into a Delta table first, and read that
+-- [6] beside a Delta table
+--   placement: incremental
+--   flow: insert-only, columns (id, name), key unknown, join
+--   reads:
+--     rates (currency, ts, __row_kind), rowtime ts
+--     orders (id, currency, ts), rowtime ts
+--     dim (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `currency`, `ts`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'currency', `currency`, 'ts', `ts`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id` AS `id`, `currency` AS `currency`, `ts` AS `ts` FROM orders) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed2` FROM (SELECT `id` AS `id`, `name` AS `name` FROM dim) AS feed_2
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT ts WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`ts` AS `ts__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED join_1 KEEP temporal_0 BY (id) rows; feed_2 BY (id) rows COMPUTE SELECT `temporal_0`.`id` AS `id`, `temporal_0`.`currency` AS `currency`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`currency__2` AS `currency__2`, `temporal_0`.`ts__2` AS `ts__2`, `feed_2`.`id` AS `id__2`, `feed_2`.`name` AS `name` FROM temporal_0 JOIN feed_2 ON `temporal_0`.`id` = `feed_2`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`name` AS `name`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: rates, orders, dim
+--     FEED feed_0 (currency, ts)
+--     FEED feed_1 (id, currency, ts)
+--     FEED feed_2 (id, name)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT ts WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`ts` AS `ts__2` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED join_1 KEEP temporal_0 BY (id) rows; feed_2 BY (id) rows COMPUTE SELECT `temporal_0`.`id` AS `id`, `temporal_0`.`currency` AS `currency`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`currency__2` AS `currency__2`, `temporal_0`.`ts__2` AS `ts__2`, `feed_2`.`id` AS `id__2`, `feed_2`.`name` AS `name` FROM temporal_0 JOIN feed_2 ON `temporal_0`.`id` = `feed_2`.`id`
+--   digest: 5165e8c48d386f97
+-- [7] with a view
+--   error:
+--     error[PEN-5001]: b is not versioned: a temporal join in event time joins a table with a PRIMARY KEY and a WATERMARK, or a view of the last rows of a stream of inserts by their rowtime
+--      --> case.sql:1:40
+--       |
+--     1 | SELECT o.id FROM orders AS o JOIN busy FOR SYSTEM_TIME AS OF o.ts AS b ON o.id = b.auction
+--       |                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: SELECT a, b, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY ts DESC) AS n FROM t) WHERE n = 1, where ts is the rowtime of t
+-- [8] not in ON
+--   error:
+--     error[PEN-5001]: a query inside ON is not supported
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency AND o.id IN (SELEC...
+--       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^

@@ -1,0 +1,38 @@
+-- the checkpoint knows the join by its keys and times
+-- tables: temporal
+SELECT o.id, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+-- and: another
+SELECT o.id, r.rate FROM orders AS o LEFT JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+-- ----- expected
+-- [1] the checkpoint knows the join by its keys and times
+--   placement: incremental
+--   flow: insert-only, columns (id, rate), key unknown, temporal join
+--   reads:
+--     rates (currency, rate, since, __row_kind), rowtime since
+--     orders (id, currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'rate', `rate`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `currency`, `rate`, `since`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'currency', `currency`, 'ts', `ts`) AS `__feed1` FROM (SELECT `id` AS `id`, `currency` AS `currency`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`id` AS `id`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--   checkpoint: rates, orders
+--     FEED feed_0 (currency, rate, since)
+--     FEED feed_1 (id, currency, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--   digest: da391b661cb5157d
+-- [2] another
+--   placement: incremental
+--   flow: insert-only, columns (id, rate), key unknown, temporal join
+--   reads:
+--     rates (currency, rate, since, __row_kind), rowtime since
+--     orders (id, currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'rate', `rate`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `currency`, `rate`, `since`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'currency', `currency`, 'ts', `ts`) AS `__feed1` FROM (SELECT `id` AS `id`, `currency` AS `currency`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 LEFT JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`id` AS `id`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--   checkpoint: rates, orders
+--     FEED feed_0 (currency, rate, since)
+--     FEED feed_1 (id, currency, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 LEFT JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--   digest: a5129c312a54bcaf

@@ -1,0 +1,22 @@
+-- the whole key is compared in any order
+-- tables: temporal
+SELECT o.id FROM orders AS o JOIN regions FOR SYSTEM_TIME AS OF o.ts AS g ON g.zone = UPPER(o.currency) AND o.currency = g.label AND o.currency = g.region
+-- ----- expected
+-- [1] the whole key is compared in any order
+--   placement: incremental
+--   flow: insert-only, columns (id), key unknown, temporal join
+--   reads:
+--     regions (region, zone, label, since, __row_kind), rowtime since
+--     orders (id, currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'zone', `zone`, 'label', `label`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `region`, `zone`, `label`, `since`, `__row_kind` FROM regions) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'currency', `currency`, 'ts', `ts`) AS `__feed1` FROM (SELECT `id` AS `id`, `currency` AS `currency`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, UPPER(`feed_1`.`currency`) AS `__key0_1`, `feed_1`.`__row_kind` FROM feed_1
+--     MAINTAINED temporal_1 TEMPORAL rows_0 BY (currency, __key0_1) AT ts; feed_0 BY (region, zone) AT since WAITS FOR (0, 1) COMPUTE SELECT `rows_0`.`id` AS `id`, `rows_0`.`currency` AS `currency`, `rows_0`.`ts` AS `ts`, `feed_0`.`region` AS `region`, `feed_0`.`zone` AS `zone`, `feed_0`.`label` AS `label`, `feed_0`.`since` AS `since` FROM rows_0 JOIN feed_0 ON `rows_0`.`currency` = `feed_0`.`region` AND `rows_0`.`__key0_1` = `feed_0`.`zone` AND `rows_0`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `rows_0`.`ts` < `feed_0`.`__valid_to`) AND (`rows_0`.`currency` = `feed_0`.`label`)
+--     MAINTAINED rows_2 ROWS SELECT `temporal_1`.`id` AS `id`, `temporal_1`.`__row_kind` FROM temporal_1
+--   checkpoint: regions, orders
+--     FEED feed_0 (region, zone, label, since)
+--     FEED feed_1 (id, currency, ts)
+--     MAINTAINED rows_0 ROWS SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, UPPER(`feed_1`.`currency`) AS `__key0_1`, `feed_1`.`__row_kind` FROM feed_1
+--     MAINTAINED temporal_1 TEMPORAL rows_0 BY (currency, __key0_1) AT ts; feed_0 BY (region, zone) AT since WAITS FOR (0, 1) COMPUTE SELECT `rows_0`.`id` AS `id`, `rows_0`.`currency` AS `currency`, `rows_0`.`ts` AS `ts`, `feed_0`.`region` AS `region`, `feed_0`.`zone` AS `zone`, `feed_0`.`label` AS `label`, `feed_0`.`since` AS `since` FROM rows_0 JOIN feed_0 ON `rows_0`.`currency` = `feed_0`.`region` AND `rows_0`.`__key0_1` = `feed_0`.`zone` AND `rows_0`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `rows_0`.`ts` < `feed_0`.`__valid_to`) AND (`rows_0`.`currency` = `feed_0`.`label`)
+--   digest: a38318635ba80bc0

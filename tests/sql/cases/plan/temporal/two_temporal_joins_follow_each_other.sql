@@ -1,0 +1,24 @@
+-- two temporal joins follow each other
+-- tables: temporal
+SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency LEFT JOIN last_quotes FOR SYSTEM_TIME AS OF o.ts AS q ON r.region = q.currency
+-- ----- expected
+-- [1] two temporal joins follow each other
+--   placement: incremental
+--   flow: insert-only, columns (id), key unknown, temporal join
+--   reads:
+--     rates (currency, rate, region, since, __row_kind), rowtime since
+--     quotes (currency, rate, since), rowtime since
+--     orders (id, currency, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'region', `region`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `currency`, `region`, `since`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('currency', `currency`, 'since', `since`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT `quotes`.`currency` AS `currency`, `quotes`.`since` AS `since` FROM `default_catalog`.`default_database`.`quotes` AS `quotes`) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('id', `id`, 'currency', `currency`, 'ts', `ts`) AS `__feed2` FROM (SELECT `id` AS `id`, `currency` AS `currency`, `ts` AS `ts` FROM orders) AS feed_2
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_2 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 2) COMPUTE SELECT `feed_2`.`id` AS `id`, `feed_2`.`currency` AS `currency`, `feed_2`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`region` AS `region`, `feed_0`.`since` AS `since` FROM feed_2 JOIN feed_0 ON `feed_2`.`currency` = `feed_0`.`currency` AND `feed_2`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_2`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED temporal_1 TEMPORAL temporal_0 BY (region) AT ts; feed_1 BY (currency) AT since WAITS FOR (0, 1, 2) COMPUTE SELECT `temporal_0`.`id` AS `id`, `temporal_0`.`currency` AS `currency`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`currency__2` AS `currency__2`, `temporal_0`.`region` AS `region`, `temporal_0`.`since` AS `since`, `feed_1`.`currency` AS `currency__3`, `feed_1`.`since` AS `since__2` FROM temporal_0 LEFT JOIN feed_1 ON `temporal_0`.`region` = `feed_1`.`currency` AND `temporal_0`.`ts` >= `feed_1`.`__valid_from` AND (`feed_1`.`__valid_to` IS NULL OR `temporal_0`.`ts` < `feed_1`.`__valid_to`)
+--     MAINTAINED rows_2 ROWS SELECT `temporal_1`.`id` AS `id`, `temporal_1`.`__row_kind` FROM temporal_1
+--   checkpoint: rates, quotes, orders
+--     FEED feed_0 (currency, region, since)
+--     FEED feed_1 (currency, since)
+--     FEED feed_2 (id, currency, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_2 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 2) COMPUTE SELECT `feed_2`.`id` AS `id`, `feed_2`.`currency` AS `currency`, `feed_2`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`region` AS `region`, `feed_0`.`since` AS `since` FROM feed_2 JOIN feed_0 ON `feed_2`.`currency` = `feed_0`.`currency` AND `feed_2`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_2`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED temporal_1 TEMPORAL temporal_0 BY (region) AT ts; feed_1 BY (currency) AT since WAITS FOR (0, 1, 2) COMPUTE SELECT `temporal_0`.`id` AS `id`, `temporal_0`.`currency` AS `currency`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`currency__2` AS `currency__2`, `temporal_0`.`region` AS `region`, `temporal_0`.`since` AS `since`, `feed_1`.`currency` AS `currency__3`, `feed_1`.`since` AS `since__2` FROM temporal_0 LEFT JOIN feed_1 ON `temporal_0`.`region` = `feed_1`.`currency` AND `temporal_0`.`ts` >= `feed_1`.`__valid_from` AND (`feed_1`.`__valid_to` IS NULL OR `temporal_0`.`ts` < `feed_1`.`__valid_to`)
+--   digest: e3506dbb7ec687bd

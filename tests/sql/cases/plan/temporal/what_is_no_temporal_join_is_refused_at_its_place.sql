@@ -1,0 +1,161 @@
+-- what is no temporal join is refused at its place
+-- tables: temporal
+SELECT o.id, r.rate FROM orders AS o JOIN untimed FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+-- and: another
+SELECT o.id, r.rate FROM orders AS o JOIN resting FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+-- and: another
+SELECT o.id, r.rate FROM orders AS o JOIN quotes FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+-- and: another
+SELECT o.id, r.rate FROM orders AS o JOIN plain FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+-- and: another
+SELECT o.id, r.rate FROM orders AS o JOIN first_quotes FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+-- and: another
+SELECT o.id, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.id AS r ON o.currency = r.currency
+-- and: another
+SELECT o.id, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF r.since AS r ON o.currency = r.currency
+-- and: another
+SELECT o.id, r.rate FROM orders AS o FULL JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+-- and: another
+SELECT o.id, r.rate FROM orders AS o JOIN instants FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+-- and: another
+SELECT o.id, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 00:00:00' AS r ON o.currency = r.currency
+-- and: another
+SELECT r.rate FROM rates FOR SYSTEM_TIME AS OF r.since AS r
+-- and: another
+SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.id = r.rate
+-- and: another
+SELECT o.id FROM orders AS o JOIN regions FOR SYSTEM_TIME AS OF o.ts AS g ON o.currency = g.region
+-- and: another
+SELECT u.rate FROM rates AS u JOIN rates FOR SYSTEM_TIME AS OF u.since AS r ON u.currency = r.currency
+-- and: another
+SELECT o.id FROM orders AS o JOIN quotes AS q ON o.currency = q.currency JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+-- and: another
+SELECT c.n FROM (SELECT currency, COUNT(*) AS n, MAX(ts) AS ts FROM orders GROUP BY currency) AS c JOIN rates FOR SYSTEM_TIME AS OF c.ts AS r ON c.currency = r.currency
+-- ----- expected
+-- [1] what is no temporal join is refused at its place
+--   error:
+--     error[PEN-5001]: a temporal join in event time requires a row time attribute in the versioned table: default_catalog.default_database.untimed is no stream with a WATERMARK
+--      --> case.sql:1:51
+--       |
+--     1 | SELECT o.id, r.rate FROM orders AS o JOIN untimed FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+--       |                                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: declare WATERMARK FOR the column that says from when a version is valid; or join the rows of now, with a column `pt AS PROCTIME()`: FOR SYSTEM_TIME AS OF s.pt
+-- [2] another
+--   error:
+--     error[PEN-5001]: a temporal join in event time requires a row time attribute in the versioned table: default_catalog.default_database.resting is no stream with a WATERMARK
+--      --> case.sql:1:51
+--       |
+--     1 | SELECT o.id, r.rate FROM orders AS o JOIN resting FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+--       |                                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: declare WATERMARK FOR the column that says from when a version is valid; or join the rows of now, with a column `pt AS PROCTIME()`: FOR SYSTEM_TIME AS OF s.pt
+-- [3] another
+--   error:
+--     error[PEN-5001]: a temporal join requires a primary key in the versioned table, and default_catalog.default_database.quotes has none
+--      --> case.sql:1:50
+--       |
+--     1 | SELECT o.id, r.rate FROM orders AS o JOIN quotes FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+--       |                                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: declare PRIMARY KEY (...) NOT ENFORCED; or join a view of its last rows: SELECT a, b, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY ts DESC) AS n FROM t) WHERE n = 1, where ts is the rowtime of t
+-- [4] another
+--   error:
+--     error[PEN-5001]: r is not versioned: a temporal join in event time joins a table with a PRIMARY KEY and a WATERMARK, or a view of the last rows of a stream of inserts by their rowtime
+--      --> case.sql:1:49
+--       |
+--     1 | SELECT o.id, r.rate FROM orders AS o JOIN plain FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+--       |                                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: SELECT a, b, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY ts DESC) AS n FROM t) WHERE n = 1, where ts is the rowtime of t
+-- [5] another
+--   error:
+--     error[PEN-5001]: r is not versioned: a temporal join in event time joins a table with a PRIMARY KEY and a WATERMARK, or a view of the last rows of a stream of inserts by their rowtime
+--      --> case.sql:1:56
+--       |
+--     1 | SELECT o.id, r.rate FROM orders AS o JOIN first_quotes FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+--       |                                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: SELECT a, b, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY ts DESC) AS n FROM t) WHERE n = 1, where ts is the rowtime of t
+-- [6] another
+--   error:
+--     error[PEN-5001]: o.id is not a rowtime of the rows on the left side of this temporal join
+--      --> case.sql:1:71
+--       |
+--     1 | SELECT o.id, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.id AS r ON o.currency = r.currency
+--       |                                                                       ^^^^
+--       = help: a rowtime is the column of a stream's WATERMARK, also in a query that selects it; regular joins and aggregations give rows without one. With the rows of now: FOR SYSTEM_TIME AS OF PROCTIME()
+-- [7] another
+--   error:
+--     error[PEN-5001]: r.since is not a rowtime of the rows on the left side of this temporal join
+--      --> case.sql:1:71
+--       |
+--     1 | SELECT o.id, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF r.since AS r ON o.currency = r.currency
+--       |                                                                       ^^^^^^^
+--       = help: a rowtime is the column of a stream's WATERMARK, also in a query that selects it; regular joins and aggregations give rows without one. With the rows of now: FOR SYSTEM_TIME AS OF PROCTIME()
+-- [8] another
+--   error:
+--     error[PEN-5001]: a temporal join is INNER or LEFT, not FULL
+--      --> case.sql:1:54
+--       |
+--     1 | SELECT o.id, r.rate FROM orders AS o FULL JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+--       |                                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^
+-- [9] another
+--   error:
+--     error[PEN-5001]: the rowtimes of a temporal join have to be of one type, and of those of default_catalog.default_database.orders, default_catalog.default_database.instants some are TIMESTAMP and some TIMESTAMP_LTZ
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT o.id, r.rate FROM orders AS o JOIN instants FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: declare the WATERMARK of one of them for a computed column: CAST(ts AS TIMESTAMP_LTZ(3))
+-- [10] another
+--   error:
+--     error[PEN-5001]: a temporal join in event time takes a column of its left side, its rowtime: the versions of a table at a fixed time are not kept
+--      --> case.sql:1:71
+--       |
+--     1 | ...ate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 00:00:00' AS r ON o.currency = r.currency
+--       |                                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: FROM stream AS s JOIN t FOR SYSTEM_TIME AS OF s.ts AS t ON s.id = t.id; or FOR SYSTEM_TIME AS OF PROCTIME() for the rows of now
+-- [11] another
+--   error:
+--     error[PEN-5001]: FOR SYSTEM_TIME AS OF stands in a join, behind the table on its right side
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT r.rate FROM rates FOR SYSTEM_TIME AS OF r.since AS r
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: FROM stream AS s JOIN t FOR SYSTEM_TIME AS OF s.ts AS t ON s.id = t.id
+-- [12] another
+--   error:
+--     error[PEN-5001]: Temporal table's primary key (currency) must be included in the equivalence condition of a temporal join: currency of default_catalog.default_database.rates is not compared
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.id = r.rate
+--       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: ON s.x = r.currency
+-- [13] another
+--   error:
+--     error[PEN-5001]: Temporal table's primary key (region, zone) must be included in the equivalence condition of a temporal join: zone of default_catalog.default_database.regions is not compared
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT o.id FROM orders AS o JOIN regions FOR SYSTEM_TIME AS OF o.ts AS g ON o.currency = g.region
+--       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: ON s.x = g.region AND s.x = g.zone
+-- [14] another
+--   error:
+--     error[PEN-5001]: the left side of a temporal join has rows that are updated or deleted, and only inserts can wait for the watermark
+--      --> case.sql:1:42
+--       |
+--     1 | SELECT u.rate FROM rates AS u JOIN rates FOR SYSTEM_TIME AS OF u.since AS r ON u.currency = r.currency
+--       |                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: join the table of inserts first, and aggregate the result
+-- [15] another
+--   error:
+--     error[PEN-5001]: o.ts is not a rowtime of the rows on the left side of this temporal join
+--      --> case.sql:1:107
+--       |
+--     1 | ...S o JOIN quotes AS q ON o.currency = q.currency JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
+--       |                                                                                     ^^^^
+--       = help: a rowtime is the column of a stream's WATERMARK, also in a query that selects it; regular joins and aggregations give rows without one. With the rows of now: FOR SYSTEM_TIME AS OF PROCTIME()
+-- [16] another
+--   error:
+--     error[PEN-5001]: c.ts is not a rowtime of the rows on the left side of this temporal join
+--      --> case.sql:1:133
+--       |
+--     1 | ...X(ts) AS ts FROM orders GROUP BY currency) AS c JOIN rates FOR SYSTEM_TIME AS OF c.ts AS r ON c.currency = r.currency
+--       |                                                                                     ^^^^
+--       = help: a rowtime is the column of a stream's WATERMARK, also in a query that selects it; regular joins and aggregations give rows without one. With the rows of now: FOR SYSTEM_TIME AS OF PROCTIME()

@@ -1,0 +1,49 @@
+-- a filter behind the bound deletes
+-- tables: changes
+SELECT k, x FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS rn FROM events) WHERE rn = 1 AND x > 5
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- ----- expected
+-- [1] a filter behind the bound deletes
+--   placement: update
+--   flow: upsert, columns (k, x), key (k), kinds, first row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT k, x, CASE WHEN x > 5 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, __best.`x` AS `x`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: 57b06af57c0a4f83
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:36
+--       |
+--     1 | SELECT k, x FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS rn FROM events) WHERE rn = 1 AND...
+--       |                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, x), key (k), kinds, Top-N
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, ts AS `ts`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`x` AS `x`, `ranks_0`.`__row_kind` FROM ranks_0 WHERE `ranks_0`.`x` > 5
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 1bd88f73ab7f70b5
+-- [4] form: ties-open
+--   placement: update
+--   flow: upsert, columns (k, x), key (k), kinds, first row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT k, x, CASE WHEN x > 5 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, __best.`x` AS `x`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
+--   digest: 55b61f19aec44c0e

@@ -1,0 +1,49 @@
+-- a subquery with named columns gives the order as one more
+-- tables: changes
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM (SELECT id, k, x FROM events)) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- ----- expected
+-- [1] a subquery with named columns gives the order as one more
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM (SELECT id, k, x, `__arrived` FROM events AS `events`)) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM (SELECT id, k, x, `__arrived` FROM events AS `events`)) AS __rows
+--   digest: 619eea40e06ec5b7
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM (SELECT id, k, x FROM e...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM (SELECT id, k, x, `__arrived` FROM events AS `events`)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 1a3abce79562df57
+-- [4] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM (SELECT id, k, x FROM events AS `events`)) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM (SELECT id, k, x FROM events AS `events`)) AS __rows
+--   digest: 5c38f9e1e999f8ec

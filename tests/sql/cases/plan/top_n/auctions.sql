@@ -1,0 +1,908 @@
+-- top n over tables of every kind: dedup first
+-- tables: auctions
+SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY dateTime) n FROM bid) WHERE n=1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(n) of auction, bidder, price, channel, dateTime, n
+-- and: form: ties-open
+-- and: dedup last
+SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY dateTime DESC) n FROM bid) WHERE n=1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(n) of auction, bidder, price, channel, dateTime, n
+-- and: form: ties-open
+-- and: dedup proctime
+SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY pt) n FROM nowm) WHERE n=1
+-- and: topn
+SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) n FROM bid) WHERE n<=10
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(n) of auction, bidder, price, channel, dateTime, n
+-- and: form: ties-open
+-- and: topn without number
+SELECT auction, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) n FROM bid) WHERE n<=10
+-- and: sink: append
+-- and: form: ties-open
+-- and: rank
+SELECT * FROM (SELECT *, RANK() OVER (PARTITION BY auction ORDER BY price DESC) n FROM bid) WHERE n<=10
+-- and: sink: append
+-- and: topn cdc
+SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount DESC) n FROM cdc) WHERE n<=10
+-- and: sink: append
+-- and: sink: upsert(n) of id, region, amount, price, arr, n
+-- and: window topn
+SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC) n FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) WHERE n<=3
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(n) of auction, bidder, price, channel, dateTime, window_start, window_end, window_time, n
+-- and: form: ties-open
+-- and: window topn of agg
+SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY c DESC) n FROM (SELECT auction, COUNT(*) c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end)) WHERE n<=3
+-- and: sink: append
+-- and: sink: upsert(n) of auction, c, window_start, window_end, n
+-- and: form: ties-open
+-- and: topn of agg
+SELECT * FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY c DESC) n FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auction)) WHERE n<=10
+-- and: sink: append
+-- and: q9
+SELECT id, price FROM (SELECT A.id, B.price, ROW_NUMBER() OVER (PARTITION BY A.id ORDER BY B.price DESC, B.dateTime ASC) AS rownum FROM auction A, bid B WHERE A.id=B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires) WHERE rownum<=1
+-- and: sink: append
+-- and: sink: upsert(price) of id, price
+-- and: form: ties-open
+-- and: row_number unbounded
+SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY dateTime) n FROM bid
+-- and: row_number equality 2
+SELECT auction,n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) n FROM bid) WHERE n=2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(n) of auction, n
+-- and: form: ties-open
+-- and: topn rank cdc dense
+SELECT * FROM (SELECT *, DENSE_RANK() OVER (PARTITION BY region ORDER BY amount) n FROM cdc) WHERE n<=2
+-- and: sink: append
+-- and: sink: upsert(n) of id, region, amount, price, arr, n
+-- and: topn over join dim
+SELECT * FROM (SELECT a.auction, d.name, ROW_NUMBER() OVER (PARTITION BY d.name ORDER BY a.price) n FROM bid a JOIN dim d ON a.auction=d.id) WHERE n<=2
+-- and: sink: append
+-- and: sink: upsert(n) of auction, name, n
+-- and: form: ties-open
+-- and: filter on rownum over agg
+SELECT * FROM (SELECT auction, COUNT(*) c, ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) n FROM bid GROUP BY auction) WHERE n<=3
+-- and: qualify
+SELECT * FROM bid QUALIFY ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) = 1
+-- and: topn extra filter
+SELECT auction, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) n FROM bid) WHERE n=1 AND price>5
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(price) of auction, price
+-- and: form: ties-open
+-- and: topn no partition
+SELECT auction, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY price DESC) n FROM bid) WHERE n<=5
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: topn mixed order
+SELECT auction, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY price DESC, channel) n FROM bid) WHERE n<=5
+-- and: sink: append
+-- and: form: ties-open
+-- and: topn mixed order number
+SELECT auction, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY price DESC, bidder) n FROM bid) WHERE n<=5
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: topn 20000
+SELECT auction, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY price DESC) n FROM bid) WHERE n<=20000
+-- and: two topn
+SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) n FROM bid) a JOIN auction b ON a.auction=b.id WHERE n=1
+-- and: sink: append
+-- and: form: ties-open
+-- ----- expected
+-- [1] top n over tables of every kind: dedup first
+--   placement: update
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction), first row
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT * FROM (SELECT __best.`auction` AS `auction`, __best.`bidder` AS `bidder`, __best.`price` AS `price`, __best.`channel` AS `channel`, __best.`dateTime` AS `dateTime`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: bid
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 63a1c9f838bc6736
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY dateTime) n FROM bid) WHERE n=1
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, bidder, price, channel, dateTime, n), key (auction), constants (n), kinds, Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`bidder` AS `bidder`, `bid`.`price` AS `price`, `bid`.`channel` AS `channel`, `bid`.`dateTime` AS `dateTime`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `dateTime`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`bidder` AS `bidder`, `ranks_0`.`price` AS `price`, `ranks_0`.`channel` AS `channel`, `ranks_0`.`dateTime` AS `dateTime`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, bidder, price, channel, dateTime, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `dateTime`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: 0c83a6de5181a1a8
+-- [4] sink: upsert(n) of auction, bidder, price, channel, dateTime, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY dateTime) n FROM bid) WHERE n=1
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [5] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction), first row
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT * FROM (SELECT __best.`auction` AS `auction`, __best.`bidder` AS `bidder`, __best.`price` AS `price`, __best.`channel` AS `channel`, __best.`dateTime` AS `dateTime`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: bid
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 31c3a8ca37400d3e
+-- [6] dedup last
+--   placement: update
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction), last row
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT * FROM (SELECT __best.`auction` AS `auction`, __best.`bidder` AS `bidder`, __best.`price` AS `price`, __best.`channel` AS `channel`, __best.`dateTime` AS `dateTime`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: bid
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
+--   digest: e6997a36864d9c51
+-- [7] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY dateTime DESC) n FROM bid) WHERE n=1
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [8] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, bidder, price, channel, dateTime, n), key (auction), constants (n), kinds, Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`bidder` AS `bidder`, `bid`.`price` AS `price`, `bid`.`channel` AS `channel`, `bid`.`dateTime` AS `dateTime`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `dateTime` DESC, `__arrived` DESC) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`bidder` AS `bidder`, `ranks_0`.`price` AS `price`, `ranks_0`.`channel` AS `channel`, `ranks_0`.`dateTime` AS `dateTime`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, bidder, price, channel, dateTime, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `dateTime` DESC, `__arrived` DESC) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: 1409960252a61e96
+-- [9] sink: upsert(n) of auction, bidder, price, channel, dateTime, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY dateTime DESC) n FROM bid) WHERE n=1
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [10] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction), last row
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT * FROM (SELECT __best.`auction` AS `auction`, __best.`bidder` AS `bidder`, __best.`price` AS `price`, __best.`channel` AS `channel`, __best.`dateTime` AS `dateTime`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: bid
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 27316bf8649a1857
+-- [11] dedup proctime
+--   placement: incremental
+--   flow: insert-only, columns (id, k, x, d, pt, n), key (id), constants (n), Top-N
+--   reads:
+--     nowm (id, k, x, d)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, 'd', `d`, 'pt', `pt`) AS `__feed0` FROM (SELECT `nowm`.`id` AS `id`, `nowm`.`k` AS `k`, `nowm`.`x` AS `x`, `nowm`.`d` AS `d`, `nowm`.`pt` AS `pt` FROM nowm AS `nowm`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `d` AS `d`, `pt` AS `pt`, `n` AS `n`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `x`, `d`, `pt`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `__arrival`, `id`, `k`, `x`, `d`, `pt`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   checkpoint: nowm
+--     FEED feed_0 (id, k, x, d, pt)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `d` AS `d`, `pt` AS `pt`, `n` AS `n`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `x`, `d`, `pt`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `__arrival`, `id`, `k`, `x`, `d`, `pt`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: 991837ea8ae53249
+-- [12] topn
+--   placement: update
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction, n), Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`bidder` AS `bidder`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__best`.`channel` AS `channel`, __row_of_key.`__best`.`dateTime` AS `dateTime`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 10), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 10) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows
+--   digest: d8e355904ed10921
+-- [13] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) n FROM bid) WHERE n<=10
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [14] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, bidder, price, channel, dateTime, n), key (auction, n), kinds, Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`bidder` AS `bidder`, `bid`.`price` AS `price`, `bid`.`channel` AS `channel`, `bid`.`dateTime` AS `dateTime`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 10
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`bidder` AS `bidder`, `ranks_0`.`price` AS `price`, `ranks_0`.`channel` AS `channel`, `ranks_0`.`dateTime` AS `dateTime`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, bidder, price, channel, dateTime, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 10
+--   digest: 3dfd2a4f99203d1d
+-- [15] sink: upsert(n) of auction, bidder, price, channel, dateTime, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction, n), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) n FROM bid) WHERE n<=10
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [16] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction, n), Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`bidder` AS `bidder`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__best`.`channel` AS `channel`, __row_of_key.`__best`.`dateTime` AS `dateTime`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 10), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 10) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 23686e17f2c2dfcf
+-- [17] topn without number
+--   placement: incremental
+--   flow: all, columns (auction, price), key unknown, kinds, Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`price` AS `price`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 10
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, price, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 10
+--   digest: 6f3956c5cdf8c4b7
+-- [18] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT auction, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) n FROM bid) WHERE ...
+--       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [19] form: ties-open
+--   placement: incremental
+--   flow: all, columns (auction, price), key unknown, kinds, Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`price` AS `price` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 10
+--   checkpoint: bid
+--     FEED feed_0 (auction, price)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 10
+--   digest: 953c843d780f1bcf
+-- [20] rank
+--   placement: incremental
+--   flow: all, columns (auction, bidder, price, channel, dateTime, n), key unknown, kinds, Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`bidder` AS `bidder`, `bid`.`price` AS `price`, `bid`.`channel` AS `channel`, `bid`.`dateTime` AS `dateTime` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `n` AS `n` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, RANK() OVER (PARTITION BY `auction` ORDER BY `price` DESC) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 10
+--   checkpoint: bid
+--     FEED feed_0 (auction, bidder, price, channel, dateTime)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `n` AS `n` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, RANK() OVER (PARTITION BY `auction` ORDER BY `price` DESC) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 10
+--   digest: 4f8c40332f9d0440
+-- [21] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, RANK() OVER (PARTITION BY auction ORDER BY price DESC) n FROM bid) WHERE n<=10
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [22] topn cdc
+--   placement: incremental
+--   flow: all, columns (id, region, amount, price, arr, n), key (region, n), kinds, Top-N
+--   reads:
+--     cdc (id, region, amount, price, arr, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, 'price', `price`, 'arr', `arr`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `price`, `arr`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `amount` AS `amount`, `price` AS `price`, `arr` AS `arr`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, `price`, `arr`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount` DESC, `id`, `region`, `price`, `arr`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 10
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount, price, arr)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `amount` AS `amount`, `price` AS `price`, `arr` AS `arr`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, `price`, `arr`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount` DESC, `id`, `region`, `price`, `arr`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 10
+--   digest: 88389d36b81438db
+-- [23] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount DESC) n FROM cdc) WHERE n<=10
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [24] sink: upsert(n) of id, region, amount, price, arr, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (region, n), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount DESC) n FROM cdc) WHERE n<=10
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (region, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [25] window topn
+--   placement: update
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time, n), key (window_start, window_end, n), Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`bidder` AS `bidder`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__best`.`channel` AS `channel`, __row_of_key.`__best`.`dateTime` AS `dateTime`, __row_of_key.`__best`.`window_start` AS `window_start`, __row_of_key.`__best`.`window_end` AS `window_end`, __row_of_key.`__best`.`window_time` AS `window_time`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, __key1, TRANSFORM(MAX_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT window_start AS __key0, window_end AS __key1, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`, 'window_start', `window_start`, 'window_end', `window_end`, 'window_time', `window_time`) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS __rows GROUP BY __key0, __key1) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0, __key1 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT window_start AS __key0, window_end AS __key1, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`, 'window_start', `window_start`, 'window_end', `window_end`, 'window_time', `window_time`) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS __rows
+--   digest: 74bc16a735c808ab
+-- [26] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC) n FROM TABLE(T...
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [27] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time, n), key (window_start, window_end, n), kinds, Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`, 'window_start', `window_start`, 'window_end', `window_end`, 'window_time', `window_time`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time`, `__arrived` AS `__arrived` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `window_start`, `window_end`, `window_time`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end` ORDER BY `price` DESC, `__arrived`, `window_start`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`bidder` AS `bidder`, `ranks_0`.`price` AS `price`, `ranks_0`.`channel` AS `channel`, `ranks_0`.`dateTime` AS `dateTime`, `ranks_0`.`window_start` AS `window_start`, `ranks_0`.`window_end` AS `window_end`, `ranks_0`.`window_time` AS `window_time`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, bidder, price, channel, dateTime, window_start, window_end, window_time, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `window_start`, `window_end`, `window_time`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end` ORDER BY `price` DESC, `__arrived`, `window_start`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   digest: 4c106172ac0b628d
+-- [28] sink: upsert(n) of auction, bidder, price, channel, dateTime, window_start, window_end, window_time, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (window_start, window_end, n), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC) n FROM TABLE(T...
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (window_start, window_end, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [29] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time, n), key (window_start, window_end, n), Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`bidder` AS `bidder`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__best`.`channel` AS `channel`, __row_of_key.`__best`.`dateTime` AS `dateTime`, __row_of_key.`__best`.`window_start` AS `window_start`, __row_of_key.`__best`.`window_end` AS `window_end`, __row_of_key.`__best`.`window_time` AS `window_time`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, __key1, TRANSFORM(MAX_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT window_start AS __key0, window_end AS __key1, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`, 'window_start', `window_start`, 'window_end', `window_end`, 'window_time', `window_time`) AS __row_of_key, STRUCT(price) AS __order FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS __rows GROUP BY __key0, __key1) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0, __key1 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT window_start AS __key0, window_end AS __key1, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`, 'window_start', `window_start`, 'window_end', `window_end`, 'window_time', `window_time`) AS __row_of_key, STRUCT(price) AS __order FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS __rows
+--   digest: b8a04a12fc83b773
+-- [30] window topn of agg
+--   placement: incremental
+--   flow: all, columns (auction, c, window_start, window_end, n), key (window_start, window_end, n), kinds, Top-N
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'c', `c`, 'window_start', `window_start`, 'window_end', `window_end`) AS `__feed0` FROM (SELECT `auction` AS `auction`, `c` AS `c`, `window_start` AS `window_start`, `window_end` AS `window_end` FROM (SELECT auction, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end) result COMPUTE SELECT `auction` AS `auction`, `c` AS `c`, `window_start` AS `window_start`, `window_end` AS `window_end`, `n` AS `n`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `c`, `window_start`, `window_end`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end` ORDER BY `c` DESC, `__arrival`, `auction`, `window_start`, `window_end`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   checkpoint: bid
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (auction, c, window_start, window_end)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end) result COMPUTE SELECT `auction` AS `auction`, `c` AS `c`, `window_start` AS `window_start`, `window_end` AS `window_end`, `n` AS `n`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `c`, `window_start`, `window_end`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end` ORDER BY `c` DESC, `__arrival`, `auction`, `window_start`, `window_end`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   digest: 505d7bf5c12bd276
+-- [31] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY c DESC) n FROM (SELECT auc...
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [32] sink: upsert(n) of auction, c, window_start, window_end, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (window_start, window_end, n), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY c DESC) n FROM (SELECT auc...
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (window_start, window_end, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [33] form: ties-open
+--   placement: incremental
+--   flow: all, columns (auction, c, window_start, window_end, n), key (window_start, window_end, n), kinds, Top-N
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'c', `c`, 'window_start', `window_start`, 'window_end', `window_end`) AS `__feed0` FROM (SELECT `auction` AS `auction`, `c` AS `c`, `window_start` AS `window_start`, `window_end` AS `window_end` FROM (SELECT auction, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end) result COMPUTE SELECT `auction` AS `auction`, `c` AS `c`, `window_start` AS `window_start`, `window_end` AS `window_end`, `n` AS `n` FROM (SELECT `auction`, `c`, `window_start`, `window_end`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end` ORDER BY `c` DESC, `auction`, `window_start`, `window_end`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   checkpoint: bid
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (auction, c, window_start, window_end)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end) result COMPUTE SELECT `auction` AS `auction`, `c` AS `c`, `window_start` AS `window_start`, `window_end` AS `window_end`, `n` AS `n` FROM (SELECT `auction`, `c`, `window_start`, `window_end`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end` ORDER BY `c` DESC, `auction`, `window_start`, `window_end`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   digest: f30c40f6176c7446
+-- [34] topn of agg
+--   placement: incremental
+--   flow: all, columns (auction, c, n), key (n), kinds, Top-N
+--   reads:
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED ranks_1 KEEP group_0 BY () rows COMPUTE SELECT `auction` AS `auction`, `c` AS `c`, `n` AS `n` FROM (SELECT `auction`, `c`, ROW_NUMBER() OVER (ORDER BY `c` DESC, `auction`) AS `n` FROM group_0) AS __numbered WHERE `n` <= 10
+--   checkpoint: bid
+--     FEED feed_0 (auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED ranks_1 KEEP group_0 BY () rows COMPUTE SELECT `auction` AS `auction`, `c` AS `c`, `n` AS `n` FROM (SELECT `auction`, `c`, ROW_NUMBER() OVER (ORDER BY `c` DESC, `auction`) AS `n` FROM group_0) AS __numbered WHERE `n` <= 10
+--   digest: 32a79634a35645f3
+-- [35] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY c DESC) n FROM (SELECT auction, COUNT(*) c FROM bid GROUP BY auc...
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [36] q9
+--   placement: incremental
+--   flow: all, columns (id, price), key (id), kinds, Top-N
+--   reads:
+--     auction (id, dateTime, expires), rowtime dateTime, marked
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'price', `price`, 'dateTime', `dateTime`) AS `__feed0` FROM (SELECT A.id AS `id`, B.price AS `price`, B.dateTime AS `dateTime` FROM auction AS A, bid AS B WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM feed_0) AS __numbered WHERE `rownum` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: auction, bid
+--     , bid AS B
+--     FEED feed_0 (id, price, dateTime)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM feed_0) AS __numbered WHERE `rownum` <= 1
+--   digest: 8308c201e71b943e
+-- [37] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:46
+--       |
+--     1 | ...d, price FROM (SELECT A.id, B.price, ROW_NUMBER() OVER (PARTITION BY A.id ORDER BY B.price DESC, B.dateTime ASC) A...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [38] sink: upsert(price) of id, price
+--   error:
+--     error[PEN-5001]: the query gives one row for each (id), and the sink keeps one for each (price), which the query fills with (price)
+--      --> case.sql:1:46
+--       |
+--     1 | ...d, price FROM (SELECT A.id, B.price, ROW_NUMBER() OVER (PARTITION BY A.id ORDER BY B.price DESC, B.dateTime ASC) A...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (price) in the query: ROW_NUMBER() OVER (PARTITION BY price ORDER BY ...) AS n, WHERE n = 1
+-- [39] form: ties-open
+--   placement: incremental
+--   flow: all, columns (id, price), key (id), kinds, Top-N
+--   reads:
+--     auction (id, dateTime, expires), rowtime dateTime, marked
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'price', `price`, 'dateTime', `dateTime`) AS `__feed0` FROM (SELECT A.id AS `id`, B.price AS `price`, B.dateTime AS `dateTime` FROM auction AS A, bid AS B WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime` FROM (SELECT `id`, `price`, `dateTime`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `id`) AS `rownum` FROM feed_0) AS __numbered WHERE `rownum` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: auction, bid
+--     , bid AS B
+--     FEED feed_0 (id, price, dateTime)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime` FROM (SELECT `id`, `price`, `dateTime`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `id`) AS `rownum` FROM feed_0) AS __numbered WHERE `rownum` <= 1
+--   digest: 9ef6a55371c7a1fe
+-- [40] row_number unbounded
+--   placement: incremental
+--   flow: insert-only, columns (auction, bidder, price, channel, dateTime, n), key unknown, OVER aggregation
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), rowtime dateTime
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'dateTime', `dateTime`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`) AS `__feed0` FROM (SELECT auction AS `auction`, dateTime AS `dateTime`, `bid`.`bidder` AS `bidder`, `bid`.`price` AS `price`, `bid`.`channel` AS `channel` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT dateTime WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) by row COMPUTE SELECT `auction`, `dateTime`, `bidder`, `price`, `channel`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`auction` AS `auction`, `over_0`.`bidder` AS `bidder`, `over_0`.`price` AS `price`, `over_0`.`channel` AS `channel`, `over_0`.`dateTime` AS `dateTime`, `over_0`.`__over0` AS `n`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, dateTime, bidder, price, channel)
+--     MAINTAINED over_0 OVER feed_0 BY (auction) AT dateTime WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) by row COMPUTE SELECT `auction`, `dateTime`, `bidder`, `price`, `channel`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--   digest: 84180ba99823508b
+-- [41] row_number equality 2
+--   placement: update
+--   flow: upsert, columns (auction, n), key (auction, n), Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT auction, n FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)) WHERE n = 2
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
+--   digest: ebe3cde8fa4370dc
+-- [42] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT auction,n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) n FROM bid) WHERE n=2
+--       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [43] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, n), key (auction, n), kinds, Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`price` AS `price`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0 WHERE `ranks_0`.`n` = 2
+--   checkpoint: bid
+--     FEED feed_0 (auction, price, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   digest: a9654436483ef71e
+-- [44] sink: upsert(n) of auction, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction, n), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT auction,n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) n FROM bid) WHERE n=2
+--       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [45] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, n), key (auction, n), Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT auction, n FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)) WHERE n = 2
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 03fbea768049aad9
+-- [46] topn rank cdc dense
+--   placement: incremental
+--   flow: all, columns (id, region, amount, price, arr, n), key (id), kinds, Top-N
+--   reads:
+--     cdc (id, region, amount, price, arr, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, 'price', `price`, 'arr', `arr`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `price`, `arr`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `amount` AS `amount`, `price` AS `price`, `arr` AS `arr`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, `price`, `arr`, DENSE_RANK() OVER (PARTITION BY `region` ORDER BY `amount`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount, price, arr)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `amount` AS `amount`, `price` AS `price`, `arr` AS `arr`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, `price`, `arr`, DENSE_RANK() OVER (PARTITION BY `region` ORDER BY `amount`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   digest: 3ab951498589c408
+-- [47] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, DENSE_RANK() OVER (PARTITION BY region ORDER BY amount) n FROM cdc) WHERE n<=2
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [48] sink: upsert(n) of id, region, amount, price, arr, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (id), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:26
+--       |
+--     1 | SELECT * FROM (SELECT *, DENSE_RANK() OVER (PARTITION BY region ORDER BY amount) n FROM cdc) WHERE n<=2
+--       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [49] topn over join dim
+--   placement: incremental
+--   flow: all, columns (auction, name, n), key (name, n), kinds, Top-N
+--   reads:
+--     bid (auction, price)
+--     dim (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `price` AS `price` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM dim) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`price` AS `price`, `feed_1`.`id` AS `id`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`name` AS `name`, `join_0`.`price` AS `price`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED ranks_2 KEEP rows_1 BY (name) result COMPUTE SELECT `auction` AS `auction`, `name` AS `name`, `n` AS `n`, `price` AS `price`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `name`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `name` ORDER BY `price`, `__arrival`, `auction`, `name`) AS `n` FROM rows_1) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_3 ROWS SELECT `ranks_2`.`auction` AS `auction`, `ranks_2`.`name` AS `name`, `ranks_2`.`n` AS `n`, `ranks_2`.`__row_kind` FROM ranks_2
+--   checkpoint: bid, dim
+--     FEED feed_0 (auction, price)
+--     FEED feed_1 (id, name)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`price` AS `price`, `feed_1`.`id` AS `id`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`name` AS `name`, `join_0`.`price` AS `price`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED ranks_2 KEEP rows_1 BY (name) result COMPUTE SELECT `auction` AS `auction`, `name` AS `name`, `n` AS `n`, `price` AS `price`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `name`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `name` ORDER BY `price`, `__arrival`, `auction`, `name`) AS `n` FROM rows_1) AS __numbered WHERE `n` <= 2
+--   digest: 29f202ce2f4b48af
+-- [50] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:42
+--       |
+--     1 | ...CT * FROM (SELECT a.auction, d.name, ROW_NUMBER() OVER (PARTITION BY d.name ORDER BY a.price) n FROM bid a JOIN di...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [51] sink: upsert(n) of auction, name, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (name, n), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:42
+--       |
+--     1 | ...CT * FROM (SELECT a.auction, d.name, ROW_NUMBER() OVER (PARTITION BY d.name ORDER BY a.price) n FROM bid a JOIN di...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (name, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [52] form: ties-open
+--   placement: incremental
+--   flow: all, columns (auction, name, n), key (name, n), kinds, Top-N
+--   reads:
+--     bid (auction, price)
+--     dim (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `price` AS `price` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM dim) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`price` AS `price`, `feed_1`.`id` AS `id`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`name` AS `name`, `join_0`.`price` AS `price`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED ranks_2 KEEP rows_1 BY (name) result COMPUTE SELECT `auction` AS `auction`, `name` AS `name`, `n` AS `n`, `price` AS `price` FROM (SELECT `auction`, `name`, `price`, ROW_NUMBER() OVER (PARTITION BY `name` ORDER BY `price`, `auction`, `name`) AS `n` FROM rows_1) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_3 ROWS SELECT `ranks_2`.`auction` AS `auction`, `ranks_2`.`name` AS `name`, `ranks_2`.`n` AS `n`, `ranks_2`.`__row_kind` FROM ranks_2
+--   checkpoint: bid, dim
+--     FEED feed_0 (auction, price)
+--     FEED feed_1 (id, name)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`price` AS `price`, `feed_1`.`id` AS `id`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`name` AS `name`, `join_0`.`price` AS `price`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED ranks_2 KEEP rows_1 BY (name) result COMPUTE SELECT `auction` AS `auction`, `name` AS `name`, `n` AS `n`, `price` AS `price` FROM (SELECT `auction`, `name`, `price`, ROW_NUMBER() OVER (PARTITION BY `name` ORDER BY `price`, `auction`, `name`) AS `n` FROM rows_1) AS __numbered WHERE `n` <= 2
+--   digest: cdfa776bf951b6ce
+-- [53] filter on rownum over agg
+--   error:
+--     error[PEN-5001]: a query that numbers rows of a stream cannot have GROUP of its own
+--      --> case.sql:1:44
+--       |
+--     1 | ... * FROM (SELECT auction, COUNT(*) c, ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) n FROM bid GROUP BY auction) WHERE...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: number the rows of a plain SELECT
+-- [54] qualify
+--   error:
+--     error[PEN-5001]: QUALIFY of a stream is not supported
+--      --> case.sql:1:27
+--       |
+--     1 | SELECT * FROM bid QUALIFY ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) = 1
+--       |                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [55] topn extra filter
+--   placement: update
+--   flow: upsert, columns (auction, price), key (auction), kinds, last row
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT auction, price, CASE WHEN price > 5 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: bid
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 7567d3a540c76280
+-- [56] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT auction, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) n FROM bid) WHERE ...
+--       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [57] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, price), key (auction), kinds, Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`price` AS `price`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0 WHERE `ranks_0`.`price` > 5
+--   checkpoint: bid
+--     FEED feed_0 (auction, price, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: 2ffb69c54822fb6c
+-- [58] sink: upsert(price) of auction, price
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (price), which the query fills with (price)
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT auction, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) n FROM bid) WHERE ...
+--       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (price) in the query: ROW_NUMBER() OVER (PARTITION BY price ORDER BY ...) AS n, WHERE n = 1
+-- [59] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, price), key (auction), kinds, last row
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT auction, price, CASE WHEN price > 5 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: bid
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows
+--   digest: e76a2643dbd630f2
+-- [60] topn no partition
+--   placement: update
+--   flow: upsert, columns (auction, n), key (n), Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT auction, n FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__number` AS `n` FROM (SELECT TRANSFORM(MAX_BY(__row_of_key, __order, 5), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY () COMPUTE MAX_BY(__row_of_key, __order, 5) FROM (SELECT NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows
+--   digest: d6f690bc75ff1ab1
+-- [61] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT auction, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY price DESC) n FROM bid) WHERE n<=5
+--       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [62] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, n), key (n), kinds, Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`price` AS `price`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY () result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (ORDER BY `price` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 5
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, price, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY () result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (ORDER BY `price` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 5
+--   digest: 58552e662fd8b3e7
+-- [63] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, n), key (n), Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT auction, n FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__number` AS `n` FROM (SELECT TRANSFORM(MAX_BY(__row_of_key, __order, 5), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY () COMPUTE MAX_BY(__row_of_key, __order, 5) FROM (SELECT NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 6d7f564e6de24b15
+-- [64] topn mixed order
+--   placement: incremental
+--   flow: all, columns (auction, n), key (n), kinds, Top-N
+--   reads:
+--     bid (auction, price, channel)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'channel', `channel`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`price` AS `price`, `bid`.`channel` AS `channel`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY () result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `channel` AS `channel`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `channel`, `__arrived`, ROW_NUMBER() OVER (ORDER BY `price` DESC, `channel`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 5
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, price, channel, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY () result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `channel` AS `channel`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `channel`, `__arrived`, ROW_NUMBER() OVER (ORDER BY `price` DESC, `channel`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 5
+--   digest: 049bf30cb3d69260
+-- [65] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT auction, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY price DESC, channel) n FROM bid) WHERE n<=5
+--       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [66] form: ties-open
+--   placement: incremental
+--   flow: all, columns (auction, n), key (n), kinds, Top-N
+--   reads:
+--     bid (auction, price, channel)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'channel', `channel`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`price` AS `price`, `bid`.`channel` AS `channel` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY () result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `channel` AS `channel`, `n` AS `n` FROM (SELECT `auction`, `price`, `channel`, ROW_NUMBER() OVER (ORDER BY `price` DESC, `channel`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 5
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, price, channel)
+--     MAINTAINED ranks_0 KEEP feed_0 BY () result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `channel` AS `channel`, `n` AS `n` FROM (SELECT `auction`, `price`, `channel`, ROW_NUMBER() OVER (ORDER BY `price` DESC, `channel`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 5
+--   digest: 2dcfd2b69c593792
+-- [67] topn mixed order number
+--   placement: update
+--   flow: upsert, columns (auction, n), key (n), Top-N
+--   reads:
+--     bid (auction, bidder, price)
+--   query:
+--     SELECT auction, n FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`bidder` AS `bidder`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__number` AS `n` FROM (SELECT TRANSFORM(MAX_BY(__row_of_key, __order, 5), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(bidder), ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY () COMPUTE MAX_BY(__row_of_key, __order, 5) FROM (SELECT NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(bidder), ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 24224aa5484f8b77
+-- [68] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT auction, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY price DESC, bidder) n FROM bid) WHERE n<=5
+--       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [69] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, n), key (n), kinds, Top-N
+--   reads:
+--     bid (auction, bidder, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`bidder` AS `bidder`, `bid`.`price` AS `price`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY () result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `__arrived`, ROW_NUMBER() OVER (ORDER BY `price` DESC, `bidder`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 5
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, bidder, price, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY () result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `__arrived`, ROW_NUMBER() OVER (ORDER BY `price` DESC, `bidder`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 5
+--   digest: 8c71e0dc5b213baf
+-- [70] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, n), key (n), Top-N
+--   reads:
+--     bid (auction, bidder, price)
+--   query:
+--     SELECT auction, n FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`bidder` AS `bidder`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__number` AS `n` FROM (SELECT TRANSFORM(MAX_BY(__row_of_key, __order, 5), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(bidder)) AS __order FROM bid AS `bid`) AS __rows) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY () COMPUTE MAX_BY(__row_of_key, __order, 5) FROM (SELECT NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(bidder)) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 3c369fa955e47f5c
+-- [71] topn 20000
+--   error:
+--     error[PEN-5001]: the 20000 best rows of each key are more than the 10000 that are kept
+--      --> case.sql:1:35
+--       |
+--     1 | SELECT auction, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY price DESC) n FROM bid) WHERE n<=20000
+--       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+-- [72] two topn
+--   placement: incremental
+--   flow: all, columns (auction), key unknown, kinds, join
+--   reads:
+--     bid (auction, price)
+--     auction (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`price` AS `price`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT `id` AS `id` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_1 KEEP ranks_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__arrived` AS `__arrived`, `feed_1`.`id` AS `id` FROM ranks_0 JOIN feed_1 ON `ranks_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`auction` AS `auction`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction, price, __arrived)
+--     FEED feed_1 (id)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_1 KEEP ranks_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__arrived` AS `__arrived`, `feed_1`.`id` AS `id` FROM ranks_0 JOIN feed_1 ON `ranks_0`.`auction` = `feed_1`.`id`
+--   digest: 467228276c89eacb
+-- [73] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:104
+--       |
+--     1 | ...T *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) n FROM bid) a JOIN auction b ON a.auction=b.id WHERE n=1
+--       |                                                                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [74] form: ties-open
+--   placement: incremental
+--   flow: all, columns (auction), key unknown, kinds, join
+--   reads:
+--     bid (auction, price)
+--     auction (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`price` AS `price` FROM bid AS `bid`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT `id` AS `id` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_1 KEEP ranks_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `feed_1`.`id` AS `id` FROM ranks_0 JOIN feed_1 ON `ranks_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`auction` AS `auction`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction, price)
+--     FEED feed_1 (id)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_1 KEEP ranks_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `feed_1`.`id` AS `id` FROM ranks_0 JOIN feed_1 ON `ranks_0`.`auction` = `feed_1`.`id`
+--   digest: 1e0198c2856741b4

@@ -1,0 +1,194 @@
+-- maintained ranks break ties alike
+-- tables: changes
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn <= 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS rn FROM events) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM events) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM events) WHERE rn <= 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- ----- expected
+-- [1] maintained ranks break ties alike
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: 8cc99374a86ed205
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn <= 2
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--   digest: 814632460fd742c8
+-- [4] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
+--   digest: 3d5e566c4bd5f2bb
+-- [5] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows
+--   digest: f882f9fa3f9f12cc
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS rn FROM events) WHERE rn = 1
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [7] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 948a31ed0bb1caca
+-- [8] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
+--   digest: e3cc2ec0edb22831
+-- [9] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: 8dcf09fd884808d3
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM events) WHERE rn = 1
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [11] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, ts AS `ts`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: d89d60ff90480fb3
+-- [12] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
+--   digest: 94172bf2b3adeed1
+-- [13] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows
+--   digest: d3a542bba74b39a8
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM events) WHERE rn ...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [15] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, ts AS `ts`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--   digest: 7a4d5a94c2f8ac78
+-- [16] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
+--   digest: 9c2a1a3e5c588758

@@ -1,0 +1,512 @@
+-- other top n: bound and more
+-- tables: auctions
+SELECT auction, price, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC, bidder) AS n FROM bid) WHERE n <= 3 AND price > 10 AND n > 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(n) of auction, price, n
+-- and: form: ties-open
+-- and: cast of an order
+SELECT auction, n FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY CAST(price AS STRING) DESC, bidder) AS n FROM bid) WHERE n <= 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(n) of auction, n
+-- and: form: ties-open
+-- and: group by inside
+SELECT auction, n FROM (SELECT auction, MAX(price) AS m, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY auction) AS n FROM bid GROUP BY auction) WHERE n <= 2
+-- and: arrival, n rows
+SELECT k, n FROM (SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY pt) AS n FROM nowm) WHERE n <= 2
+-- and: sink: append
+-- and: sink: upsert(n) of k, n
+-- and: last that came
+SELECT k, id FROM (SELECT k, id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY PROCTIME() DESC) AS n FROM nowm) WHERE n = 1
+-- and: sink: append
+-- and: sink: upsert(id) of k, id
+-- and: nulls
+SELECT auction, n FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price NULLS LAST) AS n FROM bid) WHERE n <= 2
+-- and: sink: append
+-- and: sink: upsert(n) of auction, n
+-- and: form: ties-open
+-- and: view of a rank
+SELECT auction FROM (SELECT a AS auction, ROW_NUMBER() OVER (PARTITION BY a ORDER BY p) AS n FROM dear) WHERE n = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: joined later
+SELECT t.auction, a.seller FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid) AS t JOIN auction AS a ON t.auction = a.id WHERE t.n = 1
+-- and: sink: append
+-- and: form: ties-open
+-- and: aggregated
+SELECT channel, COUNT(*) AS c FROM (SELECT channel, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid) WHERE n = 1 GROUP BY channel
+-- and: sink: append
+-- and: sink: upsert(c) of channel, c
+-- and: form: ties-open
+-- and: in WITH
+WITH r AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid) SELECT auction, price FROM r WHERE n = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: sink: upsert(price) of auction, price
+-- and: form: ties-open
+-- and: limited, too
+SELECT auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid LIMIT 3) WHERE n = 1
+-- and: no order
+SELECT auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction) AS n FROM bid) WHERE n = 1
+-- and: no name
+SELECT * FROM (SELECT auction + 1, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid) WHERE n = 1
+-- and: under WHERE of both
+SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid) AS a JOIN (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS m FROM bid) AS b ON a.auction = b.auction WHERE n = 1 AND m = 1
+-- and: sink: append
+-- and: form: ties-open
+-- ----- expected
+-- [1] other top n: bound and more
+--   placement: update
+--   flow: upsert, columns (auction, price, n), key (auction, n), kinds, Top-N
+--   reads:
+--     bid (auction, bidder, price)
+--   query:
+--     SELECT auction, price, n, CASE WHEN price > 10 AND n > 1 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`bidder` AS `bidder`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(bidder), ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(bidder), ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 222488af91932f1f
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:42
+--       |
+--     1 | ...CT auction, price, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC, bidder) AS n FRO...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, price, n), key (auction, n), kinds, Top-N
+--   reads:
+--     bid (auction, bidder, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`bidder` AS `bidder`, `bid`.`price` AS `price`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `bidder`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0 WHERE `ranks_0`.`price` > 10 AND `ranks_0`.`n` > 1
+--   checkpoint: bid
+--     FEED feed_0 (auction, bidder, price, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `bidder`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   digest: 46ffb1f8f049721a
+-- [4] sink: upsert(n) of auction, price, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction, n), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:42
+--       |
+--     1 | ...CT auction, price, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC, bidder) AS n FRO...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [5] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, price, n), key (auction, n), kinds, Top-N
+--   reads:
+--     bid (auction, bidder, price)
+--   query:
+--     SELECT auction, price, n, CASE WHEN price > 10 AND n > 1 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`bidder` AS `bidder`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(bidder)) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(bidder)) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 0154eb5c26288c97
+-- [6] cast of an order
+--   placement: update
+--   flow: upsert, columns (auction, n), key (auction, n), Top-N
+--   reads:
+--     bid (auction, bidder, price)
+--   query:
+--     SELECT auction, n FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(CAST(price AS STRING), ~(bidder), ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(CAST(price AS STRING), ~(bidder), ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 18125206877e2d9d
+-- [7] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:48
+--       |
+--     1 | ...tion, n FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY CAST(price AS STRING) DESC, ...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [8] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, n), key (auction, n), kinds, Top-N
+--   reads:
+--     bid (auction, bidder, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, '__value', `__value`, 'bidder', `bidder`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price`, CAST(price AS STRING) AS `__value`, bidder AS `bidder`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `n` AS `n`, `__value` AS `__value`, `bidder` AS `bidder`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__value`, `bidder`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `__value` DESC, `bidder`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, price, __value, bidder, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `n` AS `n`, `__value` AS `__value`, `bidder` AS `bidder`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__value`, `bidder`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `__value` DESC, `bidder`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   digest: 46331b417626dd79
+-- [9] sink: upsert(n) of auction, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction, n), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:48
+--       |
+--     1 | ...tion, n FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY CAST(price AS STRING) DESC, ...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [10] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, n), key (auction, n), Top-N
+--   reads:
+--     bid (auction, bidder, price)
+--   query:
+--     SELECT auction, n FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(CAST(price AS STRING), ~(bidder)) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(CAST(price AS STRING), ~(bidder)) AS __order FROM bid AS `bid`) AS __rows
+--   digest: de6f6ac7dfa80569
+-- [11] group by inside
+--   error:
+--     error[PEN-5001]: a query that numbers rows of a stream cannot have GROUP of its own
+--      --> case.sql:1:58
+--       |
+--     1 | ...OM (SELECT auction, MAX(price) AS m, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY auction) AS n FROM bid GROUP...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: number the rows of a plain SELECT
+-- [12] arrival, n rows
+--   placement: incremental
+--   flow: all, columns (k, n), key (k, n), kinds, Top-N
+--   reads:
+--     nowm (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM nowm AS `nowm`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `n` AS `n`, `__arrival` AS `__arrival` FROM (SELECT `k`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `__arrival`, `k`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   checkpoint: nowm
+--     FEED feed_0 (k)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `n` AS `n`, `__arrival` AS `__arrival` FROM (SELECT `k`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `__arrival`, `k`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   digest: 661897db22e174cb
+-- [13] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:29
+--       |
+--     1 | SELECT k, n FROM (SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY pt) AS n FROM nowm) WHERE n <= 2
+--       |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [14] sink: upsert(n) of k, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (k, n), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:29
+--       |
+--     1 | SELECT k, n FROM (SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY pt) AS n FROM nowm) WHERE n <= 2
+--       |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (k, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [15] last that came
+--   placement: incremental
+--   flow: all, columns (k, id), key (k), kinds, Top-N
+--   reads:
+--     nowm (id, k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'id', `id`) AS `__feed0` FROM (SELECT k AS `k`, id AS `id` FROM nowm AS `nowm`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `id` AS `id`, `__arrival` AS `__arrival` FROM (SELECT `k`, `id`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `__arrival` DESC, `k`, `id`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   checkpoint: nowm
+--     FEED feed_0 (k, id)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `id` AS `id`, `__arrival` AS `__arrival` FROM (SELECT `k`, `id`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `__arrival` DESC, `k`, `id`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: ee5afc15d4210b52
+-- [16] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT k, id FROM (SELECT k, id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY PROCTIME() DESC) AS n FROM nowm) WHERE n = 1
+--       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [17] sink: upsert(id) of k, id
+--   error:
+--     error[PEN-5001]: the query gives one row for each (k), and the sink keeps one for each (id), which the query fills with (id)
+--      --> case.sql:1:34
+--       |
+--     1 | SELECT k, id FROM (SELECT k, id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY PROCTIME() DESC) AS n FROM nowm) WHERE n = 1
+--       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (k); or choose one row for each (id) in the query: ROW_NUMBER() OVER (PARTITION BY id ORDER BY ...) AS n, WHERE n = 1
+-- [18] nulls
+--   placement: incremental
+--   flow: all, columns (auction, n), key (auction, n), kinds, Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `n` AS `n`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` NULLS LAST, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, price, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `n` AS `n`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` NULLS LAST, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   digest: 950d4354f9eaeb7c
+-- [19] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT auction, n FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price NULLS LAST) AS n FROM ...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [20] sink: upsert(n) of auction, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction, n), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT auction, n FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price NULLS LAST) AS n FROM ...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [21] form: ties-open
+--   placement: incremental
+--   flow: all, columns (auction, n), key (auction, n), kinds, Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `n` AS `n`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` NULLS LAST, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, price)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `n` AS `n`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` NULLS LAST, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   digest: 6569b70e1eb4584d
+-- [22] view of a rank
+--   placement: update
+--   flow: upsert, columns (auction), key (auction), first row
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT auction FROM (SELECT __best.`auction` AS `auction`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT a AS __key0, NAMED_STRUCT('auction', a) AS __row_of_key, STRUCT(p) AS __order FROM (SELECT auction, price FROM `default_catalog`.`default_database`.`bid` AS `bid` WHERE price > 100) AS `dear`(`a`, `p`)) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: bid
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT a AS __key0, NAMED_STRUCT('auction', a) AS __row_of_key, STRUCT(p) AS __order FROM (SELECT auction, price FROM `default_catalog`.`default_database`.`bid` AS `bid` WHERE price > 100) AS `dear`(`a`, `p`)) AS __rows
+--   digest: c64e76a1b52fc8d3
+-- [23] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:43
+--       |
+--     1 | SELECT auction FROM (SELECT a AS auction, ROW_NUMBER() OVER (PARTITION BY a ORDER BY p) AS n FROM dear) WHERE n = 1
+--       |                                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [24] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction), key (auction), kinds, Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'p', `p`) AS `__feed0` FROM (SELECT a AS `auction`, p AS `p` FROM (SELECT auction, price FROM `default_catalog`.`default_database`.`bid` AS `bid` WHERE price > 100) AS `dear`(`a`, `p`)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `p` AS `p`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `p`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `p`, `__arrival`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, p)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `p` AS `p`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `p`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `p`, `__arrival`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: 807ef164c76a0194
+-- [25] joined later
+--   placement: incremental
+--   flow: all, columns (auction, seller), key unknown, kinds, join
+--   reads:
+--     bid (auction, price)
+--     auction (id, seller)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, price AS `price`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_1 KEEP ranks_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__arrived` AS `__arrived`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM ranks_0 JOIN feed_1 ON `ranks_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`auction` AS `auction`, `join_1`.`seller` AS `seller`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction, price, __arrived)
+--     FEED feed_1 (id, seller)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_1 KEEP ranks_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__arrived` AS `__arrived`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM ranks_0 JOIN feed_1 ON `ranks_0`.`auction` = `feed_1`.`id`
+--   digest: 42d8732b06c7a21f
+-- [26] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:126
+--       |
+--     1 | ...() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid) AS t JOIN auction AS a ON t.auction = a.id WHERE t.n = 1
+--       |                                                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [27] form: ties-open
+--   placement: incremental
+--   flow: all, columns (auction, seller), key unknown, kinds, join
+--   reads:
+--     bid (auction, price)
+--     auction (id, seller)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, price AS `price` FROM bid AS `bid`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_1 KEEP ranks_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM ranks_0 JOIN feed_1 ON `ranks_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`auction` AS `auction`, `join_1`.`seller` AS `seller`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction, price)
+--     FEED feed_1 (id, seller)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_1 KEEP ranks_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM ranks_0 JOIN feed_1 ON `ranks_0`.`auction` = `feed_1`.`id`
+--   digest: 9a0df9c13c9ed446
+-- [28] aggregated
+--   placement: incremental
+--   flow: all, columns (channel, c), key (channel), kinds, aggregate
+--   reads:
+--     bid (auction, price, channel)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('channel', `channel`, 'auction', `auction`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT channel AS `channel`, auction AS `auction`, price AS `price`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `channel` AS `channel`, `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `channel`, `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED group_1 KEEP ranks_0 BY (channel) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `channel` AS `channel`, `__m0` AS `c` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (channel, auction, price, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `channel` AS `channel`, `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `channel`, `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED group_1 KEEP ranks_0 BY (channel) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `channel` AS `channel`, `__m0` AS `c` FROM ranks_0
+--   digest: d012437fbc1aba7e
+-- [29] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:145
+--       |
+--     1 | ... (SELECT channel, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid) WHERE n = 1 GROUP BY channel
+--       |                                                                                                                  ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [30] sink: upsert(c) of channel, c
+--   error:
+--     error[PEN-5001]: the query gives one row for each (channel), and the sink keeps one for each (c), which the query fills with (c)
+--      --> case.sql:1:145
+--       |
+--     1 | ... (SELECT channel, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid) WHERE n = 1 GROUP BY channel
+--       |                                                                                                                  ^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (channel); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
+-- [31] form: ties-open
+--   placement: incremental
+--   flow: all, columns (channel, c), key (channel), kinds, aggregate
+--   reads:
+--     bid (auction, price, channel)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('channel', `channel`, 'auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT channel AS `channel`, auction AS `auction`, price AS `price` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `channel` AS `channel`, `auction` AS `auction`, `price` AS `price` FROM (SELECT `channel`, `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `channel`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED group_1 KEEP ranks_0 BY (channel) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `channel` AS `channel`, `__m0` AS `c` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (channel, auction, price)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `channel` AS `channel`, `auction` AS `auction`, `price` AS `price` FROM (SELECT `channel`, `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `channel`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED group_1 KEEP ranks_0 BY (channel) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `channel` AS `channel`, `__m0` AS `c` FROM ranks_0
+--   digest: 0e4987ef396bc726
+-- [32] in WITH
+--   placement: update
+--   flow: upsert, columns (auction, price), key (auction), first row
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT auction, price FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys) AS `r`
+--   checkpoint: bid
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
+--   digest: a7ef12af48f51a3e
+-- [33] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:22
+--       |
+--     1 | WITH r AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid) SELECT auction, price FRO...
+--       |                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [34] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (auction, price), key (auction), kinds, Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`price` AS `price`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, price, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: 9029bf914bef1d4e
+-- [35] sink: upsert(price) of auction, price
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (price), which the query fills with (price)
+--      --> case.sql:1:22
+--       |
+--     1 | WITH r AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid) SELECT auction, price FRO...
+--       |                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (price) in the query: ROW_NUMBER() OVER (PARTITION BY price ORDER BY ...) AS n, WHERE n = 1
+-- [36] form: ties-open
+--   placement: update
+--   flow: upsert, columns (auction, price), key (auction), first row
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT auction, price FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys) AS `r`
+--   checkpoint: bid
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 4f80ed12243dde04
+-- [37] limited, too
+--   error:
+--     error[PEN-5001]: a query that numbers rows of a stream cannot have LIMIT of its own
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid LIMIT 3) W...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: number the rows of a plain SELECT
+-- [38] no order
+--   error:
+--     error[PEN-5001]: ROW_NUMBER() without ORDER BY is not supported
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction) AS n FROM bid) WHERE n = 1
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: add ORDER BY to its OVER
+-- [39] no name
+--   error:
+--     error[PEN-5001]: a column of a query that numbers rows has no name of its own
+--      --> case.sql:1:23
+--       |
+--     1 | SELECT * FROM (SELECT auction + 1, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid) WHERE n = 1
+--       |                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: name it with AS
+-- [40] under WHERE of both
+--   placement: incremental
+--   flow: all, columns (auction), key (auction), kinds, join
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price`, `__arrived` AS `__arrived` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED ranks_1 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `m` FROM feed_0) AS __numbered WHERE `m` <= 1
+--     MAINTAINED join_2 KEEP ranks_0 BY (auction) rows; ranks_1 BY (auction) rows COMPUTE SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__arrived` AS `__arrived`, `ranks_1`.`auction` AS `auction__2`, `ranks_1`.`price` AS `price__2`, `ranks_1`.`__arrived` AS `__arrived__2` FROM ranks_0 JOIN ranks_1 ON `ranks_0`.`auction` = `ranks_1`.`auction`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`auction` AS `auction`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: bid
+--     FEED feed_0 (auction, price, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED ranks_1 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `m` FROM feed_0) AS __numbered WHERE `m` <= 1
+--     MAINTAINED join_2 KEEP ranks_0 BY (auction) rows; ranks_1 BY (auction) rows COMPUTE SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__arrived` AS `__arrived`, `ranks_1`.`auction` AS `auction__2`, `ranks_1`.`price` AS `price__2`, `ranks_1`.`__arrived` AS `__arrived__2` FROM ranks_0 JOIN ranks_1 ON `ranks_0`.`auction` = `ranks_1`.`auction`
+--   digest: 7c26d13ed14b2b55
+-- [41] sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:116
+--       |
+--     1 | ... ORDER BY price) AS n FROM bid) AS a JOIN (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price ...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [42] form: ties-open
+--   placement: incremental
+--   flow: all, columns (auction), key (auction), kinds, join
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED ranks_1 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `auction`) AS `m` FROM feed_0) AS __numbered WHERE `m` <= 1
+--     MAINTAINED join_2 KEEP ranks_0 BY (auction) rows; ranks_1 BY (auction) rows COMPUTE SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_1`.`auction` AS `auction__2`, `ranks_1`.`price` AS `price__2` FROM ranks_0 JOIN ranks_1 ON `ranks_0`.`auction` = `ranks_1`.`auction`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`auction` AS `auction`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: bid
+--     FEED feed_0 (auction, price)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED ranks_1 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `auction`) AS `m` FROM feed_0) AS __numbered WHERE `m` <= 1
+--     MAINTAINED join_2 KEEP ranks_0 BY (auction) rows; ranks_1 BY (auction) rows COMPUTE SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_1`.`auction` AS `auction__2`, `ranks_1`.`price` AS `price__2` FROM ranks_0 JOIN ranks_1 ON `ranks_0`.`auction` = `ranks_1`.`auction`
+--   digest: ce1e02d407a512f0

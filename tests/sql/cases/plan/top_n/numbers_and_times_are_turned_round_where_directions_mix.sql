@@ -1,0 +1,198 @@
+-- numbers and times are turned round where directions mix
+-- tables: changes
+SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY k DESC, x) AS rn FROM events) WHERE rn <= 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY k DESC, y) AS rn FROM events) WHERE rn <= 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC, ts) AS rn FROM events) WHERE rn <= 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS rn FROM events) WHERE rn <= 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- ----- expected
+-- [1] numbers and times are turned round where directions mix
+--   placement: update
+--   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k, ~(x), ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k, ~(x), ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows
+--   digest: b84c3dfda0f737a6
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY k DESC, x) AS rn FROM events) WHERE rn <= 2
+--       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (id, k, rn), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k` DESC, `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`k` AS `k`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k` DESC, `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--   digest: ff0fe96f463418e9
+-- [4] form: ties-open
+--   placement: update
+--   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k, ~(x)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k, ~(x)) AS __order FROM events AS `events`) AS __rows
+--   digest: 3fb356aa3ac0a96d
+-- [5] another
+--   placement: update
+--   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
+--   reads:
+--     events (id, k, y)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k, -(y), ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k, -(y), ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows
+--   digest: 902c28994d09d93f
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY k DESC, y) AS rn FROM events) WHERE rn <= 2
+--       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [7] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (id, k, rn), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, y)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'y', `y`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, y AS `y`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `y` AS `y`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `y`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k` DESC, `y`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`k` AS `k`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, y, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `y` AS `y`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `y`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k` DESC, `y`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--   digest: efec231bbae7f9bd
+-- [8] form: ties-open
+--   placement: update
+--   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
+--   reads:
+--     events (id, k, y)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k, -(y)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k, -(y)) AS __order FROM events AS `events`) AS __rows
+--   digest: e9e13f7d3b2b76f6
+-- [9] another
+--   placement: update
+--   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, -UNIX_MICROS(CAST(ts AS TIMESTAMP_LTZ)), ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, -UNIX_MICROS(CAST(ts AS TIMESTAMP_LTZ)), ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows
+--   digest: 96506ae788e063f1
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC, ts) AS rn FROM events) WHERE rn <= 2
+--       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [11] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (id, k, rn), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, ts AS `ts`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`k` AS `k`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--   digest: f41130bd5ced8d0a
+-- [12] form: ties-open
+--   placement: update
+--   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, -UNIX_MICROS(CAST(ts AS TIMESTAMP_LTZ))) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, -UNIX_MICROS(CAST(ts AS TIMESTAMP_LTZ))) AS __order FROM events AS `events`) AS __rows
+--   digest: 48aebd0bbd3f8b8f
+-- [13] another
+--   placement: update
+--   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x, y)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, y, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, y, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: 3f55d022033a4168
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS rn FROM events) WHERE rn <= 2
+--       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [15] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (id, k, rn), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x, y)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, 'y', `y`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, y AS `y`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `y` AS `y`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `y`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `y`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`k` AS `k`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, y, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `y` AS `y`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `y`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `y`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--   digest: adea3cf747dba3c8
+-- [16] form: ties-open
+--   placement: update
+--   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x, y)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, y) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, y) AS __order FROM events AS `events`) AS __rows
+--   digest: 4e53b2567c0784fe

@@ -1,0 +1,230 @@
+-- rankings that cannot be kept are refused
+-- tables: changes
+SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE x > 1
+-- and: another
+SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn <= 20000
+-- and: another
+SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn <= 3
+-- and: sink: append
+-- and: form: ties-open
+-- and: another
+SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, k DESC) AS rn FROM events) WHERE rn <= 3
+-- and: sink: append
+-- and: form: ties-open
+-- and: another
+SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x NULLS LAST) AS rn FROM events) WHERE rn <= 3
+-- and: sink: append
+-- and: form: ties-open
+-- and: another
+SELECT id FROM (SELECT id, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn = 1
+-- and: sink: append
+-- and: form: ties-open
+-- and: another
+SELECT k, rn, id FROM (SELECT id, k, x, RANK() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn = 1
+-- and: sink: append
+-- and: another
+SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) AS rn FROM cdc) WHERE rn = 1
+-- and: sink: append
+-- ----- expected
+-- [1] rankings that cannot be kept are refused
+--   error:
+--     error[PEN-5001]: ROW_NUMBER over a stream needs a bound, else every row that comes renumbers all others
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE x > 1
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: add WHERE n <= <number> to the query around it, where n is the name of the number; or number rows as the watermark passes them: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) by the rowtime ts. Rows numbered up to a bound change, and a window (TUMBLE, HOP, ...) does not read them: group them without one
+-- [2] another
+--   error:
+--     error[PEN-5001]: the 20000 best rows of each key are more than the 10000 that are kept
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn <= ...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+-- [3] another
+--   placement: incremental
+--   flow: all, columns (k, id), key unknown, kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--   digest: 4bd237f890b3578f
+-- [4] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:37
+--       |
+--     1 | SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn <= 3
+--       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [5] form: ties-open
+--   placement: incremental
+--   flow: all, columns (k, id), key unknown, kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `id`, `k`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `id`, `k`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--   digest: 1cb5052f0164c7e9
+-- [6] another
+--   placement: incremental
+--   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `k` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `k` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--   digest: f5b06438d058ac77
+-- [7] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, k DESC) AS rn FROM events) WHER...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [8] form: ties-open
+--   placement: incremental
+--   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `k` DESC, `id`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `k` DESC, `id`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--   digest: 729bc5708634127e
+-- [9] another
+--   placement: incremental
+--   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` NULLS LAST, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` NULLS LAST, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--   digest: c06d34fd106ba92b
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x NULLS LAST) AS rn FROM events) W...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [11] form: ties-open
+--   placement: incremental
+--   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` NULLS LAST, `id`, `k`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` NULLS LAST, `id`, `k`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--   digest: 34df5f0c693abd27
+-- [12] another
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'x', `x`, 'k', `k`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, x AS `x`, k AS `k`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `x` AS `x`, `k` AS `k`, `__arrived` AS `__arrived` FROM (SELECT `id`, `x`, `k`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, x, k, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `x` AS `x`, `k` AS `k`, `__arrived` AS `__arrived` FROM (SELECT `id`, `x`, `k`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: a4cde755f54c1f63
+-- [13] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:31
+--       |
+--     1 | SELECT id FROM (SELECT id, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn = 1
+--       |                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [14] form: ties-open
+--   placement: incremental
+--   flow: all, columns (id), key unknown, kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'x', `x`, 'k', `k`) AS `__feed0` FROM (SELECT id AS `id`, x AS `x`, k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `x` AS `x`, `k` AS `k` FROM (SELECT `id`, `x`, `k`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `id`, `k`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, x, k)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `x` AS `x`, `k` AS `k` FROM (SELECT `id`, `x`, `k`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `id`, `k`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: a77ef7b26164654d
+-- [15] another
+--   placement: incremental
+--   flow: all, columns (k, rn, id), key unknown, constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn` FROM (SELECT `id`, `k`, `x`, RANK() OVER (PARTITION BY `k` ORDER BY `x`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn` FROM (SELECT `id`, `k`, `x`, RANK() OVER (PARTITION BY `k` ORDER BY `x`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 627dbd71e4b15142
+-- [16] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT k, rn, id FROM (SELECT id, k, x, RANK() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn = 1
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [17] another
+--   placement: incremental
+--   flow: all, columns (id), key (id), kinds, Top-N
+--   reads:
+--     cdc (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (id) rows COMPUTE SELECT `id` AS `id` FROM (SELECT `id`, `amount`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `amount`, `id`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   checkpoint: cdc
+--     FEED feed_0 (id, amount)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (id) rows COMPUTE SELECT `id` AS `id` FROM (SELECT `id`, `amount`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `amount`, `id`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: b1eba0cf5691ac32
+-- [18] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:28
+--       |
+--     1 | SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) AS rn FROM cdc) WHERE rn = 1
+--       |                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

@@ -1,0 +1,27 @@
+-- ranks that share a number ask for no order of arrival
+-- tables: changes
+SELECT rn, k, id FROM (SELECT id, k, RANK() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn <= 2
+-- and: sink: append
+-- ----- expected
+-- [1] ranks that share a number ask for no order of arrival
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key unknown, kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x` FROM (SELECT `id`, `k`, `x`, RANK() OVER (PARTITION BY `k` ORDER BY `x`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x` FROM (SELECT `id`, `k`, `x`, RANK() OVER (PARTITION BY `k` ORDER BY `x`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--   digest: 939b13d68458c4d7
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, RANK() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn <= 2
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

@@ -1,0 +1,27 @@
+-- rows that are updated are told apart by their columns
+-- tables: changes
+SELECT id FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS rn FROM cdc) WHERE rn <= 2
+-- and: sink: append
+-- ----- expected
+-- [1] rows that are updated are told apart by their columns
+--   placement: incremental
+--   flow: all, columns (id), key (id), kinds, Top-N
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--   digest: 8db6978e75d3974f
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:36
+--       |
+--     1 | SELECT id FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS rn FROM cdc) WHERE rn <= 2
+--       |                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'

@@ -1,0 +1,148 @@
+-- rows without an order of arrival are compared as before
+-- tables: changes
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY k) AS rn FROM (SELECT id, k, x FROM events UNION ALL SELECT id, k, x FROM events)) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY k) AS rn FROM events AS e (id, k, x, y, ts, arr)) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY id) AS rn FROM notes AS events (id, k)) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY k) AS rn FROM events CROSS JOIN UNNEST(arr) AS u (x)) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- ----- expected
+-- [1] rows without an order of arrival are compared as before
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k) AS __order FROM (SELECT id, k, x FROM events AS `events` UNION ALL SELECT id, k, x FROM events AS `events`)) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k) AS __order FROM (SELECT id, k, x FROM events AS `events` UNION ALL SELECT id, k, x FROM events AS `events`)) AS __rows
+--   digest: 67014f9b71298801
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY k) AS rn FROM (SELECT id, k, x FROM e...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k` FROM (SELECT id, k, x FROM events AS `events` UNION ALL SELECT id, k, x FROM events AS `events`)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k`, `__arrival`, `id`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k`, `__arrival`, `id`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 99cfb67f479ad1f2
+-- [4] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     events (id, k, x, y, ts, arr)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k) AS __order FROM events AS e(id, k, x, y, ts, arr)) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k) AS __order FROM events AS e(id, k, x, y, ts, arr)) AS __rows
+--   digest: 89be3ee5421744f4
+-- [5] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY k) AS rn FROM events AS e (id, k, x, ...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [6] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, x, y, ts, arr)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k` FROM events AS e(id, k, x, y, ts, arr)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k`, `__arrival`, `id`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k`, `__arrival`, `id`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 1e01e08ba5633ed5
+-- [7] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     notes (code, note)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(id) AS __order FROM notes AS events(id, k)) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: notes
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(id) AS __order FROM notes AS events(id, k)) AS __rows
+--   digest: 69907843d0bc2078
+-- [8] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY id) AS rn FROM notes AS events (id, k...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [9] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     notes (code, note)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k` FROM notes AS events(id, k)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `id`, `__arrival`, `k`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: notes
+--     FEED feed_0 (id, k)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `id`, `__arrival`, `k`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: a0c1c41c25678e55
+-- [10] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     events (id, k, x, arr)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k) AS __order FROM events AS `events` CROSS JOIN UNNEST(arr) AS u(x)) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k) AS __order FROM events AS `events` CROSS JOIN UNNEST(arr) AS u(x)) AS __rows
+--     CROSS JOIN UNNEST(arr) AS u(x)
+--   digest: d8ab1c5161592a91
+-- [11] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY k) AS rn FROM events CROSS JOIN UNNES...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [12] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, x, arr)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k` FROM events AS `events` CROSS JOIN UNNEST(arr) AS u(x)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k`, `__arrival`, `id`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     CROSS JOIN UNNEST(arr) AS u(x)
+--     FEED feed_0 (id, k)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k`, `__arrival`, `id`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 1e950eac2d5cc6f1

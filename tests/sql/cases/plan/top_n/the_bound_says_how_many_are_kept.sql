@@ -1,0 +1,198 @@
+-- the bound says how many are kept
+-- tables: changes
+SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn < 3
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE 4 >= rn
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn = 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn > 1 AND rn <= 3
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- ----- expected
+-- [1] the bound says how many are kept
+--   placement: update
+--   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT k, rn, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__best`.`x` AS `x`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: 7ea7268e763d74ea
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn < 3
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--   digest: bc74238a04809bf4
+-- [4] form: ties-open
+--   placement: update
+--   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT k, rn, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__best`.`x` AS `x`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
+--   digest: 53741d79c8fa49bb
+-- [5] another
+--   placement: update
+--   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT k, rn, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__best`.`x` AS `x`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 4), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 4) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: dddcb218745ebd55
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE 4 >= rn
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [7] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 4
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 4
+--   digest: a723f0c3bb3ec41c
+-- [8] form: ties-open
+--   placement: update
+--   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT k, rn, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__best`.`x` AS `x`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 4), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 4) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
+--   digest: f6629fbb60d63c79
+-- [9] another
+--   placement: update
+--   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT k, rn, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__best`.`x` AS `x`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)) WHERE rn = 2
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: 8cfab00614ab57b5
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn = 2
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [11] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0 WHERE `ranks_0`.`rn` = 2
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--   digest: 75a784d6ccb665fb
+-- [12] form: ties-open
+--   placement: update
+--   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT k, rn, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__best`.`x` AS `x`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)) WHERE rn = 2
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
+--   digest: f2e14dcd4bec32f9
+-- [13] another
+--   placement: update
+--   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT k, rn, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__best`.`x` AS `x`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)) WHERE rn > 1
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 3) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: 68b2e09682f9b76a
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn > 1...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [15] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`rn` AS `rn`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0 WHERE `ranks_0`.`rn` > 1
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--   digest: 207cbbe851227800
+-- [16] form: ties-open
+--   placement: update
+--   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT k, rn, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__best`.`x` AS `x`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)) WHERE rn > 1
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 3) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
+--   digest: 5f825a3d49d33238

@@ -1,0 +1,96 @@
+-- the first or last row of a key is kept whole
+-- tables: changes
+SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM events) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS rn FROM events) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- ----- expected
+-- [1] the first or last row of a key is kept whole
+--   placement: update
+--   flow: upsert, columns (k, id), key (k), last row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, __best.`x` AS `x`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: 35db8d716d4894e1
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:37
+--       |
+--     1 | SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM events) WHERE rn = 1
+--       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, id), key (k), kinds, Top-N
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, ts AS `ts`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 126c922e998352e3
+-- [4] form: ties-open
+--   placement: update
+--   flow: upsert, columns (k, id), key (k), last row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, __best.`x` AS `x`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
+--   digest: 70807f8909418ed8
+-- [5] another
+--   placement: update
+--   flow: upsert, columns (k, id), key (k), first row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, __best.`x` AS `x`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: 3a40af56745818b3
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:37
+--       |
+--     1 | SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS rn FROM events) WHERE rn = 1
+--       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [7] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (k, id), key (k), kinds, Top-N
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, ts AS `ts`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 4969f8f1b534ee88
+-- [8] form: ties-open
+--   placement: update
+--   flow: upsert, columns (k, id), key (k), first row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, __best.`x` AS `x`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
+--   digest: bf46ca398fed6ca6

@@ -1,0 +1,431 @@
+-- the first row that came wins but for the last by rowtime
+-- tables: changes
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn <= 3
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS rn FROM events) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS rn FROM events) WHERE rn <= 3
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS rn FROM events) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM events) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM events) WHERE rn < 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM events) WHERE rn <= 2
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC, x DESC) AS rn FROM events) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- ----- expected
+-- [1] the first row that came wins but for the last by rowtime
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: 3cb2ebec1285c754
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn = 1
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 0af84f71141f7689
+-- [4] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
+--   digest: 201353e97a74ab37
+-- [5] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 3) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: 93a2bec8824c6d11
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn <= 3
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [7] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--   digest: fcf6ff85b4926487
+-- [8] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 3) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
+--   digest: 6d23cdf1c70dbfd1
+-- [9] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows
+--   digest: f882f9fa3f9f12cc
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS rn FROM events) WHERE rn = 1
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [11] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 948a31ed0bb1caca
+-- [12] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
+--   digest: e3cc2ec0edb22831
+-- [13] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows
+--   digest: 808dd3c2dc221843
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS rn FROM events) WHERE rn <= 3
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [15] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
+--   digest: 6a3fe0f4ed6a951a
+-- [16] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 3), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
+--   digest: 816037d629c2cae7
+-- [17] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: da84a45c6ab14080
+-- [18] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS rn FROM events) WHERE rn = 1
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [19] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, ts AS `ts`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: c2162f45502c78ec
+-- [20] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
+--   digest: 5e4ee165c5506d7d
+-- [21] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: 8dcf09fd884808d3
+-- [22] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM events) WHERE rn = 1
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [23] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, ts AS `ts`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: d89d60ff90480fb3
+-- [24] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
+--   digest: 94172bf2b3adeed1
+-- [25] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
+--   digest: 8dcf09fd884808d3
+-- [26] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM events) WHERE rn < 2
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [27] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, ts AS `ts`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: d89d60ff90480fb3
+-- [28] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
+--   digest: 94172bf2b3adeed1
+-- [29] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows
+--   digest: d3a542bba74b39a8
+-- [30] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM events) WHERE rn ...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [31] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k, rn), kinds, Top-N
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, ts AS `ts`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--   digest: 7a4d5a94c2f8ac78
+-- [32] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __row_of_key.`__best`.`id` AS `id`, __row_of_key.`__best`.`k` AS `k`, __row_of_key.`__number` AS `rn` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: events
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
+--   digest: 9c2a1a3e5c588758
+-- [33] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows
+--   digest: 62a1067ba29c0b96
+-- [34] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC, x DESC) AS rn FROM events) W...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [35] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, ts AS `ts`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `x` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, ts, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `x` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 68560dc71a537d76
+-- [36] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, x) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, x) AS __order FROM events AS `events`) AS __rows
+--   digest: 5a4ad85f90835b32

@@ -1,0 +1,240 @@
+-- the order of arrival goes through what keeps rows
+-- tables: changes
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM (SELECT * FROM events WHERE x > 1)) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM (SELECT id, k, x AS ts FROM events)) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- and: another
+SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM (SELECT id, k, id AS x FROM events UNION ALL SELECT id, k, x FROM later)) WHERE rn = 1
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: form: ties-open
+-- ----- expected
+-- [1] the order of arrival goes through what keeps rows
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS __rows
+--   digest: be91de57e1b3980c
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM TABLE(TUMBLE(TABLE even...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, x, ts), rowtime ts, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: a801c0e79c854103
+-- [4] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS __rows
+--   digest: 07766475d56a662f
+-- [5] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS __rows
+--   digest: 54d462be742ad202
+-- [6] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM TABLE(TUMBLE(TABL...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [7] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, ts), rowtime ts, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, ts AS `ts`, `__arrived` AS `__arrived` FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: bfaaa8a9b0519033
+-- [8] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS __rows
+--   digest: 7c36d3875b92b5f7
+-- [9] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM (SELECT * FROM events AS `events` WHERE x > 1)) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM (SELECT * FROM events AS `events` WHERE x > 1)) AS __rows
+--   digest: a855c1e4de28d727
+-- [10] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM (SELECT * FROM ev...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [11] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, ts AS `ts`, `__arrived` AS `__arrived` FROM (SELECT * FROM events AS `events` WHERE x > 1)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: e0683b189947eb95
+-- [12] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM (SELECT * FROM events AS `events` WHERE x > 1)) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM (SELECT * FROM events AS `events` WHERE x > 1)) AS __rows
+--   digest: 16b46fda1b8273e8
+-- [13] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM (SELECT id, k, x AS ts, `__arrived` FROM events AS `events`)) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM (SELECT id, k, x AS ts, `__arrived` FROM events AS `events`)) AS __rows
+--   digest: 825e9521e6c3f4ce
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM (SELECT id, k, x ...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [15] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, ts AS `ts`, `__arrived` AS `__arrived` FROM (SELECT id, k, x AS ts, `__arrived` FROM events AS `events`)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, ts, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 5341fcc276ade3a9
+-- [16] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), last row
+--   reads:
+--     events (id, k, x, ts)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM (SELECT id, k, x AS ts FROM events AS `events`)) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events
+--     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM (SELECT id, k, x AS ts FROM events AS `events`)) AS __rows
+--   digest: 7e90dde3f51e76ef
+-- [17] another
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     events (id, k, x)
+--     later (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM (SELECT id, k, id AS x, `__arrived` FROM events AS `events` UNION ALL SELECT id, k, x, `__arrived` FROM later AS `later`)) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events, later
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM (SELECT id, k, id AS x, `__arrived` FROM events AS `events` UNION ALL SELECT id, k, x, `__arrived` FROM later AS `later`)) AS __rows
+--   digest: ff1567cebfd376b0
+-- [18] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:38
+--       |
+--     1 | SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM (SELECT id, k, id AS x ...
+--       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [19] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--     later (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM (SELECT id, k, id AS x, `__arrived` FROM events AS `events` UNION ALL SELECT id, k, x, `__arrived` FROM later AS `later`)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events, later
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 406c5a9a0154cdc6
+-- [20] form: ties-open
+--   placement: update
+--   flow: upsert, columns (rn, k, id), key (k), first row
+--   reads:
+--     events (id, k, x)
+--     later (id, k, x)
+--   query:
+--     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM (SELECT id, k, id AS x FROM events AS `events` UNION ALL SELECT id, k, x FROM later AS `later`)) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: events, later
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM (SELECT id, k, id AS x FROM events AS `events` UNION ALL SELECT id, k, x FROM later AS `later`)) AS __rows
+--   digest: c4c6b43588490afd

@@ -1,0 +1,42 @@
+-- windows of one record are told apart
+-- tables: changes
+SELECT k FROM (SELECT k, window_start, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM TABLE(HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '2' HOUR))) WHERE rn <= 2
+-- and: sink: append
+-- and: form: ties-open
+-- ----- expected
+-- [1] windows of one record are told apart
+--   placement: incremental
+--   flow: all, columns (k), key unknown, kinds, Top-N
+--   reads:
+--     events (k, x, ts), rowtime ts, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'window_start', `window_start`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT k AS `k`, window_start AS `window_start`, x AS `x`, `__arrived` AS `__arrived` FROM TABLE(HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '2' HOUR))) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `window_start` AS `window_start`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `k`, `window_start`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`, `window_start`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (k, window_start, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `window_start` AS `window_start`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `k`, `window_start`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`, `window_start`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--   digest: e854f37d861c4c36
+-- [2] sink: append
+--   error:
+--     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:40
+--       |
+--     1 | SELECT k FROM (SELECT k, window_start, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM TABLE(HOP(TABLE event...
+--       |                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [3] form: ties-open
+--   placement: incremental
+--   flow: all, columns (k), key unknown, kinds, Top-N
+--   reads:
+--     events (k, x, ts), rowtime ts, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'window_start', `window_start`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, window_start AS `window_start`, x AS `x` FROM TABLE(HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '2' HOUR))) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `window_start` AS `window_start`, `x` AS `x` FROM (SELECT `k`, `window_start`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `k`, `window_start`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (k, window_start, x)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `window_start` AS `window_start`, `x` AS `x` FROM (SELECT `k`, `window_start`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `k`, `window_start`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
+--   digest: 3c1d08035473773a

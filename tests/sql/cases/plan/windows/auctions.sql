@@ -1,0 +1,376 @@
+-- windows over tables of every kind: win agg
+-- tables: auctions
+SELECT auction, COUNT(*) c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end
+-- and: agg of win agg
+SELECT auction, MAX(c) n FROM (SELECT auction, COUNT(*) c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) GROUP BY auction
+-- and: sink: append
+-- and: sink: upsert(n) of auction, n
+-- and: distinct windowed
+SELECT DISTINCT auction, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+-- and: upsert window
+SELECT * FROM TABLE(TUMBLE(TABLE rates, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+-- and: upsert window agg
+SELECT currency, COUNT(*), window_start, window_end FROM TABLE(TUMBLE(TABLE rates, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY currency, window_start, window_end
+-- and: session
+SELECT auction, COUNT(*) FROM TABLE(SESSION(TABLE bid PARTITION BY auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end
+-- and: session proctime
+SELECT k, COUNT(*) FROM TABLE(SESSION(TABLE nowm PARTITION BY k, DESCRIPTOR(pt), INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end
+-- and: win agg cascaded
+SELECT window_start, window_end, SUM(c) FROM TABLE(TUMBLE((SELECT auction, COUNT(*) c, window_time rt FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end, window_time), DESCRIPTOR(rt), INTERVAL '20' SECOND)) GROUP BY window_start, window_end
+-- and: win agg over regular join
+SELECT window_start, window_end, COUNT(*) FROM TABLE(TUMBLE((SELECT b.dateTime, a.seller FROM bid b JOIN auction a ON b.auction=a.id), DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+-- and: win over cdc
+SELECT * FROM TABLE(TUMBLE(TABLE cdc, DESCRIPTOR(id), INTERVAL '10' SECOND))
+-- and: group by window cols renamed
+SELECT auction, COUNT(*) c, ws FROM (SELECT auction, window_start ws, window_end we FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY auction, ws, we
+-- and: sink: append
+-- and: with cte agg win
+WITH w AS (SELECT auction, COUNT(*) c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) SELECT auction, c FROM w
+-- and: q7
+SELECT B.auction, B.price FROM bid B JOIN (SELECT MAX(price) AS maxprice, window_end AS dateTime FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) B1 ON B.price=B1.maxprice WHERE B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime
+-- and: win sum distinct decimal
+SELECT SUM(DISTINCT CAST(price AS DECIMAL(10,2))) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+-- and: sink: append
+-- and: win no group
+SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+-- and: win agg missing end
+SELECT window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start
+-- and: sink: append
+-- and: ttl: 1 h
+-- and: session not grouped
+SELECT * FROM TABLE(SESSION(TABLE bid PARTITION BY auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+-- and: win cascaded over update
+SELECT * FROM TABLE(TUMBLE((SELECT auction, MAX(dateTime) AS t FROM bid GROUP BY auction), DESCRIPTOR(t), INTERVAL '10' SECOND))
+-- and: having window
+SELECT auction, COUNT(*) c FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end HAVING COUNT(*)>2
+-- and: group window legacy
+SELECT auction, TUMBLE_START(dateTime, INTERVAL '10' SECOND), COUNT(*) FROM bid GROUP BY auction, TUMBLE(dateTime, INTERVAL '10' SECOND)
+-- and: ts proctime tumble
+SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE nowm, DESCRIPTOR(pt), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+-- and: win agg over left join
+SELECT window_start, window_end, COUNT(*) FROM TABLE(TUMBLE((SELECT b.dateTime, a.seller FROM bid b LEFT JOIN auction a ON b.auction=a.id), DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+-- and: join with win agg regular
+SELECT a.id, w.c FROM auction a JOIN (SELECT auction, COUNT(*) c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) w ON a.id=w.auction
+-- and: left semi window
+SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) L WHERE EXISTS (SELECT 1 FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) R WHERE L.auction=R.id AND L.window_start=R.window_start AND L.window_end=R.window_end)
+-- and: anti window not in
+SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) L WHERE auction NOT IN (SELECT id FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) R WHERE L.window_start=R.window_start AND L.window_end=R.window_end)
+-- and: window join one col
+SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) L JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) R ON L.auction=R.id AND L.window_start=R.window_start
+-- ----- expected
+-- [1] windows over tables of every kind: win agg
+--   placement: native
+--   flow: insert-only, columns (auction, c, window_start, window_end), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT auction, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end
+--   checkpoint: bid
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: 7df235be69e02143
+-- [2] agg of win agg
+--   placement: incremental
+--   flow: all, columns (auction, n), key (auction), kinds, aggregate
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'c', `c`) AS `__feed0` FROM (SELECT auction AS `auction`, c AS `c` FROM (SELECT auction, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, MAX(`c`) AS `n` FROM feed_0 GROUP BY `auction`
+--   checkpoint: bid
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (auction, c)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, MAX(`c`) AS `n` FROM feed_0 GROUP BY `auction`
+--   digest: 404040b442925400
+-- [3] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:212
+--       |
+--     1 | ...(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) GROUP BY auction
+--       |                                                                                                                  ^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [4] sink: upsert(n) of auction, n
+--   error:
+--     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (n), which the query fills with (n)
+--      --> case.sql:1:212
+--       |
+--     1 | ...(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) GROUP BY auction
+--       |                                                                                                                  ^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
+-- [5] distinct windowed
+--   placement: native
+--   flow: insert-only, columns (auction, window_start, window_end), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT DISTINCT auction, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   checkpoint: bid
+--     DISTINCT auction, window_start, window_end
+--   digest: 495406c0bbb3697c
+-- [6] upsert window
+--   error:
+--     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
+--      --> case.sql:1:21
+--       |
+--     1 | SELECT * FROM TABLE(TUMBLE(TABLE rates, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+--       |                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+-- [7] upsert window agg
+--   error:
+--     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
+--      --> case.sql:1:64
+--       |
+--     1 | ... window_start, window_end FROM TABLE(TUMBLE(TABLE rates, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY currency,...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+-- [8] session
+--   placement: native
+--   flow: insert-only, columns (auction, *), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT auction, COUNT(*) FROM TABLE(SESSION(TABLE bid PARTITION BY (auction), DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end
+--   checkpoint: bid
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(SESSION(TABLE bid PARTITION BY (auction), DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: c706d83f6693e30f
+-- [9] session proctime
+--   error:
+--     error[PEN-5001]: SESSION windows of processing time are not supported, and 'pt' is PROCTIME()
+--      --> case.sql:1:31
+--       |
+--     1 | SELECT k, COUNT(*) FROM TABLE(SESSION(TABLE nowm PARTITION BY k, DESCRIPTOR(pt), INTERVAL '10' SECOND)) GROUP BY k, w...
+--       |                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: use a column with a WATERMARK; TUMBLE, HOP and CUMULATE take PROCTIME(), too
+-- [10] win agg cascaded
+--   placement: native
+--   flow: insert-only, columns (window_start, window_end, ), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT window_start, window_end, SUM(c) FROM TABLE(TUMBLE((SELECT auction, COUNT(*) AS c, window_time AS rt FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end, window_time), DESCRIPTOR(rt), INTERVAL '20' SECOND)) GROUP BY window_start, window_end
+--   checkpoint: bid
+--     GROUP BY window_start, window_end COMPUTE COUNT(*), SUM(c) FROM TABLE(TUMBLE((SELECT auction, COUNT(*) AS c, window_time AS rt FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end, window_time), DESCRIPTOR(rt), INTERVAL '20' SECOND))
+--     GROUP BY auction, window_start, window_end, window_time COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: 708e0c3131d5880a
+-- [11] win agg over regular join
+--   placement: native
+--   flow: insert-only, columns (window_start, window_end, *), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, seller, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT window_start, window_end, COUNT(*) FROM TABLE(TUMBLE((SELECT b.dateTime, a.seller FROM bid AS b JOIN auction AS a ON b.auction = a.id), DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+--   checkpoint: bid, auction
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE((SELECT b.dateTime, a.seller FROM bid AS b JOIN auction AS a ON b.auction = a.id), DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     JOIN auction AS a ON b.auction = a.id
+--   digest: 6f935dfc55146c31
+-- [12] win over cdc
+--   error:
+--     error[PEN-3001]: TUMBLE needs a time column, and 'id' is BIGINT
+--      --> case.sql:1:21
+--       |
+--     1 | SELECT * FROM TABLE(TUMBLE(TABLE cdc, DESCRIPTOR(id), INTERVAL '10' SECOND))
+--       |                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: name the column of the table's WATERMARK in DESCRIPTOR(...)
+-- [13] group by window cols renamed
+--   placement: incremental
+--   flow: all, columns (auction, c, ws), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'ws', `ws`, 'we', `we`) AS `__feed0` FROM (SELECT auction AS `auction`, ws AS `ws`, we AS `we` FROM (SELECT auction, window_start AS ws, window_end AS we FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction, ws, we) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c`, `ws` AS `ws` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (auction, ws, we)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction, ws, we) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c`, `ws` AS `ws` FROM feed_0
+--   digest: 13c3a971341b1148
+-- [14] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:169
+--       |
+--     1 | ...ws, window_end we FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY auction, ws, we
+--       |                                                                                                          ^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [15] with cte agg win
+--   placement: native
+--   flow: insert-only, columns (auction, c), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     WITH w AS (SELECT auction, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) SELECT auction, c FROM w
+--   checkpoint: bid
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: e02b82c67c834bb0
+-- [16] q7
+--   placement: native
+--   flow: insert-only, columns (auction, price), key unknown
+--   reads:
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT B.auction, B.price FROM bid AS B JOIN (SELECT MAX(price) AS maxprice, window_end AS dateTime FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) AS B1 ON B.price = B1.maxprice WHERE B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime
+--   checkpoint: bid
+--     JOIN (SELECT MAX(price) AS maxprice, window_end AS dateTime FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) AS B1 ON B.price = B1.maxprice
+--     GROUP BY window_start, window_end COMPUTE MAX(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: f2c2e373418801f2
+-- [17] win sum distinct decimal
+--   placement: incremental
+--   flow: all, columns (__column0), key unknown, kinds, aggregate
+--   reads:
+--     bid (price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('window_start', `window_start`, 'window_end', `window_end`, 'price', `price`) AS `__feed0` FROM (SELECT window_start AS `window_start`, window_end AS `window_end`, price AS `price` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (window_start, window_end) rows COMPUTE SELECT SUM(DISTINCT CAST(`price` AS DECIMAL(10, 2))) AS `__column0` FROM feed_0 GROUP BY `window_start`, `window_end`
+--   checkpoint: bid
+--     FEED feed_0 (window_start, window_end, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (window_start, window_end) rows COMPUTE SELECT SUM(DISTINCT CAST(`price` AS DECIMAL(10, 2))) AS `__column0` FROM feed_0 GROUP BY `window_start`, `window_end`
+--   digest: 4c2289e475d8f7d9
+-- [18] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:134
+--       |
+--     1 | ...L(10,2))) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+--       |                                                                                                 ^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [19] win no group
+--   placement: native
+--   flow: insert-only, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time), key unknown
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   checkpoint: bid
+--   digest: f3b1be37ae93b8c8
+-- [20] win agg missing end
+--   placement: update
+--   flow: upsert, columns (window_start, *), key (window_start), aggregate
+--   reads:
+--     bid (dateTime)
+--   query:
+--     SELECT window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start
+--   checkpoint: bid
+--     GROUP BY window_start COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: c36fdbccea44e1f1
+-- [21] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:114
+--       |
+--     1 | ...indow_start, COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start
+--       |                                                                                                             ^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [22] ttl: 1 h
+--   placement: incremental
+--   flow: all, columns (window_start, __column1), key (window_start), kinds, aggregate
+--   reads:
+--     bid (dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('window_start', `window_start`) AS `__feed0` FROM (SELECT window_start AS `window_start` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (window_start) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `window_start` AS `window_start`, `__m0` AS `__column1` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (window_start)
+--     MAINTAINED group_0 KEEP feed_0 BY (window_start) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `window_start` AS `window_start`, `__m0` AS `__column1` FROM feed_0
+--   digest: 6cca0be0358d1047
+-- [23] session not grouped
+--   placement: native
+--   flow: insert-only, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time), key unknown
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT * FROM TABLE(SESSION(TABLE bid PARTITION BY (auction), DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   checkpoint: bid
+--   digest: 3412163ad41728bc
+-- [24] win cascaded over update
+--   error:
+--     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
+--      --> case.sql:1:21
+--       |
+--     1 | SELECT * FROM TABLE(TUMBLE((SELECT auction, MAX(dateTime) AS t FROM bid GROUP BY auction), DESCRIPTOR(t), INTERVAL '1...
+--       |                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+-- [25] having window
+--   placement: native
+--   flow: insert-only, columns (auction, c), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT auction, COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end HAVING COUNT(*) > 2
+--   checkpoint: bid
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: 41718175331220ec
+-- [26] group window legacy
+--   placement: native
+--   flow: insert-only, columns (auction, window_start, *), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT auction, `bid`.`window_start`, COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS `bid` GROUP BY auction, `bid`.`window_start`, `bid`.`window_end`
+--   checkpoint: bid
+--     GROUP BY auction, `bid`.`window_start`, `bid`.`window_end` COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS `bid`
+--   digest: 600d60d9dace7f0e
+-- [27] ts proctime tumble
+--   placement: native
+--   flow: insert-only, columns (*), key unknown
+--   reads:
+--     nowm (), marked
+--   query:
+--     SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE nowm, DESCRIPTOR(pt), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+--   checkpoint: nowm
+--     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE nowm, DESCRIPTOR(pt), INTERVAL '10' SECOND))
+--   digest: b711dd4521e951d2
+-- [28] win agg over left join
+--   error:
+--     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
+--      --> case.sql:1:54
+--       |
+--     1 | ...art, window_end, COUNT(*) FROM TABLE(TUMBLE((SELECT b.dateTime, a.seller FROM bid b LEFT JOIN auction a ON b.aucti...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+-- [29] join with win agg regular
+--   placement: native
+--   flow: insert-only, columns (id, c), key unknown
+--   reads:
+--     auction (id, dateTime), rowtime dateTime, marked
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT a.id, w.c FROM auction AS a JOIN (SELECT auction, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS w ON a.id = w.auction
+--   checkpoint: auction, bid
+--     JOIN (SELECT auction, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS w ON a.id = w.auction
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: 810365c3ba2ac184
+-- [30] left semi window
+--   placement: native
+--   flow: insert-only, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time), key unknown
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS L WHERE EXISTS(SELECT 1 FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS R WHERE L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.window_end)
+--   checkpoint: bid, auction
+--   digest: ffc416dbf4add30d
+-- [31] anti window not in
+--   placement: native
+--   flow: insert-only, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time), key unknown
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS L WHERE NOT auction IN (SELECT id FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS R WHERE L.window_start = R.window_start AND L.window_end = R.window_end)
+--   checkpoint: bid, auction
+--   digest: c53a1075597b8927
+-- [32] window join one col
+--   placement: native
+--   flow: insert-only, columns (auction), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS L JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS R ON L.auction = R.id AND L.window_start = R.window_start
+--   checkpoint: bid, auction
+--     JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS R ON L.auction = R.id AND L.window_start = R.window_start
+--   digest: a407790cf7bf9d1f

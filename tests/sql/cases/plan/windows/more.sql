@@ -1,0 +1,119 @@
+-- other windows: HOP
+-- tables: auctions
+SELECT auction, AVG(price) AS a, window_time AS rt FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end, window_time
+-- and: CUMULATE
+SELECT window_start, window_end, SUM(DISTINCT price) AS s FROM TABLE(CUMULATE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+-- and: grouping sets of a window
+SELECT auction, channel, GROUPING_ID(auction, channel) AS g, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end, GROUPING SETS ((auction), (channel), ())
+-- and: an update over windows
+SELECT window_start, MAX(n) AS m FROM (SELECT window_start, window_end, auction, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end, auction) GROUP BY window_start
+-- and: sink: append
+-- and: sink: upsert(m) of window_start, m
+-- and: windows of windows by name
+SELECT window_start, window_end, MAX(n) AS m FROM (SELECT window_start, window_end, auction, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end, auction) GROUP BY window_start, window_end
+-- and: DISTINCT and joins around
+SELECT DISTINCT d.name FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS b JOIN dim AS d ON b.auction = d.id
+-- and: FIRST_VALUE
+SELECT FIRST_VALUE(price) AS p, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+-- ----- expected
+-- [1] other windows: HOP
+--   placement: native
+--   flow: insert-only, columns (auction, a, rt), key unknown
+--   reads:
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT auction, AVG(price) AS a, window_time AS rt FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end, window_time
+--   checkpoint: bid
+--     GROUP BY auction, window_start, window_end, window_time COMPUTE AVG(price) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
+--   digest: e0e5069ea9478b78
+-- [2] CUMULATE
+--   placement: native
+--   flow: insert-only, columns (window_start, window_end, s), key unknown
+--   reads:
+--     bid (price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT window_start, window_end, SUM(DISTINCT price) AS s FROM TABLE(CUMULATE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+--   checkpoint: bid
+--     GROUP BY window_start, window_end COMPUTE SUM(DISTINCT price) FROM TABLE(CUMULATE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
+--   digest: 54d0257694ae7f55
+-- [3] grouping sets of a window
+--   placement: native
+--   flow: insert-only, columns (auction, channel, g, n), key unknown
+--   reads:
+--     bid (auction, channel, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CASE WHEN `__sets`.`__set` IN (0) THEN auction END AS `auction`, CASE WHEN `__sets`.`__set` IN (1) THEN channel END AS `channel`, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 1 WHEN `__sets`.`__set` IN (1) THEN 2 ELSE 3 END AS BIGINT) AS g, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) CROSS JOIN UNNEST(ARRAY[0, 1, 2]) AS `__sets`(`__set`) GROUP BY window_start, window_end, CASE WHEN `__sets`.`__set` IN (0) THEN auction END, CASE WHEN `__sets`.`__set` IN (1) THEN channel END, CAST(CASE WHEN `__sets`.`__set` IN (0) THEN 1 WHEN `__sets`.`__set` IN (1) THEN 2 ELSE 3 END AS BIGINT), `__sets`.`__set`
+--   checkpoint: bid
+--     GROUP BY window_start, window_end, auction, channel, GROUPING_ID(auction, channel), the grouping set COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUPING SETS (auction), (channel), ()
+--   digest: 080a6682f73947bd
+-- [4] an update over windows
+--   placement: incremental
+--   flow: all, columns (window_start, m), key (window_start), kinds, aggregate
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('window_start', `window_start`, 'n', `n`) AS `__feed0` FROM (SELECT window_start AS `window_start`, n AS `n` FROM (SELECT window_start, window_end, auction, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end, auction)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (window_start) rows COMPUTE SELECT `window_start` AS `window_start`, MAX(`n`) AS `m` FROM feed_0 GROUP BY `window_start`
+--   checkpoint: bid
+--     GROUP BY window_start, window_end, auction COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (window_start, n)
+--     MAINTAINED group_0 KEEP feed_0 BY (window_start) rows COMPUTE SELECT `window_start` AS `window_start`, MAX(`n`) AS `m` FROM feed_0 GROUP BY `window_start`
+--   digest: 84c74df383733e71
+-- [5] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:223
+--       |
+--     1 | ...E bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end, auction) GROUP BY window_start
+--       |                                                                                                             ^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [6] sink: upsert(m) of window_start, m
+--   error:
+--     error[PEN-5001]: the query gives one row for each (window_start), and the sink keeps one for each (m), which the query fills with (m)
+--      --> case.sql:1:223
+--       |
+--     1 | ...E bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end, auction) GROUP BY window_start
+--       |                                                                                                             ^^^^^^^^^^^^
+--       = help: the PRIMARY KEY has to be the columns filled by (window_start); or choose one row for each (m) in the query: ROW_NUMBER() OVER (PARTITION BY m ORDER BY ...) AS n, WHERE n = 1
+-- [7] windows of windows by name
+--   placement: native
+--   flow: insert-only, columns (window_start, window_end, m), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT window_start, window_end, MAX(n) AS m FROM (SELECT window_start, window_end, auction, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end, auction) GROUP BY window_start, window_end
+--   checkpoint: bid
+--     GROUP BY window_start, window_end COMPUTE COUNT(*), MAX(n) FROM (SELECT window_start, window_end, auction, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end, auction)
+--     GROUP BY window_start, window_end, auction COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: cd4197dc198b92df
+-- [8] DISTINCT and joins around
+--   placement: incremental
+--   flow: insert-only, columns (name), key (name), distinct rows
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     dim (id, name)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'dateTime', `dateTime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `dateTime` AS `dateTime` FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS b) AS __rows) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM dim) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime`, `feed_1`.`id` AS `id`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`name` AS `name`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED distinct_2 KEEP rows_1 BY (name) rows COMPUTE SELECT DISTINCT `name` FROM rows_1
+--   checkpoint: bid, dim
+--     FEED feed_0 (auction, dateTime)
+--     FEED feed_1 (id, name)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime`, `feed_1`.`id` AS `id`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`name` AS `name`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED distinct_2 KEEP rows_1 BY (name) rows COMPUTE SELECT DISTINCT `name` FROM rows_1
+--   digest: ed5520c3190f23b9
+-- [9] FIRST_VALUE
+--   placement: native
+--   flow: insert-only, columns (p, window_start, window_end), key unknown
+--   reads:
+--     bid (price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT FIRST_VALUE(price) AS p, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+--   checkpoint: bid
+--     GROUP BY window_start, window_end COMPUTE FIRST_VALUE(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: a0997cf866b065fe
