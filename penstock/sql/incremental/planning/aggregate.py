@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ROW_KIND
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import is_determined, key_text
@@ -31,6 +30,7 @@ from penstock.sql.plan.clauses.aggregates import (
     refuse_ordered,
     without_filter,
 )
+from penstock.sql.plan.clauses.select_clauses import refuse_column_counts, refuse_set_operation
 from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.changelog_project import constant_columns
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
@@ -321,17 +321,9 @@ def plan_set_operation(
     node: exp.SetOperation, left: Relation, right: Relation, stages: StageList
 ) -> ChangelogRelation:
     """Combine the rows of two queries, column by column. Raises UnsupportedError where their columns do not match."""
-    for part in ("order", "limit", "offset"):
-        if node.args.get(part) is not None:
-            raise UnsupportedError(
-                f"{part.upper()} of a stream is not supported", span=span_of(node.args[part])
-            )
+    accepted(refuse_set_operation(node))
     one, two = stages.staged(left), stages.staged(right)
-    if len(one.columns) != len(two.columns):
-        raise UnsupportedError(
-            f"the queries of this {node.key.upper()} give {len(one.columns)} and {len(two.columns)} columns",
-            span=span_of(node),
-        )
+    accepted(refuse_column_counts(node, len(one.columns), len(two.columns)))
     if isinstance(node, exp.Union):
         rows = _union_all(one, two, stages)
         return plan_distinct(rows, stages, node) if node.args.get("distinct") else rows

@@ -1,4 +1,4 @@
-"""The clauses of a SELECT as planning reads them: relations in FROM, names of columns, unsupported clauses."""
+"""The clauses of a SELECT as planning reads them: relations in FROM, names of columns."""
 
 from __future__ import annotations
 
@@ -7,26 +7,23 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
-from penstock.sql.expressions.nondeterministic import find_nondeterministic
+from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.relation import Relation, unique_name
 from penstock.sql.incremental.planning.versions import VersionedRelation
+from penstock.sql.plan.clauses.select_clauses import read_alias_names, refuse_star_over_using
 from penstock.sql.plan.rules import changelog_project
 from penstock.sql.plan.rules.flow import Flow
-from penstock.sql.syntax.positions import attach, source_of, span_of
+from penstock.sql.syntax.positions import attach, source_of
 
 __all__ = [
     "NamedRelation",
-    "alias_names",
     "all_of",
-    "check_clauses",
     "expand",
     "is_only_of",
     "is_table",
     "name_all",
     "needed_names",
     "own_names",
-    "refuse_nondeterministic",
 ]
 
 
@@ -63,61 +60,9 @@ def is_only_of(test: exp.Expr, alias: str) -> bool:
     return bool(columns) and all(c.parts[0].name == alias and c.table for c in columns)
 
 
-def alias_names(node: exp.Expr) -> list[str]:
-    """Name the columns of an UNNEST, or of LATERAL. Raises UnsupportedError where they have no names."""
-    alias = node.args.get("alias")
-    if alias is None or not alias.columns:
-        lateral = isinstance(node, exp.Lateral)
-        example = "LATERAL TABLE(f(a.text))" if lateral else "CROSS JOIN UNNEST(a.items)"
-        raise UnsupportedError(
-            f"the columns that {'LATERAL' if lateral else 'UNNEST'} gives have no names here",
-            hint=f"name them: {example} AS t (item)",
-            span=span_of(node),
-        )
-    return [c.name for c in alias.columns]
-
-
-def check_clauses(select: exp.Select) -> None:
-    """Raise UnsupportedError for clauses that no stage has."""
-    for name in ("order", "limit", "fetch", "offset", "qualify"):
-        node = select.args.get(name)
-        if node is not None:
-            words = {"order": "ORDER BY", "fetch": "FETCH"}.get(name, name.upper())
-            raise UnsupportedError(
-                f"{words} of a stream is not supported",
-                hint="number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in "
-                "the query around it",
-                span=span_of(node) or span_of(select),
-            )
-
-
-def refuse_nondeterministic(select: exp.Select) -> None:
-    """Raise UnsupportedError for functions whose values cannot be retracted. PROCTIME() as an order is no value."""
-    own = (
-        call
-        for call in find_nondeterministic(select)
-        if call.find_ancestor(exp.Select) is select
-        and not isinstance(call.find_ancestor(exp.Ordered, exp.Window), exp.Ordered)
-    )
-    varying = next(own, None)
-    if varying is not None:
-        raise UnsupportedError(
-            "a function that gives another value each time is not supported over rows that are kept: what it gave "
-            "could not be taken back, or given again",
-            hint="call it in the query that reads the table, where it is computed once for each row",
-            span=span_of(varying) or span_of(select),
-        )
-
-
 def expand(select: exp.Select, named: Sequence[NamedRelation], joins: Sequence[exp.Expr]) -> None:
     """Expand the stars of a SELECT."""
-    stars = any(isinstance(i, exp.Star) for i in select.expressions)
-    if stars and any(isinstance(j, exp.Join) and j.args.get("using") for j in joins):
-        raise UnsupportedError(
-            "* over a join with USING is not supported here",
-            hint="name the columns",
-            span=span_of(select),
-        )
+    accepted(refuse_star_over_using(select, joins))
     relations = [
         changelog_project.QualifiedRelation(alias=n.alias, flow=Flow(columns=n.shown))
         for n in named
@@ -125,7 +70,7 @@ def expand(select: exp.Select, named: Sequence[NamedRelation], joins: Sequence[e
     for join_ in joins:
         inner = join_.this if isinstance(join_, exp.Join) else join_
         if not is_table(inner):
-            flow = Flow(columns=tuple(alias_names(inner)))
+            flow = Flow(columns=tuple(accepted(read_alias_names(inner))))
             relations.append(
                 changelog_project.QualifiedRelation(alias=inner.alias_or_name, flow=flow)
             )

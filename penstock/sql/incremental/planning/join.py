@@ -8,70 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
+from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, column, unique_name
-from penstock.sql.incremental.planning.source import ChangelogSource, Scope, conjuncts
+from penstock.sql.incremental.planning.source import ChangelogSource, Scope
 from penstock.sql.incremental.stages import StageInput
+from penstock.sql.plan.clauses.joins import (
+    JoinKind,
+    conjuncts,
+    is_outer,
+    names_in,
+    read_correlated,
+    read_join_kind,
+    read_query_condition,
+    refuse_join_without_equality,
+    refuse_query_in_on,
+    refuse_using,
+)
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import attach, source_of, span_of
 
-__all__ = [
-    "Join",
-    "JoinKind",
-    "filter_by_query",
-    "has_query",
-    "join",
-    "join_conditions",
-    "keyed",
-    "kind_of",
-    "pair_of",
-    "spans",
-]
+__all__ = ["Join", "filter_by_query", "join", "join_conditions", "keyed", "pair_of", "spans"]
 
 KEY = "__key"
 
 INNER = "__inner"
 """The name of an inner query's columns in the conditions of the join."""
-
-
-class JoinKind(StrEnum):
-    """The supported joins."""
-
-    INNER = "INNER"
-    LEFT = "LEFT"
-    RIGHT = "RIGHT"
-    FULL = "FULL"
-    SEMI = "SEMI"
-    ANTI = "ANTI"
-
-
-_SPELLED = {
-    "": JoinKind.INNER,
-    "INNER": JoinKind.INNER,
-    "CROSS": JoinKind.INNER,
-    "LEFT": JoinKind.LEFT,
-    "LEFT OUTER": JoinKind.LEFT,
-    "RIGHT": JoinKind.RIGHT,
-    "RIGHT OUTER": JoinKind.RIGHT,
-    "FULL": JoinKind.FULL,
-    "FULL OUTER": JoinKind.FULL,
-}
-
-
-def kind_of(node: exp.Join) -> JoinKind:
-    """Read the kind of a join in FROM. Raises UnsupportedError for NATURAL and the like."""
-    words = " ".join(filter(None, (node.method, node.side, node.kind))).upper()
-    if words not in _SPELLED:
-        raise UnsupportedError(
-            f"a {words} JOIN of streams is not supported",
-            hint="JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN ... ON a.x = b.x are",
-            span=span_of(node),
-        )
-    return _SPELLED[words]
 
 
 def spans(condition: exp.Expr, left: ChangelogSource, right: ChangelogSource) -> bool:
@@ -96,11 +60,7 @@ def join(
     rest = [c for c, pair in zip(conditions, pairs, strict=True) if pair is None]
     equal = [pair for pair in pairs if pair is not None]
     if not equal and () not in (left.rows.key, right.rows.key):
-        raise UnsupportedError(
-            "a join of streams without an equality between their columns is not supported",
-            hint="join ON a.x = b.x, with the other conditions behind AND",
-            span=span_of(node),
-        )
+        accepted(refuse_join_without_equality(node))
     one, one_key = keyed(left, [pair[0] for pair in equal], 0)
     two, two_key = keyed(right, [pair[1] for pair in equal], 1)
     if one.rows.name == two.rows.name:
@@ -293,104 +253,29 @@ Plan = Callable[[exp.Select], ChangelogRelation]
 """Plans an inner query, and returns its rows as changes."""
 
 
-def has_query(condition: exp.Expr) -> bool:
-    """Return whether there is a query inside a condition."""
-    return condition.find(exp.Query) is not None
-
-
 def filter_by_query(condition: exp.Expr, outer: ChangelogSource, plan: Plan) -> ChangelogSource:
     """Keep the rows of `outer` for which a condition with a query holds. Raises UnsupportedError for other forms."""
-    found = _read(condition)
+    found = accepted(read_query_condition(condition))
     values = [] if found.value is None else [found.value]
-    correlated, select = _taken_apart(found.select, outer)
-    given = [item.unalias().copy() for item in select.expressions]
-    if found.value is not None and (len(given) != 1 or isinstance(given[0], exp.Star)):
-        raise UnsupportedError(
-            "the query behind IN gives one column, and names it", span=span_of(found.select)
-        )
+    apart = accepted(read_correlated(found, outer.knows))
+    given = [item.unalias().copy() for item in apart.select.expressions]
     tests = [exp.EQ(this=value.copy(), expression=given[0]) for value in values]
-    inner, conditions = _inner(select, [*tests, *correlated], outer, len(values))
+    inner, conditions = _inner(apart.select, [*tests, *apart.conditions], outer, len(values))
     rows = plan(attach(inner, source_of(found.select)))
     source = ChangelogSource.of(outer.stages, rows, INNER, rows.columns, {})
     return join(found.kind, outer, source, conditions, condition)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ReadCondition:
-    kind: JoinKind
-    select: exp.Select
-    value: exp.Expr | None = None
-
-
-def _read(condition: exp.Expr) -> _ReadCondition:
-    node, negated = condition.unnest(), False
-    if isinstance(node, exp.Not):
-        node, negated = node.this.unnest(), True
-    if isinstance(node, exp.Exists):
-        select = node.this.unnest()
-        if isinstance(select, exp.Select):
-            return _ReadCondition(kind=JoinKind.ANTI if negated else JoinKind.SEMI, select=select)
-    if isinstance(node, exp.In) and node.args.get("query") is not None:
-        select = node.args["query"].unnest()
-        if negated:
-            raise UnsupportedError(
-                "NOT IN (SELECT ...) over streams is not supported: one NULL in the query would take all rows away",
-                hint="write NOT EXISTS (SELECT 1 FROM t WHERE t.x = ...)",
-                span=span_of(node),
-            )
-        if isinstance(select, exp.Select):
-            return _ReadCondition(kind=JoinKind.SEMI, select=select, value=node.this)
-    raise UnsupportedError(
-        "this query inside a WHERE over streams is not supported",
-        hint="x IN (SELECT ...), EXISTS (SELECT ...) and NOT EXISTS (SELECT ...) are, with AND between them; or join "
-        "the query in FROM",
-        span=span_of(node),
-    )
-
-
-def _taken_apart(select: exp.Select, outer: ChangelogSource) -> tuple[list[exp.Expr], exp.Select]:
-    """Extract from an inner query the conditions that name columns of `outer`."""
-    inner = select.copy()
-    where = inner.args.get("where")
-    own = _names_in(select)
-    correlated: list[exp.Expr] = []
-    rest: list[exp.Expr] = []
-    for part in conjuncts(where.this if where is not None else None):
-        outside = any(_is_outer(c, own) and outer.knows(c) for c in part.find_all(exp.Column))
-        (correlated if outside else rest).append(part)
-    if correlated and (inner.args.get("group") or inner.find(exp.AggFunc, exp.Limit)):
-        raise UnsupportedError(
-            "an aggregation inside EXISTS or IN that names columns of the query around it is not supported",
-            hint="aggregate in FROM, and join the result",
-            span=span_of(select),
-        )
-    inner.set("where", exp.Where(this=exp.and_(*(p.copy() for p in rest))) if rest else None)
-    return [part.copy() for part in correlated], inner
-
-
-def _names_in(select: exp.Select) -> frozenset[str]:
-    """Name the relations in the FROM of an inner query."""
-    from_ = select.args.get("from_")
-    nodes = [] if from_ is None else [from_.this]
-    nodes += [j.this if isinstance(j, exp.Join) else j for j in select.args.get("joins") or []]
-    return frozenset(node.alias_or_name for node in nodes)
-
-
-def _is_outer(node: exp.Column, own: frozenset[str]) -> bool:
-    # a bare name is the inner query's, as SQL looks there first
-    return bool(node.table) and node.table not in own
 
 
 def _inner(
     select: exp.Select, tests: Sequence[exp.Expr], outer: ChangelogSource, values: int
 ) -> tuple[exp.Select, list[exp.Expr]]:
     """Make the inner query return the values that the conditions need, and rewrite the conditions to name those."""
-    own = _names_in(select)
+    own = names_in(select)
     names: dict[str, str] = {}
     items: list[exp.Expr] = []
 
     def renamed(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Column) or (_is_outer(node, own) and outer.knows(node)):
+        if not isinstance(node, exp.Column) or (is_outer(node, own) and outer.knows(node)):
             return node
         return given(node)
 
@@ -426,15 +311,10 @@ def join_conditions(
 
     Raises UnsupportedError for a query inside ON, and for USING of outer joins but LEFT.
     """
-    kind = kind_of(node)
+    kind = accepted(read_join_kind(node))
+    accepted(refuse_using(node, kind))
     conditions = [c.copy() for c in conjuncts(node.args.get("on"))]
     using = [c.name for c in node.args.get("using") or []]
-    if using and kind not in (JoinKind.INNER, JoinKind.LEFT):
-        raise UnsupportedError(
-            f"USING in a {kind} JOIN of streams is not supported",
-            hint="write ON a.x = b.x, and COALESCE(a.x, b.x) in the SELECT",
-            span=span_of(node),
-        )
     for name in using:
         owner = next(alias for alias, shown in left.scope if shown == name)
         one, two = column(name, owner), column(name, alias)
@@ -443,6 +323,5 @@ def join_conditions(
         used = [test for test in tests if spans(test, left, right)]
         conditions += used
         tests[:] = [test for test in tests if test not in used]
-    if any(has_query(c) for c in conditions):
-        raise UnsupportedError("a query inside ON is not supported", span=span_of(node))
+    accepted(refuse_query_in_on(node, conditions))
     return [c for c in conditions if not isinstance(c, exp.Boolean) or not c.this]

@@ -24,24 +24,18 @@ from penstock.sql.incremental.planning.aggregate import (
 )
 from penstock.sql.incremental.planning.clauses import (
     NamedRelation,
-    alias_names,
     all_of,
-    check_clauses,
     expand,
     is_only_of,
     is_table,
     name_all,
     needed_names,
     own_names,
-    refuse_nondeterministic,
 )
 from penstock.sql.incremental.planning.join import (
-    JoinKind,
     filter_by_query,
-    has_query,
     join,
     join_conditions,
-    kind_of,
 )
 from penstock.sql.incremental.planning.over import plan_over
 from penstock.sql.incremental.planning.relation import (
@@ -51,7 +45,7 @@ from penstock.sql.incremental.planning.relation import (
     Relation,
     column,
 )
-from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource, conjuncts
+from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
 from penstock.sql.incremental.planning.stage_list import StageList, union_inputs
 from penstock.sql.incremental.planning.state_ttl import StateTtlHints
 from penstock.sql.incremental.planning.temporal_join import plan_temporal_join, waits_for
@@ -63,7 +57,18 @@ from penstock.sql.incremental.planning.versions import (
 )
 from penstock.sql.incremental.planning.windows import window_watermark_sources, with_windows
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
+from penstock.sql.plan.clauses.joins import JoinKind, conjuncts, has_query, read_join_kind
 from penstock.sql.plan.clauses.over_clauses import over_calls, read_window
+from penstock.sql.plan.clauses.select_clauses import (
+    read_alias_names,
+    read_relation_names,
+    refuse_clauses,
+    refuse_missing_from,
+    refuse_nondeterministic,
+    refuse_query,
+    refuse_table_function,
+    refuse_unknown_columns,
+)
 from penstock.sql.plan.rules import changelog_project
 from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.changelog_mode import LEAF, plan_changelog, refuse_over
@@ -73,7 +78,6 @@ from penstock.sql.plan.rules.joins import has_temporal, is_regular, is_temporal
 from penstock.sql.plan.rules.query_kind import waits_for_time
 from penstock.sql.plan.rules.row_number import RowNumberQuery, find_row_number
 from penstock.sql.plan.rules.tie_break import carry_arrival, winner
-from penstock.sql.syntax.positions import span_of
 
 __all__ = ["IncrementalPlan", "plan_incremental"]
 
@@ -158,9 +162,7 @@ class _StagePlanner:
             case exp.Subquery():
                 return self.query(node.this)
             case _:
-                raise UnsupportedError(
-                    "this query cannot be kept up to date as rows come", span=span_of(node)
-                )
+                raise refuse_query(node).error()
 
     def _streamed(self, node: exp.Expr) -> AppendRelation | None:
         """Return a query that Spark streams by itself, as all its rows are inserts."""
@@ -182,9 +184,8 @@ class _StagePlanner:
     # --- FROM ---
 
     def _from(self, select: exp.Select) -> tuple[list[NamedRelation], list[exp.Expr]]:
-        from_ = select.args.get("from_")
-        if from_ is None:
-            raise UnsupportedError("a query over streams needs a FROM", span=span_of(select))
+        accepted(refuse_missing_from(select))
+        from_ = select.args["from_"]
         joins = [*(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
         nodes = [from_.this, *(j.this if isinstance(j, exp.Join) else j for j in joins)]
         return [self._named(node, select) for node in nodes if is_table(node)], joins
@@ -192,17 +193,10 @@ class _StagePlanner:
     def _named(self, node: exp.Expr, reader: exp.Select) -> NamedRelation:
         versions = self._versions(node, reader) if is_temporal(node) else None
         rows, shown = self._relation(node, reader) if versions is None else versions.shown
-        alias = node.args.get("alias")
-        names = [c.name for c in alias.columns] if alias is not None else []
-        if names and len(names) != len(shown):
-            raise UnsupportedError(
-                f"{node.alias} names {len(names)} columns, and the query behind it gives {len(shown)}",
-                span=span_of(node),
-            )
         return NamedRelation(
             node=node,
             alias=node.alias_or_name,
-            shown=tuple(names or shown),
+            shown=accepted(read_relation_names(node, shown)),
             rows=rows,
             versions=versions,
         )
@@ -235,21 +229,13 @@ class _StagePlanner:
                 table = self.stages.table(node, self._tables[node.meta[LEAF]], needed_names(reader))
                 return table, table.columns
             case exp.Table() if (call := table_call(node)) is not None:
-                raise UnsupportedError(
-                    f"TABLE({call.name}(...)) is not supported in a query whose results are kept up to date",
-                    hint=f"write LATERAL TABLE({call.name}(...)) behind a table",
-                    span=span_of(node),
-                )
+                raise refuse_table_function(call.name, node).error()
             case exp.Table():
                 alone = all_of(node)
                 streamed = self._streamed(alone) or self._windowed(node)
                 if streamed is None:
                     plan_changelog(alone, self._tables)  # says what stands against it
-                    raise UnsupportedError(
-                        "the columns of this windowing function cannot be told",
-                        hint="name the columns in the query that it reads",
-                        span=span_of(node),
-                    )
+                    raise refuse_unknown_columns(node).error()
                 return streamed, streamed.columns
             case _:
                 rows = self.query(node)
@@ -339,7 +325,8 @@ class _StagePlanner:
         """Join the relations of FROM from left to right; equalities of WHERE that are used are removed from `tests`."""
         needed = needed_names(select)
         inner_joins = all(
-            not isinstance(join_, exp.Join) or kind_of(join_) is JoinKind.INNER for join_ in joins
+            not isinstance(join_, exp.Join) or accepted(read_join_kind(join_)) is JoinKind.INNER
+            for join_ in joins
         )
         early = tests if inner_joins else []
         source = self._open(named[0], needed, early)
@@ -347,7 +334,9 @@ class _StagePlanner:
         for node in joins:
             inner = node.this if isinstance(node, exp.Join) else node
             if not is_table(inner):
-                source = source.unnested(node, inner.alias_or_name, alias_names(inner))
+                source = source.unnested(
+                    node, inner.alias_or_name, accepted(read_alias_names(inner))
+                )
                 continue
             assert isinstance(node, exp.Join), "tables are joined"
             right = next(tables)
@@ -366,7 +355,9 @@ class _StagePlanner:
             life = self._lives.of(select, right.alias)
             # of what an earlier join gave, no hint can speak
             left = self._lives.of(select, named[0].alias) if len(joined) == 2 else None
-            source = join(kind_of(node), source, opened, conditions, node, (left, life))
+            source = join(
+                accepted(read_join_kind(node)), source, opened, conditions, node, (left, life)
+            )
         return source
 
     def _open(
@@ -392,7 +383,7 @@ class _StagePlanner:
         return self.stages.staged(self.query(select))
 
     def _select(self, select: exp.Select) -> Relation:
-        check_clauses(select)
+        accepted(refuse_clauses(select))
         grouped = select.args.get("group") is not None or bool(own_aggregates(select))
         calls = over_calls(select)
         if grouped or not calls:
@@ -406,7 +397,7 @@ class _StagePlanner:
         if window is not None:
             source, items = plan_over(select, names, source, window, self.stages)
         if grouped or not isinstance(source, AppendSource):
-            refuse_nondeterministic(select)
+            accepted(refuse_nondeterministic(select))
         if grouped:
             closes = window_watermark_sources(select, source, self._tables)
             life = None if closes else self._lives.alone(select)

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ROW_KIND
-from penstock.sql.dialect import to_text
+from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.relation import (
     AppendRelation,
     ChangelogRelation,
@@ -22,9 +21,9 @@ from penstock.sql.incremental.planning.relation import (
     written,
 )
 from penstock.sql.incremental.planning.stage_list import StageList
-from penstock.sql.syntax.positions import span_of
+from penstock.sql.plan.clauses.select_clauses import refuse_inner_query, refuse_unknown_column
 
-__all__ = ["AppendSource", "ChangelogSource", "Scope", "conjuncts"]
+__all__ = ["AppendSource", "ChangelogSource", "Scope"]
 
 Scope = Mapping[tuple[str, str], exp.Expr]
 """The values that expressions can name, by relation and column, in order."""
@@ -78,14 +77,11 @@ class ChangelogSource:
         return _find(self.scope, node) is not None
 
     def rewritten(self, value: exp.Expr) -> exp.Expr:
-        """Return an expression over the columns of `rows`. Raises UnsupportedError for a query inside it."""
-        inner = value.find(exp.Query)
-        if inner is not None:
-            raise UnsupportedError(
-                "a query inside an expression over rows that are updated or deleted is not supported",
-                hint="join it in FROM; or write x IN (SELECT ...) or EXISTS (SELECT ...) as a condition of its own",
-                span=span_of(inner) or span_of(value),
-            )
+        """Return an expression over the columns of `rows`. Raises UnsupportedError for others, and for a query
+        inside it.
+        """
+        accepted(refuse_inner_query(value))
+        accepted(refuse_unknown_column(value, self.knows))
 
         def own(node: exp.Expr) -> exp.Expr:
             return self._own(node) if isinstance(node, exp.Column) else node
@@ -97,12 +93,7 @@ class ChangelogSource:
         if isinstance(node.this, exp.Star):
             return node
         found = _find(self.scope, node)
-        if found is None:
-            raise UnsupportedError(
-                f"{to_text(node)} is not a column of the tables named in this FROM",
-                hint="name a column of the query around it only in x IN (SELECT ...) and EXISTS (SELECT ...)",
-                span=span_of(node),
-            )
+        assert found is not None, "others are refused"
         value, fields = found
         value = value.copy()
         for name in fields:
@@ -179,16 +170,6 @@ class ChangelogSource:
 
 def _is_named(value: exp.Expr, name: str, table: str) -> bool:
     return isinstance(value, exp.Column) and value.name == name and value.table == table
-
-
-def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    """Split a condition at its ANDs."""
-    if condition is None:
-        return []
-    bare = condition.unnest()
-    if not isinstance(bare, exp.And):
-        return [bare]
-    return [*conjuncts(bare.this), *conjuncts(bare.expression)]
 
 
 def _find(scope: Scope, node: exp.Column) -> tuple[exp.Expr, list[str]] | None:

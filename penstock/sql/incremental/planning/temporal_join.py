@@ -9,15 +9,20 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
-from penstock.sql.dialect import to_text
+from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.clauses import NamedRelation
-from penstock.sql.incremental.planning.join import Join, JoinKind, keyed, kind_of, pair_of
+from penstock.sql.incremental.planning.join import Join, keyed, pair_of
 from penstock.sql.incremental.planning.relation import column
 from penstock.sql.incremental.planning.source import ChangelogSource
 from penstock.sql.incremental.planning.versions import VersionedRelation
 from penstock.sql.incremental.stages import VALID_FROM, VALID_TO, TemporalJoin
+from penstock.sql.plan.clauses.joins import read_join_kind
 from penstock.sql.plan.clauses.rowtimes import rowtime_sources, version_leaves
+from penstock.sql.plan.clauses.temporal_joins import (
+    refuse_kind_or_updates,
+    refuse_left_without_rowtime,
+    refuse_missing_key,
+)
 from penstock.sql.plan.rules.flow import OperatorKind, ScanFlow, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
 
@@ -36,12 +41,7 @@ def waits_for(
     if point.table in ("", first.alias) and all(n.versions is not None for n in joined[1:]):
         found = rowtime_sources(first.node, point.name, tables)
     if not found:
-        raise UnsupportedError(
-            f"{to_text(point)} is not a rowtime of the rows on the left side of this temporal join",
-            hint="a rowtime is the column of a stream's WATERMARK, also in a query that selects it; regular joins "
-            "and aggregations give rows without one. With the rows of now: FOR SYSTEM_TIME AS OF PROCTIME()",
-            span=span_of(point) or span_of(version),
-        )
+        raise refuse_left_without_rowtime(version).error()
     return found.union(*(version_leaves(n.node) for n in joined[1:]))
 
 
@@ -58,8 +58,8 @@ def plan_temporal_join(
     A row waits for the watermarks of `sources`. Raises UnsupportedError for a join that is neither INNER nor LEFT,
     does not compare the whole key of the versions, or whose left side is updated.
     """
-    kind, version = kind_of(node), node.this.args["version"]
-    _check(kind, left, version)
+    kind, version = accepted(read_join_kind(node)), node.this.args["version"]
+    accepted(refuse_kind_or_updates(kind, version, inserts=left.rows.inserts))
     pairs = [pair_of(condition, left, right) for condition in conditions]
     by_key: dict[str, tuple[exp.Expr, exp.Expr]] = {}
     rest: list[exp.Expr] = []
@@ -69,31 +69,10 @@ def plan_temporal_join(
             rest.append(condition)
         else:
             by_key[name] = pair
-    missing = [name for name in versions.key if name not in by_key]
-    if missing:
-        raise UnsupportedError(
-            f"Temporal table's primary key ({', '.join(versions.key)}) must be included in the equivalence condition "
-            f"of a temporal join: {', '.join(missing)} of {versions.label} is not compared",
-            hint="ON " + " AND ".join(f"s.x = {node.this.alias_or_name}.{n}" for n in versions.key),
-            span=span_of(node),
-        )
+    accepted(refuse_missing_key(node, versions.label, versions.key, list(by_key)))
     one, row_key = keyed(left, [by_key[name][0] for name in versions.key], 0)
     joined = Join(kind=kind, left=one, right=right, keys=(row_key, versions.key), rest=rest)
     return _stage(joined, versions, one.rewritten(version.expression).name, sources, node)
-
-
-def _check(kind: JoinKind, left: ChangelogSource, version: exp.Expr) -> None:
-    if kind not in (JoinKind.INNER, JoinKind.LEFT):
-        raise UnsupportedError(
-            f"a temporal join is INNER or LEFT, not {kind}", span=span_of(version)
-        )
-    if not left.rows.inserts:
-        raise UnsupportedError(
-            "the left side of a temporal join has rows that are updated or deleted, and only inserts can wait for the "
-            "watermark",
-            hint="join the table of inserts first, and aggregate the result",
-            span=span_of(version),
-        )
 
 
 def _key_column(value: exp.Expr, right: ChangelogSource, versions: VersionedRelation) -> str | None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.connector.scan import ARRIVED
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
+from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     Item,
@@ -20,6 +20,11 @@ from penstock.sql.incremental.planning.relation import (
 )
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.stages import INGESTION_ORDER, InputState, StageInput
+from penstock.sql.plan.clauses.select_clauses import (
+    read_numbered_columns,
+    read_numbered_order,
+    refuse_order_of_arrival,
+)
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.plan.rules.row_number import RowNumberQuery, check_row_number
@@ -66,18 +71,12 @@ def plan_top_n(
     deterministic.
     """
     check_row_number(numbered)
-    columns = [i for i in numbered.select.expressions if i is not numbered.item]
+    columns = accepted(read_numbered_columns(numbered))
     names = [i.alias_or_name for i in columns]
-    if not all(names) or len(set(names)) < len(names):
-        raise UnsupportedError(
-            "a column of a query that numbers rows has no name of its own",
-            hint="name it with AS",
-            span=span_of(numbered.select),
-        )
     items: list[Item] = [(i.alias_or_name, i.unalias()) for i in columns]
     spelled = numbered.window.args.get("partition_by") or []
     partition = tuple(_named(part, items) for part in spelled)
-    parts = _order(numbered)
+    parts = accepted(read_numbered_order(numbered))
     order = [_ordered(part, items) for part in parts[1 if by_arrival else 0 :]]
     if by_arrival or numbered.ties:
         ties = None
@@ -87,7 +86,8 @@ def plan_top_n(
     if not rows.inserts:
         ties = None  # a row that is updated came more than once
     if by_arrival:
-        order = [_in_order_of_arrival(numbered, parts[0], rows)]
+        accepted(refuse_order_of_arrival(numbered, inserts=rows.inserts))
+        order = [_in_order_of_arrival(parts[0])]
     by_batch = ties is not None and not ties.by_record
     ranks = _Ranks(
         numbered=numbered,
@@ -216,29 +216,10 @@ def _ascending(name: str) -> exp.Expr:
     return exp.Ordered(this=column(name), nulls_first=True)
 
 
-def _in_order_of_arrival(
-    numbered: RowNumberQuery, first: exp.Ordered, rows: ChangelogRelation
-) -> exp.Expr:
-    if not rows.inserts:
-        raise UnsupportedError(
-            "rows that are updated or deleted have no order in which they came",
-            hint="order by a column of the rows",
-            span=span_of(numbered.item),
-        )
+def _in_order_of_arrival(first: exp.Ordered) -> exp.Expr:
     order = first.copy()
     order.set("this", column(INGESTION_ORDER))
     return order
-
-
-def _order(numbered: RowNumberQuery) -> list[exp.Ordered]:
-    order = numbered.window.args.get("order")
-    if order is None or not order.expressions:
-        raise UnsupportedError(
-            f"{to_text(numbered.window.this)} without ORDER BY is not supported",
-            hint="add ORDER BY to its OVER",
-            span=span_of(numbered.item),
-        )
-    return list(order.expressions)
 
 
 def _ordered(part: exp.Ordered, items: list[Item]) -> exp.Expr:

@@ -10,23 +10,18 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, column, written
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.plan.clauses.rowtimes import rowtime_sources
+from penstock.sql.plan.clauses.temporal_joins import refuse_table_versions, refuse_unversioned
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.row_number import RowNumberQuery, check_row_number, find_row_number
-from penstock.sql.syntax.positions import span_of
 
 __all__ = ["VersionedRelation", "last_rows", "versions_of_table"]
-
-_LAST = (
-    "SELECT a, b, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY ts DESC) AS n FROM t) WHERE n = 1, "
-    "where ts is the rowtime of t"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,22 +46,9 @@ def versions_of_table(
 
     Raises UnsupportedError for one without a PRIMARY KEY or a WATERMARK.
     """
-    version = node.args["version"]
-    if table.rowtime is None:
-        raise UnsupportedError(
-            "a temporal join in event time requires a row time attribute in the versioned table: "
-            f"{table.name} is no stream with a WATERMARK",
-            hint="declare WATERMARK FOR the column that says from when a version is valid; or join the rows of now, "
-            "with a column `pt AS PROCTIME()`: FOR SYSTEM_TIME AS OF s.pt",
-            span=span_of(version),
-        )
-    if table.key is None:
-        raise UnsupportedError(
-            "a temporal join requires a primary key in the versioned table, and "
-            f"{table.name} has none",
-            hint=f"declare PRIMARY KEY (...) NOT ENFORCED; or join a view of its last rows: {_LAST}",
-            span=span_of(version),
-        )
+    accepted(refuse_table_versions(table, node.args["version"]))
+    assert table.rowtime is not None, "others are refused"
+    assert table.key is not None, "others are refused"
     own = {*table.key, table.rowtime}
     names = tuple(n for n in table.columns if needed is None or n in needed or n in own)
     bare = node.copy()
@@ -94,7 +76,7 @@ def last_rows(
     reader = node.this
     numbered = _last_row(reader, tables) if isinstance(reader, exp.Select) else None
     if numbered is None:
-        raise _not_versioned(node)
+        raise refuse_unversioned(node).error()
     inner = source(numbered.select)
     values = {
         i.alias_or_name: i.unalias() for i in numbered.select.expressions if i is not numbered.item
@@ -104,7 +86,7 @@ def last_rows(
     time = _shown(_order(numbered), names, values)
     known = tuple(name for name in key if name is not None)
     if not isinstance(inner, AppendSource) or time is None or len(known) < len(key):
-        raise _not_versioned(node)
+        raise refuse_unversioned(node).error()
     items: list[Item] = [
         (name, values[own])
         for name, own in names.items()
@@ -113,15 +95,6 @@ def last_rows(
     rows = inner.project(items)
     staged = stages.versions(rows.query, rows.columns, known, ChangelogMode.INSERT_ONLY, node)
     return VersionedRelation(rows=staged, key=known, time=time, label=node.alias)
-
-
-def _not_versioned(node: exp.Subquery) -> UnsupportedError:
-    return UnsupportedError(
-        f"{node.alias} is not versioned: a temporal join in event time joins a table with a PRIMARY KEY and a "
-        "WATERMARK, or a view of the last rows of a stream of inserts by their rowtime",
-        hint=_LAST,
-        span=span_of(node.args["version"]),
-    )
 
 
 def _last_row(reader: exp.Select, tables: Sequence[ScanFlow]) -> RowNumberQuery | None:

@@ -1,0 +1,199 @@
+"""Read joins over streams: their kind, and conditions with a query, which are semi and anti joins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlglot import exp
+
+from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
+
+__all__ = [
+    "CorrelatedQuery",
+    "JoinKind",
+    "QueryCondition",
+    "conjuncts",
+    "has_query",
+    "is_outer",
+    "names_in",
+    "read_correlated",
+    "read_join_kind",
+    "read_query_condition",
+    "refuse_join_without_equality",
+    "refuse_query_in_on",
+    "refuse_using",
+]
+
+
+class JoinKind(StrEnum):
+    """The supported joins."""
+
+    INNER = "INNER"
+    LEFT = "LEFT"
+    RIGHT = "RIGHT"
+    FULL = "FULL"
+    SEMI = "SEMI"
+    ANTI = "ANTI"
+
+
+_SPELLED = {
+    "": JoinKind.INNER,
+    "INNER": JoinKind.INNER,
+    "CROSS": JoinKind.INNER,
+    "LEFT": JoinKind.LEFT,
+    "LEFT OUTER": JoinKind.LEFT,
+    "RIGHT": JoinKind.RIGHT,
+    "RIGHT OUTER": JoinKind.RIGHT,
+    "FULL": JoinKind.FULL,
+    "FULL OUTER": JoinKind.FULL,
+}
+
+
+def read_join_kind(node: exp.Join) -> JoinKind | Refusal:
+    """Read the kind of a join in FROM; a refusal for NATURAL and the like."""
+    words = " ".join(filter(None, (node.method, node.side, node.kind))).upper()
+    if words not in _SPELLED:
+        return Refusal(
+            message=f"a {words} JOIN of streams is not supported",
+            hint="JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN ... ON a.x = b.x are",
+            span=span_of(node),
+        )
+    return _SPELLED[words]
+
+
+def refuse_using(node: exp.Join, kind: JoinKind) -> Refusal | None:
+    """Return why USING of a join cannot be kept: it merges columns of sides of which both may be missing."""
+    if not node.args.get("using") or kind in (JoinKind.INNER, JoinKind.LEFT):
+        return None
+    return Refusal(
+        message=f"USING in a {kind} JOIN of streams is not supported",
+        hint="write ON a.x = b.x, and COALESCE(a.x, b.x) in the SELECT",
+        span=span_of(node),
+    )
+
+
+def refuse_query_in_on(node: exp.Join, conditions: Sequence[exp.Expr]) -> Refusal | None:
+    """Return why the conditions of a join cannot be kept: there is a query inside."""
+    if not any(has_query(c) for c in conditions):
+        return None
+    return Refusal(message="a query inside ON is not supported", span=span_of(node))
+
+
+def refuse_join_without_equality(node: exp.Expr) -> Refusal:
+    """Refuse a join that compares no columns of its sides, of which neither is a single row."""
+    return Refusal(
+        message="a join of streams without an equality between their columns is not supported",
+        hint="join ON a.x = b.x, with the other conditions behind AND",
+        span=span_of(node),
+    )
+
+
+# --- queries in WHERE ---
+
+
+def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
+    """Split a condition at its ANDs."""
+    if condition is None:
+        return []
+    bare = condition.unnest()
+    if not isinstance(bare, exp.And):
+        return [bare]
+    return [*conjuncts(bare.this), *conjuncts(bare.expression)]
+
+
+def has_query(condition: exp.Expr) -> bool:
+    """Return whether there is a query inside a condition."""
+    return condition.find(exp.Query) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryCondition:
+    """A condition with a query as a join with it: `value` is what IN compares with its only column."""
+
+    kind: JoinKind
+    select: exp.Select
+    value: exp.Expr | None = None
+
+
+def read_query_condition(condition: exp.Expr) -> QueryCondition | Refusal:
+    """Read IN (SELECT ...), EXISTS and NOT EXISTS; a refusal for other conditions with a query."""
+    node, negated = condition.unnest(), False
+    if isinstance(node, exp.Not):
+        node, negated = node.this.unnest(), True
+    if isinstance(node, exp.Exists):
+        select = node.this.unnest()
+        if isinstance(select, exp.Select):
+            return QueryCondition(kind=JoinKind.ANTI if negated else JoinKind.SEMI, select=select)
+    if isinstance(node, exp.In) and node.args.get("query") is not None:
+        select = node.args["query"].unnest()
+        if negated:
+            return Refusal(
+                message="NOT IN (SELECT ...) over streams is not supported: one NULL in the query would take all rows "
+                "away",
+                hint="write NOT EXISTS (SELECT 1 FROM t WHERE t.x = ...)",
+                span=span_of(node),
+            )
+        if isinstance(select, exp.Select):
+            return QueryCondition(kind=JoinKind.SEMI, select=select, value=node.this)
+    return Refusal(
+        message="this query inside a WHERE over streams is not supported",
+        hint="x IN (SELECT ...), EXISTS (SELECT ...) and NOT EXISTS (SELECT ...) are, with AND between them; or join "
+        "the query in FROM",
+        span=span_of(node),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrelatedQuery:
+    """A query in WHERE apart: `conditions` name columns of the query around it, `select` is the query without them."""
+
+    conditions: Sequence[exp.Expr]
+    select: exp.Select
+
+
+def read_correlated(
+    found: QueryCondition, knows: Callable[[exp.Column], bool]
+) -> CorrelatedQuery | Refusal:
+    """Take from the query of a condition the conditions that name columns which the query around it `knows`.
+
+    A refusal for an aggregation with such conditions, and for IN with other than one named column.
+    """
+    inner = found.select.copy()
+    where = inner.args.get("where")
+    own = names_in(found.select)
+    correlated: list[exp.Expr] = []
+    rest: list[exp.Expr] = []
+    for part in conjuncts(where.this if where is not None else None):
+        outside = any(is_outer(c, own) and knows(c) for c in part.find_all(exp.Column))
+        (correlated if outside else rest).append(part)
+    if correlated and (inner.args.get("group") or inner.find(exp.AggFunc, exp.Limit)):
+        return Refusal(
+            message="an aggregation inside EXISTS or IN that names columns of the query around it is not supported",
+            hint="aggregate in FROM, and join the result",
+            span=span_of(found.select),
+        )
+    inner.set("where", exp.Where(this=exp.and_(*(p.copy() for p in rest))) if rest else None)
+    given = [item.unalias() for item in inner.expressions]
+    if found.value is not None and (len(given) != 1 or isinstance(given[0], exp.Star)):
+        return Refusal(
+            message="the query behind IN gives one column, and names it",
+            span=span_of(found.select),
+        )
+    return CorrelatedQuery(conditions=[part.copy() for part in correlated], select=inner)
+
+
+def names_in(select: exp.Select) -> frozenset[str]:
+    """Name the relations in the FROM of an inner query."""
+    from_ = select.args.get("from_")
+    nodes = [] if from_ is None else [from_.this]
+    nodes += [j.this if isinstance(j, exp.Join) else j for j in select.args.get("joins") or []]
+    return frozenset(node.alias_or_name for node in nodes)
+
+
+def is_outer(node: exp.Column, own: frozenset[str]) -> bool:
+    """Return whether a column names a relation that is none of an inner query's `own`."""
+    # a bare name is the inner query's, as SQL looks there first
+    return bool(node.table) and node.table not in own
