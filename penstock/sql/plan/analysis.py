@@ -56,9 +56,10 @@ from penstock.sql.plan.rules.prune_columns import (
     with_key,
 )
 from penstock.sql.plan.rules.query_kind import is_stateful
-from penstock.sql.plan.rules.sink_changelog import SinkTable, check_sink
-from penstock.sql.plan.rules.streaming_checks import check_processing_time, refuse_unequal_joins
+from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
+from penstock.sql.plan.rules.streaming_checks import in_processing_time, unequal_join
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 
 __all__ = ["LEAF", "WINDOWED", "analyse", "check_rowtimes", "renumber_scans", "unnamed_columns"]
 
@@ -173,7 +174,7 @@ def analyse(
     if temporal:
         maintained = read.maintained()
         if appends:
-            check_sink(maintained.flow, target)
+            _raise(sink_refusal(maintained.flow, target))
         return maintained
     if as_is:
         return read.analysed(ChangelogPlan(query=relations.query, flow=Flow(columns=None)))
@@ -182,22 +183,27 @@ def analyse(
 
 def _changing(read: _Read, target: SinkTable | None, *, state_ttl_ms: int) -> AnalysedQuery:
     """Analyse a query whose changes are followed, for a sink if there is one."""
-    check_processing_time(read.query, read.inputs)
-    refuse_unequal_joins(read.query, read.followed, bounded=True)
+    _raise(in_processing_time(read.query, read.inputs))
+    _raise(unequal_join(read.query, read.followed, bounded=True))
     try:
-        refuse_unequal_joins(read.query, read.followed, bounded=False)
+        _raise(unequal_join(read.query, read.followed, bounded=False))
         plan = plan_changelog(read.query, tuple(map(narrowed_input, read.inputs, read.wanted)))
         if not bounds_state(read.query) and (plan.flow.mechanism is None or state_ttl_ms == 0):
             if target is not None:
-                check_sink(plan.flow, target)
+                _raise(sink_refusal(plan.flow, target))
             return read.analysed(plan)
     except UnsupportedError:
         if read.lookups:
             raise  # what is maintained follows its tables, and a lookup does not
     maintained = read.maintained()
     if target is not None:
-        check_sink(maintained.flow, target)
+        _raise(sink_refusal(maintained.flow, target))
     return maintained
+
+
+def _raise(refusal: Refusal | None) -> None:
+    if refusal is not None:
+        raise refusal.error()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,9 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.statements.dml import Conflict, ConflictAction
 from penstock.sql.syntax.positions import attach, source_of, span_of
+from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["SinkTable", "check_conflict", "check_sink", "first_of_each_key", "keeps_first"]
+__all__ = ["SinkTable", "check_conflict", "first_of_each_key", "keeps_first", "sink_refusal"]
 
 KEYED = "write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'"
 
@@ -43,72 +44,73 @@ class SinkTable:
     wants_rows_before: bool = False
 
 
-def check_sink(flow: Flow, sink: SinkTable) -> None:
-    """Raise UnsupportedError, at the operator that the changes come from, when `sink` does not accept them."""
+def sink_refusal(flow: Flow, sink: SinkTable) -> Refusal | None:
+    """Return why `sink` does not accept the changes of a query, at the operator that they come from; None: it does."""
     match flow.changes:
         case ChangelogMode.INSERT_ONLY:
-            return
+            return None
         case ChangelogMode.UPSERT | ChangelogMode.ALL:
             if sink.accepts is ChangelogMode.INSERT_ONLY:
-                raise _append_only(flow, sink)
+                return _append_only(flow, sink)
             if sink.wants_rows_before and flow.changes is ChangelogMode.UPSERT:
-                raise _upserts(flow, sink)
-            if sink.key:
-                _check_key(flow, sink)
+                return _upserts(flow, sink)
+            return _key_refusal(flow, sink) if sink.key else None
         case _:
             assert_never(flow.changes)
 
 
-def _append_only(flow: Flow, sink: SinkTable) -> UnsupportedError:
+def _append_only(flow: Flow, sink: SinkTable) -> Refusal:
     place = span_of(flow.origin) if flow.origin is not None else None
     if flow.mechanism is None:
-        return UnsupportedError(
-            f"the rows read here are updated and deleted, and {sink.name} only takes rows that stay",
+        return Refusal(
+            message=f"the rows read here are updated and deleted, and {sink.name} only takes rows that stay",
             hint=KEYED,
             span=place,
         )
     aggregation = flow.mechanism.operator == "aggregation"
-    return UnsupportedError(
-        f"this {flow.mechanism.operator} updates its results as rows come, and {sink.name} only takes rows that stay",
+    return Refusal(
+        message=f"this {flow.mechanism.operator} updates its results as rows come, and {sink.name} only takes rows "
+        "that stay",
         hint=f"{KEYED}; or {WINDOW}" if aggregation else KEYED,
         span=flow.mechanism.span or place,
     )
 
 
-def _upserts(flow: Flow, sink: SinkTable) -> UnsupportedError:
+def _upserts(flow: Flow, sink: SinkTable) -> Refusal:
     place = span_of(flow.origin) if flow.origin is not None else None
-    return UnsupportedError(
-        f"each row here replaces the one before with its key, and the format of {sink.name} writes that one, too",
+    return Refusal(
+        message=f"each row here replaces the one before with its key, and the format of {sink.name} writes that one, "
+        "too",
         hint="write into connector = 'upsert-kafka', or a Delta table with a PRIMARY KEY",
         span=flow.mechanism.span or place if flow.mechanism is not None else place,
     )
 
 
-def _check_key(flow: Flow, sink: SinkTable) -> None:
+def _key_refusal(flow: Flow, sink: SinkTable) -> Refusal | None:
     if flow.key is None:
-        return  # changes with the row before take away what they brought, by whatever key
+        return None  # changes with the row before take away what they brought, by whatever key
     place = span_of(flow.origin) if flow.origin is not None else None
     missing = [name for name in sink.key if name not in sink.columns]
     if missing:
-        raise UnsupportedError(
-            f"the INSERT fills no {', '.join(missing)}, by which {sink.name} tells rows apart",
+        return Refusal(
+            message=f"the INSERT fills no {', '.join(missing)}, by which {sink.name} tells rows apart",
             hint=f"fill all of PRIMARY KEY ({', '.join(sink.key)})",
             span=place,
         )
     if flow.columns is None or len(flow.columns) != len(sink.columns):
-        return  # Spark's own columns are compared later; they cannot be told here
+        return None  # Spark's own columns are compared later; they cannot be told here
     filled = [flow.columns[sink.columns.index(name)] for name in sink.key]
     more = set(filled) - set(flow.key) - flow.constants
     # with the row before, a column that changes is taken back under its old value
-    fits = set(flow.key) <= set(filled) and (flow.changes is ChangelogMode.ALL or not more)
-    if not fits:
-        one = f"one row for each ({', '.join(flow.key)})" if flow.key else "one row in all"
-        raise UnsupportedError(
-            f"the query gives {one}, and {sink.name} keeps one for each ({', '.join(sink.key)}), which the query "
-            f"fills with ({', '.join(filled)})",
-            hint=_key_hint(flow, filled),
-            span=place,
-        )
+    if set(flow.key) <= set(filled) and (flow.changes is ChangelogMode.ALL or not more):
+        return None
+    one = f"one row for each ({', '.join(flow.key)})" if flow.key else "one row in all"
+    return Refusal(
+        message=f"the query gives {one}, and {sink.name} keeps one for each ({', '.join(sink.key)}), which the query "
+        f"fills with ({', '.join(filled)})",
+        hint=_key_hint(flow, filled),
+        span=place,
+    )
 
 
 def _key_hint(flow: Flow, filled: Sequence[str]) -> str:

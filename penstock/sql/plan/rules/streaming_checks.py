@@ -6,22 +6,22 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.sql.dialect import WindowKind, window_tables
 from penstock.sql.plan.rules.changelog_mode import LEAF
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.joins import is_regular
 from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = ["check_processing_time", "refuse_unequal_joins"]
+__all__ = ["in_processing_time", "unequal_join"]
 
 _RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
 
-def refuse_unequal_joins(query: exp.Expr, followed: frozenset[int], *, bounded: bool) -> None:
-    """Refuse a join of two streams that compares no columns for equality: Spark starts none. Raises UnsupportedError.
+def unequal_join(query: exp.Expr, followed: frozenset[int], *, bounded: bool) -> Refusal | None:
+    """Refuse a join of two streams that compares no columns for equality: Spark starts none.
 
     `followed` are the leaves that Spark reads as streams. `bounded`: those of SELECTs with a bound in time, which
     Spark runs even in an incremental query; else the others.
@@ -35,35 +35,38 @@ def refuse_unequal_joins(query: exp.Expr, followed: frozenset[int], *, bounded: 
         for join in select.args.get("joins") or []:
             apart = join.this in streams and not (join.args.get("using") or join.method)
             if apart and not is_lookup(join) and not _is_compared(join.this.alias_or_name, tests):
-                raise UnsupportedError(
-                    "a join of streams without an equality between their columns is not supported",
+                return Refusal(
+                    message="a join of streams without an equality between their columns is not supported",
                     hint="join ON a.x = b.x, with the other conditions behind AND",
                     span=span_of(join) or span_of(select),
                 )
+    return None
 
 
-def check_processing_time(query: exp.Expr, tables: Sequence[ScanFlow]) -> None:
-    """Refuse SESSION windows, and outer joins with an interval, of processing time. Raises UnsupportedError."""
+def in_processing_time(query: exp.Expr, tables: Sequence[ScanFlow]) -> Refusal | None:
+    """Refuse SESSION windows, and outer joins with an interval, of processing time."""
     if not any(table.proctimes for table in tables):
-        return
+        return None
     for window in window_tables(query):
         if window.kind is WindowKind.SESSION and window.time_column in _proctimes(
             [window.input], tables
         ):
-            raise UnsupportedError(
-                f"SESSION windows of processing time are not supported, and '{window.time_column}' is PROCTIME()",
+            return Refusal(
+                message=f"SESSION windows of processing time are not supported, and '{window.time_column}' is "
+                "PROCTIME()",
                 hint="use a column with a WATERMARK; TUMBLE, HOP and CUMULATE take PROCTIME(), too",
                 span=window.span,
             )
     for select in query.find_all(exp.Select):
         for join in select.args.get("joins") or []:
             if join.side and not is_lookup(join) and _is_timed(join, select, tables):
-                raise UnsupportedError(
-                    f"a {join.side} JOIN with an interval of processing time is not supported",
+                return Refusal(
+                    message=f"a {join.side} JOIN with an interval of processing time is not supported",
                     hint="compare columns with a WATERMARK; or leave the interval out, and bound what is kept with "
                     "SET 'table.exec.state.ttl' = '4 h'",
                     span=span_of(join.args["on"]) or span_of(join) or span_of(select),
                 )
+    return None
 
 
 # --- relations ---

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.plan.rules.sink_changelog import SinkTable, check_sink
+from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
+from penstock.sql.syntax.refusal import Refusal
 from tests.sql.plan.changing import plan
 
 GROUPED = "SELECT k, COUNT(*) AS n FROM events GROUP BY k"
@@ -17,6 +17,13 @@ GROUPED = "SELECT k, COUNT(*) AS n FROM events GROUP BY k"
 def sink(*key: str, accepts: ChangelogMode = ChangelogMode.ALL, columns: str = "a b") -> SinkTable:
     """Make a sink of two columns."""
     return SinkTable(name="db.t", accepts=accepts, columns=tuple(columns.split()), key=key)
+
+
+def refused(query: str, into: SinkTable) -> Refusal:
+    """Why a sink does not take what a query gives."""
+    found = sink_refusal(plan(query).flow, into)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(
@@ -28,23 +35,23 @@ def sink(*key: str, accepts: ChangelogMode = ChangelogMode.ALL, columns: str = "
 )
 def test_an_append_only_sink_takes_no_changes(query: str, what: str) -> None:
     """The place is the operator's, or the table's."""
-    with pytest.raises(UnsupportedError, match=what) as caught:
-        check_sink(plan(query).flow, sink(accepts=ChangelogMode.INSERT_ONLY))
+    found = refused(query, sink(accepts=ChangelogMode.INSERT_ONLY))
 
-    assert caught.value.span is not None
-    assert "PRIMARY KEY" in (caught.value.hint or "")
+    assert what in found.message
+    assert found.span is not None
+    assert "PRIMARY KEY" in (found.hint or "")
 
 
 @pytest.mark.parametrize("query", [GROUPED, "SELECT id, amount FROM latest"])
 def test_upserts_are_not_enough_for_a_format_that_writes_the_row_before(query: str) -> None:
     """Changes with that row are."""
     wants = replace(sink(), wants_rows_before=True)
-    check_sink(plan("SELECT id, amount FROM cdc").flow, wants)
-    with pytest.raises(UnsupportedError, match="each row here replaces the one before") as caught:
-        check_sink(plan(query).flow, wants)
+    found = refused(query, wants)
 
-    assert caught.value.span is not None
-    assert "upsert-kafka" in (caught.value.hint or "")
+    assert "each row here replaces the one before" in found.message
+    assert found.span is not None
+    assert "upsert-kafka" in (found.hint or "")
+    assert sink_refusal(plan("SELECT id, amount FROM cdc").flow, wants) is None
 
 
 @pytest.mark.parametrize(
@@ -61,34 +68,30 @@ def test_upserts_are_not_enough_for_a_format_that_writes_the_row_before(query: s
 )
 def test_the_key_of_the_query_is_that_of_the_sink(query: str, key: tuple[str, ...]) -> None:
     """Constants may be part of it; so may other columns, where the row before an update is told."""
-    flow = plan(query).flow
-
-    assert check_sink(flow, sink(*key)) is None  # type: ignore[func-returns-value]
+    assert sink_refusal(plan(query).flow, sink(*key)) is None
 
 
 @pytest.mark.parametrize(
     ("query", "key", "what"),
     [
-        (GROUPED, ("b",), r"one row for each \(k\), and db.t keeps one for each \(b\)"),
-        (GROUPED, ("a", "b"), r"fills with \(k, n\)"),
-        ("SELECT k, COUNT(*) AS n FROM events GROUP BY k, id", ("a",), "id is not selected"),
+        (GROUPED, ("b",), "one row for each (k), and db.t keeps one for each (b)"),
+        (GROUPED, ("a", "b"), "fills with (k, n)"),
         ("SELECT COUNT(*) AS n, MAX(x) AS m FROM events", ("a",), "one row in all"),
-        ("SELECT id, amount FROM cdc", ("b",), r"one row for each \(id\)"),
+        ("SELECT id, amount FROM cdc", ("b",), "one row for each (id)"),
         (GROUPED, ("c",), "fills no c"),
     ],
 )
 def test_another_key_is_refused_with_both(query: str, key: tuple[str, ...], what: str) -> None:
     """Rows of one key of the query would be left over under another of the sink."""
-    with pytest.raises(UnsupportedError, match=what) as caught:
-        check_sink(plan(query).flow, sink(*key))
+    found = refused(query, sink(*key))
 
-    assert caught.value.hint
+    assert what in found.message
+    assert found.hint
 
 
 def test_another_key_is_refused_with_the_query_that_would_fit() -> None:
     """One row for each key of the sink, chosen by the query."""
-    with pytest.raises(UnsupportedError) as caught:
-        check_sink(plan("SELECT id, amount FROM cdc").flow, sink("b"))
+    hint = refused("SELECT id, amount FROM cdc", sink("b")).hint
 
-    assert caught.value.hint is not None
-    assert "ROW_NUMBER() OVER (PARTITION BY amount ORDER BY ...)" in caught.value.hint
+    assert hint is not None
+    assert "ROW_NUMBER() OVER (PARTITION BY amount ORDER BY ...)" in hint
