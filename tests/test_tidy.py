@@ -132,8 +132,13 @@ NAMES_USED_TWICE = {
     "CreateMaterializedTable",
     "DropFunction",
     "DropMaterializedTable",
+    "Join",
+    "Project",
+    "Scan",
+    "TemporalJoin",
 }
-"""Names of statements: a syntax tree and the value that it is converted to."""
+"""Names of statements: a syntax tree and the value that it is converted to. Names of a logical plan's
+operators, which are Spark's and Calcite's."""
 
 
 def name_of(path: Path) -> str:

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from penstock.catalog.errors import Span
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+from penstock.sql.plan.logical.scan_traits import Arrival
 
 __all__ = [
     "LEAF",
@@ -125,17 +126,6 @@ def describe_changes(changes: ChangelogMode, key: Sequence[str] | None) -> str:
 
 
 LEAF = "penstock.leaf"  # label of a table node: index of its leaf
-
-
-class Arrival(StrEnum):
-    """The known arrival order of a table's rows."""
-
-    OPEN = "open"
-    """Not requested, as in versions of Penstock whose checkpoints still resume."""
-    BATCH = "batch"
-    """The micro-batch of a row's arrival."""
-    RECORD = "record"
-    """The order of any two rows, by the column ARRIVED (`connector/scan.py`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

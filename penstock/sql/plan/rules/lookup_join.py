@@ -8,14 +8,13 @@ results that are written. Temporal joins in event time are not changed here (`in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.catalog.errors import Span, UnsupportedError
+from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.lookup.contract import MissRetry
 from penstock.sql.binding.hints import lookup_hints
+from penstock.sql.plan.logical.scan_traits import LookupRetry
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.traversal import find_nodes
@@ -27,14 +26,6 @@ LOOKED_UP = "penstock.lookup"
 
 RETRY = "penstock.lookup.retry"
 """Set on such a node with a retry hint (LOOKUP)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookupRetry:
-    """How to retry keys without rows; `span` is the place of the hint."""
-
-    retry: MissRetry
-    span: Span | None
 
 
 def take_lookups(

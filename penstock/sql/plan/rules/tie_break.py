@@ -8,27 +8,20 @@ stays when another of the same time arrives. Only the last row of a key by a row
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 
 from sqlglot import exp
 
 from penstock.connector.scan import ARRIVED
 from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, is_windowing
+from penstock.sql.plan.logical.scan_traits import Arrival, TieBreak
 from penstock.sql.plan.rules.aggregate import own_aggregates
-from penstock.sql.plan.rules.flow import LEAF, Arrival, ScanFlow
+from penstock.sql.plan.rules.flow import LEAF, ScanFlow
 from penstock.sql.plan.rules.row_number import RowNumberQuery
 
 __all__ = ["ARRIVES", "TieBreak", "carry_arrival", "tie_break", "winner"]
 
 ARRIVES = "penstock.arrives"  # label of a table node that is read with ARRIVED
-
-
-class TieBreak(StrEnum):
-    """Which of rows with equal order comes first."""
-
-    FIRST = "first"
-    LAST = "last"
 
 
 def tie_break(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak | None:

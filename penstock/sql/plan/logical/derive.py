@@ -1,0 +1,164 @@
+"""Derive the columns and rowtimes of an operator from those of its inputs.
+
+A rowtime stays one through projections, filters, UNNEST, UNION ALL, OVER, and on the left of temporal joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
+from penstock.sql.plan.logical.column import Column, Facts, Item, RowtimeColumn
+
+__all__ = [
+    "facts_of_alias",
+    "facts_of_join",
+    "facts_of_projection",
+    "facts_of_scan",
+    "facts_of_set_operation",
+    "facts_of_temporal_join",
+    "facts_of_unnest",
+    "facts_of_windowed_aggregate",
+    "facts_of_windows",
+]
+
+_START, _END, WINDOW_TIME = WINDOW_COLUMNS
+
+
+def facts_of_scan(
+    index: int, columns: Sequence[str], rowtime: str | None, *, arrival: bool
+) -> Facts:
+    """Return the facts of the table that is scan number `index`."""
+    times = () if rowtime is None else (RowtimeColumn(column=rowtime, sources=frozenset({index})),)
+    return Facts(
+        columns=tuple(Column(name=name) for name in columns), rowtimes=times, arrival=arrival
+    )
+
+
+def facts_of_alias(given: Facts, names: Sequence[str], *, keeps_rowtimes: bool) -> Facts:
+    """Return the facts of a relation whose columns have other names, by position; none: the same names.
+
+    `keeps_rowtimes`: rowtimes stay ones under the other names.
+    """
+    if not names:
+        return given
+    types: list[exp.DataType | None] = [None] * len(names)
+    if given.columns is not None and len(given.columns) == len(names):
+        types = [column.type for column in given.columns]
+    columns = tuple(Column(name=n, type=t) for n, t in zip(names, types, strict=True))
+    times: list[RowtimeColumn] = []
+    if keeps_rowtimes and given.columns is not None:
+        pairs = list(zip(names, given.columns, strict=False))
+        for place, (name, column) in enumerate(pairs):
+            sources = given.sources(column.name)
+            if sources is not None and name not in names[:place]:
+                times.append(RowtimeColumn(column=name, sources=sources))
+    return Facts(columns=columns, rowtimes=tuple(times))
+
+
+def facts_of_windows(given: Facts, time_column: str) -> Facts:
+    """Return the facts of the rows of a windowing function: their window_time is a rowtime, and no other is."""
+    columns = None
+    if given.columns is not None:
+        columns = (*given.columns, *(Column(name=name) for name in WINDOW_COLUMNS))
+    sources = given.sources(time_column)
+    times = () if sources is None else (RowtimeColumn(column=WINDOW_TIME, sources=sources),)
+    return Facts(columns=columns, rowtimes=times, arrival=given.arrival)
+
+
+def facts_of_unnest(given: Facts, names: Sequence[str]) -> Facts:
+    """Return the facts of rows that are unfolded; no names: those of the new columns are unknown."""
+    columns = None
+    if given.columns is not None and names:
+        columns = (*given.columns, *(Column(name=name) for name in names))
+    return Facts(columns=columns, rowtimes=given.rowtimes)
+
+
+def facts_of_join(left: Facts, right: Facts) -> Facts:
+    """Return the facts of a join that may give a row at any time: none of its columns is a rowtime."""
+    if left.columns is None or right.columns is None:
+        return Facts(columns=None)
+    return Facts(columns=(*left.columns, *right.columns))
+
+
+def facts_of_temporal_join(left: Facts, right: Facts, versions: frozenset[int]) -> Facts:
+    """Return the facts of a join whose rows wait for the watermarks of the scans `versions` too."""
+    times = tuple(
+        RowtimeColumn(column=t.column, sources=t.sources | versions) for t in left.rowtimes
+    )
+    return Facts(columns=facts_of_join(left, right).columns, rowtimes=times)
+
+
+def facts_of_projection(
+    given: Facts,
+    columns: tuple[Column, ...] | None,
+    items: Sequence[Item],
+    first: str,
+    *,
+    keeps_rowtimes: bool = True,
+) -> Facts:
+    """Return the facts of a SELECT list over `given`, whose first relation in FROM is `first`.
+
+    `items` are its values under their names in the text. A star among them, which could not be written out, passes on
+    every column.
+    """
+    names = list(dict.fromkeys(name for name, _ in items))
+    if any(_is_star(value) for _, value in items):
+        names += [time.column for time in given.rowtimes if time.column not in names]
+    times: list[RowtimeColumn] = []
+    for name in names if keeps_rowtimes else ():
+        inner = _selected(items, name, first)
+        sources = None if inner is None else given.sources(inner)
+        if sources is not None:
+            times.append(RowtimeColumn(column=name, sources=sources))
+    return Facts(columns=columns, rowtimes=tuple(times))
+
+
+def facts_of_windowed_aggregate(
+    given: Facts, columns: tuple[Column, ...] | None, items: Sequence[Item], first: str
+) -> Facts:
+    """Return the facts of an aggregation by windows: their time comes behind the watermark, and waits for no scan."""
+    times: tuple[RowtimeColumn, ...] = ()
+    if given.sources(WINDOW_TIME) is not None:
+        names = dict.fromkeys(name for name, _ in items)
+        times = tuple(
+            RowtimeColumn(column=name, sources=frozenset())
+            for name in names
+            if _selected(items, name, first) == WINDOW_TIME
+        )
+    return Facts(columns=columns, rowtimes=times)
+
+
+def facts_of_set_operation(left: Facts, right: Facts, *, keeps_rowtimes: bool) -> Facts:
+    """Return the facts of a set operation, whose columns have the names of the left side.
+
+    `keeps_rowtimes`: it is UNION ALL of queries that name their columns.
+    """
+    times: list[RowtimeColumn] = []
+    if keeps_rowtimes and left.columns is not None and right.columns is not None:
+        names = [column.name for column in left.columns]
+        for time in left.rowtimes:
+            other = right.columns[names.index(time.column) :][:1]
+            sources = right.sources(other[0].name) if other else None
+            if sources is not None and bool(sources) == bool(time.sources):
+                times.append(RowtimeColumn(column=time.column, sources=time.sources | sources))
+    return Facts(columns=left.columns, rowtimes=tuple(times))
+
+
+def _selected(items: Sequence[Item], name: str, first: str) -> str | None:
+    """Return the column of the relation `first` that a SELECT list gives as `name`."""
+    for given, value in items:
+        if isinstance(value, exp.Column) and value.table in ("", first):
+            if isinstance(value.this, exp.Star):
+                return name
+            if given == name:
+                return str(value.name)
+    return name if any(isinstance(value, exp.Star) for _, value in items) else None
+
+
+def _is_star(value: exp.Expr) -> bool:
+    return isinstance(value, exp.Star) or (
+        isinstance(value, exp.Column) and isinstance(value.this, exp.Star)
+    )
