@@ -1,7 +1,8 @@
 """Protocols of connectors, their sources and sinks, and the values that cross them. Contains no client code.
 
-`SplitSource` is read through the split runtime, `EngineSource` by Spark itself. Statements call these
-protocols; connectors implement them. Row-level changes have their own protocols in `row_level_dml.py`.
+`SplitSource` is read through the split runtime, `EngineSource` by Spark itself: `kind` tells them apart. Statements
+call these protocols; connectors inherit from them, and so get the defaults of what they cannot do. Row-level changes
+have their own protocols in `row_level_dml.py`, lookup joins in `lookup/contract.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
 from penstock.connector.changelog import ChangelogMode
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from penstock.catalog.errors import PenstockError
     from penstock.catalog.model.table import Table
     from penstock.catalog.model.types import LogicalType
+    from penstock.connector.lookup.contract import LookupSource
     from penstock.connector.options.watermark import WatermarkSettings
+    from penstock.connector.row_level_dml import TableEditor
     from penstock.connector.source.enumerator import MakeEnumerator
     from penstock.connector.source.records import RecordsWithSplitIds
     from penstock.connector.source.split import Discovery, Split, SplitOffsets
@@ -33,46 +36,26 @@ __all__ = [
     "Accept",
     "AfterBatch",
     "AvailableNow",
-    "BoundedOnly",
-    "BoundedSource",
     "Connector",
     "Continuous",
-    "DeclaresGuarantee",
     "EngineSource",
     "FetcherModel",
     "Guarantee",
     "LostLease",
     "MicroBatch",
-    "NeedsUpdateBefore",
     "OutputMode",
     "ReadRequest",
-    "RequiresLease",
-    "Resumable",
     "Sink",
+    "SinkCapabilities",
     "SinkSettings",
+    "SnapshotSource",
+    "Source",
+    "SourceKind",
     "SplitMetadataClient",
     "SplitReader",
     "SplitSource",
-    "SupportsNestedProjection",
-    "SupportsProjection",
     "Trigger",
 ]
-
-
-class BoundedSource:
-    """What such engine sources share (`contract.EngineSource`); their `frame` refuses streams."""
-
-    __slots__ = ()
-
-    @property
-    def bounded(self) -> bool:
-        """It ends with what is there."""
-        return True
-
-    @property
-    def changes(self) -> ChangelogMode:
-        """Rows as they are now."""
-        return ChangelogMode.INSERT_ONLY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +239,18 @@ class SplitMetadataClient(Protocol):
         """Release the planner's resources."""
 
 
+class SourceKind(StrEnum):
+    """Who reads a table, and how.
+
+    SPLITS: the split runtime. ENGINE: Spark by itself, once or as a stream. SNAPSHOT: Spark by itself, only the rows
+    that the table holds when it is read.
+    """
+
+    SPLITS = "splits"
+    ENGINE = "engine"
+    SNAPSHOT = "snapshot"
+
+
 class SplitSource(Protocol):
     """A picklable description of a table's scan, the root of both sides (Flink's Source).
 
@@ -265,6 +260,8 @@ class SplitSource(Protocol):
     leaves the choice to the engine. `parallelism`: number of tasks of a batch, None for one per split.
     """
 
+    kind: ClassVar[Literal[SourceKind.SPLITS]] = SourceKind.SPLITS
+
     @property
     def bounded(self) -> bool:
         """Whether the scan has an end."""
@@ -272,6 +269,16 @@ class SplitSource(Protocol):
     @property
     def changes(self) -> ChangelogMode:
         """What its rows are; unless INSERT_ONLY, it can deliver the column `ROW_KIND`."""
+
+    @property
+    def projects_fields(self) -> bool:
+        """Whether it can be given rows with some of their fields: it finds fields by name, and passes over others."""
+        return False
+
+    @property
+    def lookup_source(self) -> LookupSource | None:
+        """Return what can be asked for the rows of keys; None where the table is only read whole."""
+        return None
 
     @property
     def metadata_types(self) -> Mapping[str, LogicalType]:
@@ -316,7 +323,9 @@ class SplitSource(Protocol):
 
 
 class EngineSource(Protocol):
-    """A table that Spark reads by itself (Delta)."""
+    """A table that Spark reads by itself (Delta). With changes, `frame` has the column `ROW_KIND`."""
+
+    kind: ClassVar[Literal[SourceKind.ENGINE, SourceKind.SNAPSHOT]] = SourceKind.ENGINE
 
     @property
     def bounded(self) -> bool:
@@ -324,27 +333,43 @@ class EngineSource(Protocol):
 
     @property
     def changes(self) -> ChangelogMode:
-        """What its rows are; unless INSERT_ONLY, `frame` has the column `ROW_KIND`."""
+        """What its rows are; unless INSERT_ONLY, it can deliver the column `ROW_KIND`."""
+
+    @property
+    def projects_fields(self) -> bool:
+        """Whether it can be given rows with some of their fields: it finds fields by name, and passes over others."""
+        return False
+
+    @property
+    def lookup_source(self) -> LookupSource | None:
+        """Return what can be asked for the rows of keys; None where the table is only read whole."""
+        return None
+
+    def reading(self, columns: Sequence[str]) -> EngineSource:  # noqa: ARG002  of the contract
+        """Describe the same source with these columns alone; one that cannot read a projection delivers all."""
+        return self
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         """Return the table's physical columns."""
 
 
-@runtime_checkable
-class SupportsProjection(Protocol):
-    """An engine source that reads a projection of its columns, and not all."""
+class SnapshotSource(EngineSource, Protocol):
+    """An engine source that is read as it is; its `frame` refuses streams."""
 
-    def reading(self, columns: Sequence[str]) -> EngineSource:
-        """Describe the same source with these columns alone."""
-
-
-@runtime_checkable
-class SupportsNestedProjection(Protocol):
-    """A source that can be given rows with some of their fields: it finds fields by name, and passes over others."""
+    kind: ClassVar[Literal[SourceKind.ENGINE, SourceKind.SNAPSHOT]] = SourceKind.SNAPSHOT
 
     @property
-    def projects_fields(self) -> bool:
-        """Whether it does so with the formats and options of this table."""
+    def bounded(self) -> bool:
+        """It ends with what is there."""
+        return True
+
+    @property
+    def changes(self) -> ChangelogMode:
+        """Rows as they are now."""
+        return ChangelogMode.INSERT_ONLY
+
+
+Source = SplitSource | EngineSource
 
 
 class Guarantee(StrEnum):
@@ -355,72 +380,29 @@ class Guarantee(StrEnum):
     EXACTLY_ONCE = "exactly-once"
 
 
-@runtime_checkable
-class DeclaresGuarantee(Protocol):
-    """A sink that can say what it promises; EXPLAIN shows it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkCapabilities:
+    """What a sink takes and promises.
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """What a micro-batch that is run again does to the target."""
-
-
-@runtime_checkable
-class BoundedOnly(Protocol):
-    """A sink that only queries that end write into: it could not tell a batch that is run again."""
-
-    @property
-    def once_only(self) -> bool:
-        """Whether it is so."""
-
-
-@runtime_checkable
-class NeedsUpdateBefore(Protocol):
-    """A sink that accepts ALL and may need all: upserts, which lack the row before an update, are not enough."""
-
-    @property
-    def wants_rows_before(self) -> bool:
-        """Whether it does."""
-
-
-@runtime_checkable
-class Resumable(Protocol):
-    """A sink that can tell whether its target is the one that a checkpoint was written with."""
-
-    def check_resumes(
-        self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool = True
-    ) -> None:
-        """Check it before a query resumes. `sink` distinguishes the sinks of a query that has several, as in
-        MicroBatch.
-
-        `Sink.start` does so itself. `notes`: state for the next check may be kept in the checkpoint; without it
-        nothing is written. Raises StateMismatchError.
-        """
-
-    def check_resumes_here(self, checkpoint: Path, query: str | None, sink: str) -> None:
-        """Check the same without an engine, for a checkpoint in a folder of this machine; writes nothing.
-
-        `query` is the id that the checkpoint carries. Raises StateMismatchError; NotReachedError where only an engine
-        can tell.
-        """
-
-
-@runtime_checkable
-class RequiresLease(Protocol):
-    """A sink or editor whose target cannot fence off a batch statement that was paused: it asks for the lease itself.
-
-    Streaming queries have `SinkSettings.lost_lease` for that.
+    `guarantee`: what a micro-batch that is run again does to the target; EXPLAIN shows it. `accepts`: the changes that
+    it takes. `needs_update_before`: upserts, which lack the row before an update, are not enough. `bounded_only`: only
+    queries that end write into it, as it could not tell a batch that is run again. `resumable`: it can tell whether its
+    target is the one that a checkpoint was written with (`Sink.check_resumes`).
     """
 
-    def under_lease(self, lost_lease: LostLease) -> Self:
-        """Return the same sink, which asks `lost_lease` before it changes the target."""
+    guarantee: Guarantee
+    accepts: ChangelogMode
+    needs_update_before: bool = False
+    bounded_only: bool = False
+    resumable: bool = False
 
 
 class Sink(Protocol):
     """A table that a query writes into."""
 
     @property
-    def accepts(self) -> ChangelogMode:
-        """The changes that it takes."""
+    def capabilities(self) -> SinkCapabilities:
+        """What it takes and promises."""
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Create the target, or check that it takes rows of `schema`. Raises InputError if it does not."""
@@ -434,6 +416,43 @@ class Sink(Protocol):
     def write(self, frame: DataFrame) -> None:
         """Append the rows of a batch frame, all or none."""
 
+    def under_lease(self, lost_lease: LostLease) -> Self:  # noqa: ARG002  of the contract
+        """Return the same sink, which asks `lost_lease` before a batch statement changes the target.
+
+        Only for targets that cannot fence off a batch statement that was paused; streaming queries have
+        `SinkSettings.lost_lease` for that.
+        """
+        return self
+
+    def check_resumes(
+        self,
+        spark: SparkSession,  # noqa: ARG002  of the contract, as those below
+        checkpoint: str,
+        sink: str,  # noqa: ARG002
+        *,
+        notes: bool = True,  # noqa: ARG002
+    ) -> None:
+        """Check the target of a resumable sink before a query resumes. `sink` distinguishes the sinks of a query that
+        has several, as in MicroBatch.
+
+        `Sink.start` does so itself. `notes`: state for the next check may be kept in the checkpoint; without it
+        nothing is written. Raises StateMismatchError.
+        """
+        raise AssertionError(f"{type(self).__name__} is not resumable: {checkpoint}")
+
+    def check_resumes_here(
+        self,
+        checkpoint: Path,
+        query: str | None,  # noqa: ARG002  of the contract, as below
+        sink: str,  # noqa: ARG002
+    ) -> None:
+        """Check the same without an engine, for a checkpoint in a folder of this machine; writes nothing.
+
+        `query` is the id that the checkpoint carries. Raises StateMismatchError; NotReachedError where only an engine
+        can tell.
+        """
+        raise AssertionError(f"{type(self).__name__} is not resumable: {checkpoint}")
+
 
 class Connector(Protocol):
     """A kind of table, found by the `connector` option."""
@@ -445,13 +464,15 @@ class Connector(Protocol):
     def check(self, table: Table) -> None:
         """Check options, formats and schema without I/O. Raises OptionError or DefinitionError."""
 
-    def source(self, table: Table) -> SplitSource | EngineSource:
+    def source(self, table: Table) -> Source:
         """Describe the scan of `table`. Raises UnsupportedError when tables of this kind cannot be read."""
 
     def sink(self, table: Table) -> Sink:
         """Describe writing into `table`. Raises UnsupportedError when tables of this kind cannot be written."""
 
+    def editor(self, table: Table) -> TableEditor | None:  # noqa: ARG002  of the contract
+        """Describe editing `table`; None for a kind of table that cannot be edited.
 
-def is_split_source(source: Any) -> bool:
-    """Return whether this is a split source rather than an engine source."""
-    return hasattr(source, "open_planner")
+        Raises UnsupportedError when this one cannot be.
+        """
+        return None

@@ -12,13 +12,13 @@ from penstock.catalog.definitions.information_schema import (
 )
 from penstock.catalog.errors import DefinitionError, UnsupportedError
 from penstock.catalog.model.table import Table
-from penstock.connector.contract import EngineSource, Sink
+from penstock.connector.contract import Connector, EngineSource, Sink
 
 __all__ = ["InformationConnector"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InformationConnector:
+class InformationConnector(Connector):
     """Tables of `information_schema` (`Connector`). `project` is not used."""
 
     project: Path

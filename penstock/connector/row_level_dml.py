@@ -5,18 +5,17 @@ For bounded statements (INSERT OVERWRITE, TRUNCATE, UPDATE, DELETE), on the driv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.catalog.model.table import Table
+    from penstock.catalog.errors import PenstockError
 
-__all__ = ["EditorConnector", "RowLevelEditor", "TableEditor"]
+__all__ = ["RowLevelEditor", "TableEditor"]
 
 
-@runtime_checkable
 class TableEditor(Protocol):
     """Replaces the rows of a table, or of some of its partitions."""
 
@@ -35,8 +34,19 @@ class TableEditor(Protocol):
     def partitions(self, spark: SparkSession) -> Sequence[Mapping[str, str | None]]:
         """List the partitions that there are: values of the partition columns as text, None for NULL."""
 
+    @property
+    def row_level(self) -> RowLevelEditor | None:
+        """Return what changes rows in place; None where rows are only replaced."""
+        return None
 
-@runtime_checkable
+    def under_lease(
+        self,
+        lost_lease: Callable[[], PenstockError | None],  # noqa: ARG002  of the contract
+    ) -> Self:
+        """Return the same editor, which asks `lost_lease` before it changes the target (`Sink.under_lease`)."""
+        return self
+
+
 class RowLevelEditor(TableEditor, Protocol):
     """Changes rows in place. Conditions and values are Spark SQL over the columns, which `alias` may qualify."""
 
@@ -47,11 +57,3 @@ class RowLevelEditor(TableEditor, Protocol):
 
     def delete(self, spark: SparkSession, alias: str, condition: str | None) -> int:
         """Remove the rows that fulfil `condition` (None: all). Returns the number of rows."""
-
-
-@runtime_checkable
-class EditorConnector(Protocol):
-    """A connector whose tables can be edited."""
-
-    def editor(self, table: Table) -> TableEditor:
-        """Describe editing `table`. Raises UnsupportedError when this one cannot be."""

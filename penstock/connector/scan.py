@@ -12,7 +12,7 @@ from penstock.catalog.model.codec import table_from_json, table_to_json
 from penstock.catalog.model.table import Table
 from penstock.catalog.model.types import LogicalType, TinyIntType
 from penstock.connector.changelog import ROW_KIND
-from penstock.connector.contract import SplitSource, is_split_source
+from penstock.connector.contract import SourceKind, SplitSource
 from penstock.connector.registry import connector_of
 
 __all__ = [
@@ -115,11 +115,11 @@ class Scan:
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
         source = connector_of(self.table, project=Path(self.project)).source(self.table)
-        if not is_split_source(source):
+        if source.kind is not SourceKind.SPLITS:
             raise DefinitionError(
                 f"table {self.table.identifier} is read by the engine, not by splits"
             )
-        return source  # type: ignore[return-value]
+        return source
 
     def typed_columns(self) -> tuple[tuple[str, LogicalType], ...]:
         """Return name and type of each column delivered."""

@@ -12,7 +12,7 @@ from penstock.catalog.errors import OptionError, StateMismatchError, Unsupported
 from penstock.catalog.model.schema import PrimaryKey, Schema
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.contract import EngineSource, MicroBatch, Sink
+from penstock.connector.contract import MicroBatch, Sink, SourceKind
 from penstock.connector.memory.tables import clear_tables
 from penstock.connector.registry import connector_of
 from tests.catalog.examples import columns, identifier
@@ -46,14 +46,8 @@ def sink_of(table: Table) -> Sink:
 
 def rows_of(spark: SparkSession, table: Table) -> Rows:
     source = connector_of(table, project=Path("/")).source(table)
-    assert not hasattr(source, "open_planner")
-    return sorted(tuple(row) for row in engine(source).frame(spark, streaming=False).collect())
-
-
-def engine(source: Any) -> EngineSource:
-    """The source as what it is."""
-    found: EngineSource = source
-    return found
+    assert source.kind is SourceKind.SNAPSHOT
+    return sorted(tuple(row) for row in source.frame(spark, streaming=False).collect())
 
 
 def batch(spark: SparkSession, number: int) -> MicroBatch:
@@ -62,8 +56,8 @@ def batch(spark: SparkSession, number: int) -> MicroBatch:
 
 def test_it_takes_changes_by_its_key_alone() -> None:
     """As a Delta table does; an option that it does not know is refused."""
-    assert sink_of(memory()).accepts is ChangelogMode.INSERT_ONLY
-    assert sink_of(memory("id")).accepts is ChangelogMode.ALL
+    assert sink_of(memory()).capabilities.accepts is ChangelogMode.INSERT_ONLY
+    assert sink_of(memory("id")).capabilities.accepts is ChangelogMode.ALL
     with pytest.raises(OptionError, match="unsupported option"):
         sink_of(memory(path="x"))
 
@@ -114,4 +108,4 @@ def test_a_name_is_shared_by_tables_of_the_same_columns(spark: SparkSession) -> 
         rows_of(spark, narrow)
     source = connector_of(one, project=Path("/")).source(one)
     with pytest.raises(UnsupportedError, match="not followed as a stream"):
-        engine(source).frame(spark, streaming=True)
+        source.frame(spark, streaming=True)

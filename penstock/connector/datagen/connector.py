@@ -12,7 +12,14 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import Table
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import FetcherModel, ReadRequest, Sink, SplitMetadataClient
+from penstock.connector.contract import (
+    Connector,
+    FetcherModel,
+    ReadRequest,
+    Sink,
+    SplitMetadataClient,
+    SplitSource,
+)
 from penstock.connector.datagen.settings import DatagenSettings, read_settings
 from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
@@ -25,7 +32,7 @@ __all__ = ["DatagenConnector", "DatagenSource"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatagenSource:
+class DatagenSource(SplitSource):
     """A SplitSource over made up rows: one split."""
 
     settings: DatagenSettings
@@ -106,7 +113,7 @@ class DatagenSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatagenConnector:
+class DatagenConnector(Connector):
     """Tables of generated rows (`Connector`). `project` is not used."""
 
     project: Path

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.catalog.model.table import Table
-from penstock.connector.contract import EngineSource, Sink
+from penstock.connector.contract import Connector, EngineSource, Sink
 from penstock.connector.delta.definition import check_clustering, check_definition
 from penstock.connector.delta.options import (
     CLUSTERING_COLUMNS,
@@ -29,7 +29,7 @@ __all__ = ["DeltaConnector"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaConnector:
+class DeltaConnector(Connector):
     """Delta tables (`Connector`); relative paths are relative to `project`."""
 
     project: Path

@@ -15,6 +15,7 @@ from penstock.connector.changelog import ROW_KIND
 from penstock.connector.delta.errors import translate_errors
 from penstock.connector.delta.options import DeltaTarget, FileMaintenance
 from penstock.connector.delta.table import exists, stored_schema
+from penstock.connector.row_level_dml import RowLevelEditor
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.last_changes import IS_DELETE, last_changes
 
@@ -22,8 +23,8 @@ __all__ = ["DeltaEditor"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaEditor:
-    """Changes rows in place (`RowLevelEditor`). A streaming read of the table fails on such a commit, as Delta says."""
+class DeltaEditor(RowLevelEditor):
+    """Changes rows in place. A streaming read of the table fails on such a commit, as Delta says."""
 
     target: DeltaTarget
     upkeep: FileMaintenance = field(default_factory=FileMaintenance)
@@ -45,6 +46,11 @@ class DeltaEditor:
         settings = self.upkeep.settings
         with configured(frame.sparkSession, settings), translate_errors(self.target.shown):
             writer.save(self.target.location)
+
+    @property
+    def row_level(self) -> RowLevelEditor:
+        """Rows are changed in place."""
+        return self
 
     def truncate(self, spark: SparkSession) -> None:
         """Remove every row; the table stays."""

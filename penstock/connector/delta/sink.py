@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import Guarantee, SinkSettings
+from penstock.connector.contract import Guarantee, Sink, SinkCapabilities, SinkSettings
 from penstock.connector.delta.options import DeltaTarget, FileMaintenance
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__ = ["DeltaSink"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeltaSink:
+class DeltaSink(Sink):
     """Appends to a Delta table, or merges into it by its PRIMARY KEY (`Sink`); a `DeltaWriter` does it.
 
     `adds_columns`: declared columns that the table lacks are added when a run is prepared.
@@ -35,15 +35,14 @@ class DeltaSink:
     upkeep: FileMaintenance = field(default_factory=FileMaintenance)
 
     @property
-    def accepts(self) -> ChangelogMode:
-        """Rows that stay; with a PRIMARY KEY every change."""
+    def capabilities(self) -> SinkCapabilities:
+        """A batch that is run again changes nothing; rows that stay, with a PRIMARY KEY every change."""
         keyed = self.target.table.schema.primary_key is not None
-        return ChangelogMode.ALL if keyed else ChangelogMode.INSERT_ONLY
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """A batch that is run again changes nothing."""
-        return Guarantee.EXACTLY_ONCE
+        return SinkCapabilities(
+            guarantee=Guarantee.EXACTLY_ONCE,
+            accepts=ChangelogMode.ALL if keyed else ChangelogMode.INSERT_ONLY,
+            resumable=True,
+        )
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Create the table, or check that the existing one accepts rows of `schema`. Raises InputError, SinkError."""
@@ -52,11 +51,11 @@ class DeltaSink:
     def check_resumes(
         self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool = True
     ) -> None:
-        """Check that the table is the one that the checkpoint was written with (`Resumable`)."""
+        """Check that the table is the one that the checkpoint was written with."""
         self._writer.check_resumes(spark, checkpoint, sink, notes=notes)
 
     def check_resumes_here(self, checkpoint: Path, query: str | None, sink: str) -> None:
-        """Check the same of folders of this machine, without Spark (`Resumable`)."""
+        """Check the same of folders of this machine, without Spark."""
         from penstock.connector.delta.checkpoint_check import check_resumes_here
 
         appends = self.target.table.schema.primary_key is None

@@ -9,6 +9,7 @@ from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.model.identifier import quoted
 from penstock.catalog.options.option import Resolved
 from penstock.connector.changelog import ChangelogMode
+from penstock.connector.contract import EngineSource
 from penstock.connector.delta.options import (
     MAX_FILES,
     STARTING_TIMESTAMP,
@@ -29,7 +30,7 @@ _STREAM_OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaSource:
+class DeltaSource(EngineSource):
     """A Delta table as a source (`EngineSource`).
 
     A query over Delta tables alone is bounded: it reads the present version. An INSERT reads a table as a stream from

@@ -122,7 +122,7 @@ class DeltaWriter:
     def check_resumes(
         self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool = True
     ) -> None:
-        """Check that the table is the one that the checkpoint was written with (`Resumable`)."""
+        """Check that the table is the one that the checkpoint was written with."""
         if not exists(self.target, spark):
             raise lost_table(self.target)
         check_resumes(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import Table
-from penstock.connector.contract import Sink
+from penstock.connector.contract import Connector, Sink
 from penstock.connector.filesystem.sink.target import is_written_only, read_target
 from penstock.connector.filesystem.source.source import FilesystemSource
 from penstock.connector.filesystem.table.options import FORMAT
@@ -26,7 +26,7 @@ _WRITTEN_ONLY = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilesystemConnector:
+class FilesystemConnector(Connector):
     """Tables of files (`Connector`); relative paths are relative to `project`."""
 
     project: Path

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.catalog.model.table import Table
-from penstock.connector.contract import EngineSource, Sink
+from penstock.connector.contract import Connector, EngineSource, Sink
 from penstock.connector.jdbc.settings import (
     read_jdbc_table,
     read_lookup_settings,
@@ -17,7 +17,7 @@ __all__ = ["JdbcConnector"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JdbcConnector:
+class JdbcConnector(Connector):
     """Tables of databases (`Connector`); a SQLite file's relative path is relative to `project`."""
 
     project: Path

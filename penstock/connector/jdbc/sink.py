@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Inspector, inspect
 from penstock.catalog.errors import DefinitionError, PenstockError, StateMismatchError
 from penstock.catalog.model.identifier import quote
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.contract import Guarantee, MicroBatch, SinkSettings
+from penstock.connector.contract import Guarantee, MicroBatch, Sink, SinkCapabilities, SinkSettings
 from penstock.connector.jdbc import statements as sql
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.jdbc.database import JdbcDatabase
@@ -44,20 +44,18 @@ INSERT = "insert-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JdbcSink:
+class JdbcSink(Sink):
     """Appends to a table; or, where it has a PRIMARY KEY, puts and deletes rows by it: a key's last change wins."""
 
     table: JdbcTable
 
     @property
-    def accepts(self) -> ChangelogMode:
-        """All changes where there is a key to find rows by."""
-        return ChangelogMode.ALL if self.table.key else ChangelogMode.INSERT_ONLY
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """A batch that is run again changes nothing."""
-        return Guarantee.EXACTLY_ONCE
+    def capabilities(self) -> SinkCapabilities:
+        """A batch that is run again changes nothing; all changes where there is a key to find rows by."""
+        return SinkCapabilities(
+            guarantee=Guarantee.EXACTLY_ONCE,
+            accepts=ChangelogMode.ALL if self.table.key else ChangelogMode.INSERT_ONLY,
+        )
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:  # noqa: ARG002  of the contract
         """Check the table in the database, and make the ledger. Raises InputError, SinkError."""

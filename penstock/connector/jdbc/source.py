@@ -14,13 +14,13 @@ import pyarrow as pa
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.schema import PhysicalColumn
 from penstock.catalog.model.types import LogicalType
-from penstock.connector.contract import BoundedSource
+from penstock.connector.contract import SnapshotSource
 from penstock.connector.jdbc.database import JdbcDatabase
 from penstock.connector.jdbc.lookup import JdbcLookup
 from penstock.connector.jdbc.lookup_query import compared_type
 from penstock.connector.jdbc.scan import read_batches, select_text
 from penstock.connector.jdbc.settings import JdbcTable, LookupSettings, ScanSettings
-from penstock.connector.lookup.contract import LookupKey, MissRetry
+from penstock.connector.lookup.contract import LookupKey, LookupSource, MissRetry
 from penstock.connector.spark.errors import readable_by_spark
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ __all__ = ["JdbcSource"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JdbcSource(BoundedSource):
+class JdbcSource(SnapshotSource, LookupSource):
     """The rows that a table holds when it is read (`EngineSource`). `columns` None are all."""
 
     table: JdbcTable
@@ -39,18 +39,23 @@ class JdbcSource(BoundedSource):
     columns: tuple[str, ...] | None = None
 
     def reading(self, columns: Sequence[str]) -> JdbcSource:
-        """Restrict the query to these columns (`SupportsProjection`)."""
+        """Restrict the query to these columns."""
         return replace(self, columns=tuple(columns))
 
+    @property
+    def lookup_source(self) -> LookupSource:
+        """It answers lookups itself."""
+        return self
+
     def key_type(self, column: str, given: LogicalType) -> LogicalType | None:
-        """Return the type in which a column is compared (`LookupSource`)."""
+        """Return the type in which a column is compared."""
         declared = next(c.type for c in self.table.schema.physical if c.name == column)
         return compared_type(declared, given, self.table.address.backend)
 
     def lookup(
         self, keys: Sequence[LookupKey], columns: Sequence[str], retry: MissRetry | None = None
     ) -> JdbcLookup:
-        """Describe asking for rows by keys (`LookupSource`)."""
+        """Describe asking for rows by keys."""
         return JdbcLookup(
             name=uuid4().hex,
             table=self.table,
@@ -63,7 +68,7 @@ class JdbcSource(BoundedSource):
 
     @property
     def lookup_cache(self) -> str:
-        """What is remembered of the answers (`LookupSource`)."""
+        """What is remembered of the answers."""
         return self.lookups.shown
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:

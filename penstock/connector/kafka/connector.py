@@ -7,7 +7,7 @@ from pathlib import Path
 from penstock.catalog.errors import OptionError
 from penstock.catalog.model.table import Table
 from penstock.connector.column_checks import check_metadata_column
-from penstock.connector.contract import Sink
+from penstock.connector.contract import Connector, Sink
 from penstock.connector.kafka.source.source import KafkaSource
 from penstock.connector.kafka.table.fields import check_primary_key, formats_of, project
 from penstock.connector.kafka.table.metadata import metadata_of
@@ -18,7 +18,7 @@ from penstock.connector.options.bad_records import check_against_format
 __all__ = ["KafkaConnector", "describe", "require_group"]
 
 
-class KafkaConnector:
+class KafkaConnector(Connector):
     """Tables of Kafka topics."""
 
     name = "kafka"

@@ -12,7 +12,7 @@ from pathlib import Path
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model.table import Table
 from penstock.connector.column_checks import check_metadata_column
-from penstock.connector.contract import Sink
+from penstock.connector.contract import Connector, Sink
 from penstock.connector.kafka.connector import require_group
 from penstock.connector.kafka.source.source import KafkaSource
 from penstock.connector.kafka.table import options as o
@@ -25,7 +25,7 @@ from penstock.connector.options.bad_records import check_against_format
 __all__ = ["UpsertKafkaConnector", "describe_upserts"]
 
 
-class UpsertKafkaConnector:
+class UpsertKafkaConnector(Connector):
     """Tables of Kafka topics keyed by their PRIMARY KEY."""
 
     name = "upsert-kafka"

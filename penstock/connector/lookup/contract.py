@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.catalog.model.schema import PhysicalColumn
 from penstock.catalog.model.types import LogicalType
@@ -65,7 +65,6 @@ class Lookup(Protocol):
         """
 
 
-@runtime_checkable
 class LookupSource(Protocol):
     """An engine source that can be asked for the rows of keys, and need not be read whole."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import STRING, Option, optional, resolve
 from penstock.connector.column_checks import check_written_metadata
-from penstock.connector.contract import EngineSource, Sink
+from penstock.connector.contract import Connector, EngineSource, Sink
 
 __all__ = ["MemoryConnector"]
 
@@ -21,7 +21,7 @@ OPTIONS = (Option(key="connector", type=STRING, default="", doc="'memory'", requ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryConnector:
+class MemoryConnector(Connector):
     """Tables in memory (`Connector`). `project` is not used."""
 
     project: Path

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import Guarantee, MicroBatch, SinkSettings
+from penstock.connector.contract import Guarantee, MicroBatch, Sink, SinkCapabilities, SinkSettings
 from penstock.connector.memory.tables import MemoryTable, memory_table
 from penstock.connector.spark.sink.last_changes import IS_DELETE, last_changes
 from penstock.connector.spark.sink.micro_batch import discard_batch, micro_batch_query
@@ -26,21 +26,22 @@ __all__ = ["MemorySink"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySink:
+class MemorySink(Sink):
     """Keeps rows under `place`, by the PRIMARY KEY where the table has one. They are as many as memory holds."""
 
     table: Table
     place: str
 
     @property
-    def accepts(self) -> ChangelogMode:
-        """Rows that stay; with a PRIMARY KEY every change."""
-        return ChangelogMode.ALL if self._key else ChangelogMode.INSERT_ONLY
+    def capabilities(self) -> SinkCapabilities:
+        """A batch that is run again changes nothing, yet all rows are gone with the process.
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """A batch that is run again changes nothing, yet all rows are gone with the process."""
-        return Guarantee.NONE
+        Rows that stay; with a PRIMARY KEY every change.
+        """
+        return SinkCapabilities(
+            guarantee=Guarantee.NONE,
+            accepts=ChangelogMode.ALL if self._key else ChangelogMode.INSERT_ONLY,
+        )
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:  # noqa: ARG002  of the contract
         """Check that the INSERT fills the NOT NULL columns. Raises DefinitionError."""

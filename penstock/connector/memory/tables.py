@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.catalog.errors import StateMismatchError, UnsupportedError
 from penstock.catalog.model.table import Table
-from penstock.connector.contract import BoundedSource
+from penstock.connector.contract import SnapshotSource
 from penstock.connector.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def clear_tables() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySource(BoundedSource):
+class MemorySource(SnapshotSource):
     """The rows under `place` as a source (`EngineSource`)."""
 
     table: Table

@@ -11,7 +11,14 @@ from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import STRING, Option, resolve
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.column_checks import check_written_metadata
-from penstock.connector.contract import Guarantee, Sink, SinkSettings, SplitSource
+from penstock.connector.contract import (
+    Connector,
+    Guarantee,
+    Sink,
+    SinkCapabilities,
+    SinkSettings,
+    SplitSource,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +33,7 @@ OPTIONS = (Option(key="connector", type=STRING, default="", doc="'blackhole'", r
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlackholeConnector:
+class BlackholeConnector(Connector):
     """Tables that keep nothing (`Connector`). `project` is not used."""
 
     project: Path
@@ -55,18 +62,13 @@ class BlackholeConnector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlackholeSink:
+class BlackholeSink(Sink):
     """Lets Spark compute every row (its `noop` writer) and drop it; no row leaves the JVM."""
 
     @property
-    def accepts(self) -> ChangelogMode:
-        """All changes go the same way."""
-        return ChangelogMode.ALL
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """Nothing is kept."""
-        return Guarantee.NONE
+    def capabilities(self) -> SinkCapabilities:
+        """Nothing is kept, of any change."""
+        return SinkCapabilities(guarantee=Guarantee.NONE, accepts=ChangelogMode.ALL)
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Accept any columns."""

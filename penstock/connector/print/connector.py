@@ -17,7 +17,7 @@ from penstock.catalog.options.option import (
     resolve,
 )
 from penstock.connector.column_checks import check_written_metadata
-from penstock.connector.contract import Sink, SplitSource
+from penstock.connector.contract import Connector, Sink, SplitSource
 
 __all__ = ["PrintConnector"]
 
@@ -40,7 +40,7 @@ OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrintConnector:
+class PrintConnector(Connector):
     """Tables that are printed (`Connector`). `project` is not used."""
 
     project: Path

@@ -13,7 +13,14 @@ from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.schema import Schema
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.contract import Guarantee, MicroBatch, OutputMode, SinkSettings
+from penstock.connector.contract import (
+    Guarantee,
+    MicroBatch,
+    OutputMode,
+    Sink,
+    SinkCapabilities,
+    SinkSettings,
+)
 from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.connector.spark.sink.target_rows import check_complete, target_rows
 
@@ -93,7 +100,7 @@ LINES = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrintSink:
+class PrintSink(Sink):
     """Prints each row as a line, `prefix` first, as in `orders> -D[1, a]`."""
 
     table: Table
@@ -101,14 +108,9 @@ class PrintSink:
     to_stderr: bool = False
 
     @property
-    def accepts(self) -> ChangelogMode:
-        """Every change is a line of its own."""
-        return ChangelogMode.ALL
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """A batch that is run again is printed again."""
-        return Guarantee.AT_LEAST_ONCE
+    def capabilities(self) -> SinkCapabilities:
+        """A batch that is run again is printed again; every change is a line of its own."""
+        return SinkCapabilities(guarantee=Guarantee.AT_LEAST_ONCE, accepts=ChangelogMode.ALL)
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:  # noqa: ARG002  of the contract
         """Check that the INSERT fills the NOT NULL columns. Raises DefinitionError."""

@@ -15,7 +15,15 @@ from penstock.catalog.model.schema import Schema
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import STRING, Option, resolve
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import BoundedSource, EngineSource, Guarantee, Sink, SinkSettings
+from penstock.connector.contract import (
+    Connector,
+    EngineSource,
+    Guarantee,
+    Sink,
+    SinkCapabilities,
+    SinkSettings,
+    SnapshotSource,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +48,7 @@ OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparkTableConnector:
+class SparkTableConnector(Connector):
     """Tables of Spark's catalog (`Connector`). `project` is not used."""
 
     project: Path
@@ -64,7 +72,7 @@ class SparkTableConnector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparkTableSource(BoundedSource):
+class SparkTableSource(SnapshotSource):
     """The rows that a table, or view, of Spark's holds when it is read (`EngineSource`)."""
 
     name: str
@@ -81,26 +89,20 @@ class SparkTableSource(BoundedSource):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparkTableSink:
+class SparkTableSink(Sink):
     """Appends the rows of a query that ends, by Spark's own writer. It remembers no batches, so takes no streams."""
 
     name: str
     schema: Schema
 
     @property
-    def accepts(self) -> ChangelogMode:
-        """Rows that stay."""
-        return ChangelogMode.INSERT_ONLY
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """Rows of a statement that is run again are there twice."""
-        return Guarantee.AT_LEAST_ONCE
-
-    @property
-    def once_only(self) -> bool:
-        """It is written by queries that end (`BoundedOnly`)."""
-        return True
+    def capabilities(self) -> SinkCapabilities:
+        """Rows of a statement that is run again are there twice, so it is written by queries that end."""
+        return SinkCapabilities(
+            guarantee=Guarantee.AT_LEAST_ONCE,
+            accepts=ChangelogMode.INSERT_ONLY,
+            bounded_only=True,
+        )
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Check that the table is there, and has the query's columns. Raises StateMismatchError."""

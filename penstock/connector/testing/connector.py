@@ -12,13 +12,14 @@ from penstock.catalog.model.table import Table
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import (
-    EngineSource,
+    Connector,
     FetcherModel,
     ReadRequest,
     Sink,
+    Source,
+    SourceKind,
     SplitMetadataClient,
     SplitSource,
-    is_split_source,
 )
 from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.registry import connector_of
@@ -36,7 +37,7 @@ AT_ONCE_MS = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FixtureSource:
+class FixtureSource(SplitSource):
     """A SplitSource over records in files. `own` is the source of the table's connector, which is never opened."""
 
     table: Table
@@ -122,7 +123,7 @@ class FixtureSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FixtureConnector:
+class FixtureConnector(Connector):
     """Tables whose outside is replaced (`Connector`); paths in options are relative to `project`."""
 
     project: Path
@@ -137,12 +138,12 @@ class FixtureConnector:
         own, _ = read_fixture(table)
         connector_of(own, project=self.project).check(own)
 
-    def source(self, table: Table) -> SplitSource | EngineSource:
+    def source(self, table: Table) -> Source:
         """Describe the scan; of a table that Spark reads by itself that of its own connector."""
         own, settings = read_fixture(table)
         source = connector_of(own, project=self.project).source(own)
-        if is_split_source(source):
-            return FixtureSource(table=own, settings=settings, own=source)  # type: ignore[arg-type]
+        if source.kind is SourceKind.SPLITS:
+            return FixtureSource(table=own, settings=settings, own=source)
         return source
 
     def sink(self, table: Table) -> Sink:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.model.schema import MetadataColumn, PhysicalColumn
 from penstock.catalog.model.table import Table
-from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.contract import Guarantee, MicroBatch, NeedsUpdateBefore, Sink, SinkSettings
+from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.connector.contract import Guarantee, MicroBatch, Sink, SinkCapabilities, SinkSettings
 from penstock.connector.spark.sink.micro_batch import discard_batch, micro_batch_query
 from penstock.connector.spark.sink.target_rows import check_complete, target_expressions
 from penstock.connector.testing.captured import captured
@@ -22,7 +22,7 @@ __all__ = ["CaptureSink"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureSink:
+class CaptureSink(Sink):
     """Keeps what is written to `table` under `place`. `own` is the sink of its connector.
 
     With `writes` the rows are forwarded to that one, for other statements to read; else it only defines which changes
@@ -35,19 +35,14 @@ class CaptureSink:
     writes: bool
 
     @property
-    def accepts(self) -> ChangelogMode:
-        """As the table's own."""
-        return self.own.accepts
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """All is gone with the process."""
-        return Guarantee.NONE
-
-    @property
-    def wants_rows_before(self) -> bool:
-        """As the table's own."""
-        return isinstance(self.own, NeedsUpdateBefore) and self.own.wants_rows_before
+    def capabilities(self) -> SinkCapabilities:
+        """It takes what the table's own takes; all is gone with the process."""
+        own = self.own.capabilities
+        return SinkCapabilities(
+            guarantee=Guarantee.NONE,
+            accepts=own.accepts,
+            needs_update_before=own.needs_update_before,
+        )
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Make the target that is written. Raises DefinitionError for NOT NULL columns that the INSERT leaves out."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.catalog.definitions.encryption import encrypt_references
 from penstock.catalog.errors import (
@@ -21,7 +21,7 @@ from penstock.catalog.errors import (
     UnknownObjectError,
 )
 from penstock.catalog.model.table import Table
-from penstock.connector.contract import ReadRequest, SplitSource, is_split_source
+from penstock.connector.contract import ReadRequest, SourceKind, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.connector.urls import is_remote, resolve_path, split_url
 from penstock.sql.check.script_check import CheckedScript
@@ -205,9 +205,9 @@ def _look(use: TableUse, project: Path) -> str:
         options[_STARTUP] = "earliest-offset"
         table = replace(table, options=tuple(options.items()))
     source = connector_of(table, project=project).source(table)
-    if not is_split_source(source):
+    if source.kind is not SourceKind.SPLITS:
         return "only Spark reaches it: not looked at"
-    return _splits(cast("SplitSource", source), use)
+    return _splits(source, use)
 
 
 def _splits(source: SplitSource, use: TableUse) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
-from penstock.connector.contract import DeclaresGuarantee, SplitSource
+from penstock.connector.contract import SplitSource
 from penstock.connector.registry import connector_of
 from penstock.sql.check.explain_details import detail_lines
 from penstock.sql.checkpoint.fingerprint import fingerprint_of
@@ -216,9 +216,8 @@ def _sink(insert: AnalysedInsert) -> list[str]:
     table, lines = insert.target, []
     if (key := table.schema.primary_key) is not None:
         lines.append(f"key: {', '.join(key.columns)}")
-    lines.append(f"takes: {insert.sink.accepts}")
-    if isinstance(insert.sink, DeclaresGuarantee):
-        lines.append(f"delivery: {insert.sink.guarantee}")
+    capabilities = insert.sink.capabilities
+    lines += [f"takes: {capabilities.accepts}", f"delivery: {capabilities.guarantee}"]
     title = f"write {short_name(table.identifier)} ({table.option_map['connector']})"
     return _indented([title, *_indented(lines)])
 

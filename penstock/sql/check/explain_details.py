@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
 from penstock.connector.changelog import ChangelogMode, RowKind
-from penstock.connector.contract import DeclaresGuarantee, Guarantee
+from penstock.connector.contract import Guarantee
 from penstock.connector.registry import connector_of
 from penstock.sql.checkpoint.fingerprint import fingerprint_of
 from penstock.sql.incremental.describe import bound_of, bound_of_inputs, is_bounded
@@ -120,7 +120,8 @@ def _modes(part: _ExplainedQuery, analyzer: Analyzer) -> Iterator[str]:
         key = ", ".join(query.flow.key or ())
         by = f", by ({key})" if query.flow.is_changing and key else ""
         target = short_name(part.insert.target.identifier)
-        yield f"to {target}, which takes {_mode(part.insert.sink.accepts)}: {_mode(query.flow.changes)}{by}"
+        accepts = part.insert.sink.capabilities.accepts
+        yield f"to {target}, which takes {_mode(accepts)}: {_mode(query.flow.changes)}{by}"
 
 
 def _operator_modes(query: AnalysedQuery, analyzer: Analyzer) -> Iterator[str]:
@@ -221,9 +222,9 @@ def _read_advice(query: AnalysedQuery) -> Iterator[str]:
 
 
 def _sink_advice(part: _ExplainedQuery) -> Iterable[str]:
-    if part.insert is None or not isinstance(part.insert.sink, DeclaresGuarantee):
+    if part.insert is None:
         return
-    if part.insert.sink.guarantee is Guarantee.AT_LEAST_ONCE:
+    if part.insert.sink.capabilities.guarantee is Guarantee.AT_LEAST_ONCE:
         yield "a batch that fails half-way is written again: rows of it may come twice (delivery: at-least-once)"
 
 

@@ -16,7 +16,7 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
 from penstock.catalog.model.function import Language
 from penstock.catalog.options.redaction import redact
-from penstock.connector.contract import Resumable, Sink
+from penstock.connector.contract import Sink
 from penstock.connector.registry import connector_of
 from penstock.connector.urls import is_remote
 from penstock.sql.check.overlay import CheckOverlay, ErrorCollector
@@ -80,7 +80,7 @@ class OfflineQuery:
         query = None if text is None else str(json.loads(text)["id"])
         folder = LocalFiles(location=self.checkpoint).folder
         for name, target in self.targets:
-            if not isinstance(target, Resumable):
+            if not target.capabilities.resumable:
                 continue
             try:
                 target.check_resumes_here(folder, query, name)

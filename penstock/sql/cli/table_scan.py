@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.definitions.encryption import encrypt_references
 from penstock.catalog.definitions.resolver import Namespace
@@ -15,7 +15,7 @@ from penstock.catalog.model.table import Table
 from penstock.connector.arrow.duckdb_engine import query
 from penstock.connector.arrow.types import arrow_schema, python_values
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.contract import SplitSource, is_split_source
+from penstock.connector.contract import SourceKind, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import Rowtime
 from penstock.sql.cli.options import ScanStart
@@ -96,13 +96,12 @@ def open_scan(
     if start is not None:
         table = _starting_at(table, start)
     source = connector_of(table, project=Path(project.root)).source(table)
-    if not is_split_source(source):
+    if source.kind is not SourceKind.SPLITS:
         raise UnsupportedError(
             f"table {text} has the connector '{table.connector}', whose tables only Spark reads",
             hint=_use_run(text),
         )
-    splits = cast("SplitSource", source)
-    return _describe(table, splits, project.settings.get(TIME_ZONE, "UTC"))
+    return _describe(table, source, project.settings.get(TIME_ZONE, "UTC"))
 
 
 def left_out_note(scan: SplitScan) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from penstock.catalog.errors import DefinitionError, UnsupportedError
 from penstock.catalog.model.schema import Schema
 from penstock.catalog.model.table import Table
 from penstock.connector.registry import connector_of
-from penstock.connector.row_level_dml import EditorConnector, RowLevelEditor, TableEditor
+from penstock.connector.row_level_dml import RowLevelEditor, TableEditor
 from penstock.sql.execution.ddl import Listing
 from penstock.sql.expressions.expression import to_spark
 from penstock.sql.statements.changes import CallProcedure
@@ -79,8 +79,9 @@ def editor_of(table: Table, project: Path, what: str) -> TableEditor:
     the change in words.
     """
     connector = connector_of(table, project=project)
-    if isinstance(connector, EditorConnector):
-        return connector.editor(table)
+    editor = connector.editor(table)
+    if editor is not None:
+        return editor
     raise UnsupportedError(
         f"{table.identifier}: tables of the connector '{connector.name}' cannot be {what}",
         hint="tables of delta and filesystem can be overwritten and emptied, rows of delta tables changed",
@@ -88,8 +89,8 @@ def editor_of(table: Table, project: Path, what: str) -> TableEditor:
 
 
 def _row_editor(table: Table, project: Path) -> RowLevelEditor:
-    editor = editor_of(table, project, "changed")
-    if isinstance(editor, RowLevelEditor):
+    editor = editor_of(table, project, "changed").row_level
+    if editor is not None:
         return editor
     raise UnsupportedError(
         f"{table.identifier}: rows of the connector '{table.connector}' cannot be changed",

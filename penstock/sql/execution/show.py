@@ -14,7 +14,6 @@ from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.redaction import redact
 from penstock.connector.registry import connector_of
-from penstock.connector.row_level_dml import EditorConnector
 from penstock.sql.ddl.show_create import show_create
 from penstock.sql.dialect.parser.calls import built_in_functions
 from penstock.sql.errors.spark_analysis import as_input_error
@@ -100,12 +99,13 @@ def _partitions(asked: ShowList, scene: SessionContext) -> Listing:
     table = scene.namespace.lookup(asked.table)
     assert isinstance(table, Table), "views have no partitions"
     connector = connector_of(table, project=scene.project)
-    if not isinstance(connector, EditorConnector):
+    editor = connector.editor(table)
+    if editor is None:
         raise UnsupportedError(f"tables of the connector '{connector.name}' list no partitions")
     wanted = dict(asked.partition)
     found = [
         values
-        for values in connector.editor(table).partitions(scene.spark())
+        for values in editor.partitions(scene.spark())
         if all(values.get(name) == value for name, value in wanted.items())
     ]
     names = ("/".join(f"{name}={value}" for name, value in each.items()) for each in found)

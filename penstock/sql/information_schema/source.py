@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import Table
-from penstock.connector.contract import BoundedSource
+from penstock.connector.contract import SnapshotSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +18,7 @@ __all__ = ["InformationSource"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InformationSource(BoundedSource):
+class InformationSource(SnapshotSource):
     """The rows about the names of `namespace` and the checkpoints of `project` (`EngineSource`)."""
 
     table: Table

@@ -14,7 +14,15 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import AvailableNow, Continuous, MicroBatch, SinkSettings
+from penstock.connector.contract import (
+    AvailableNow,
+    Continuous,
+    Guarantee,
+    MicroBatch,
+    Sink,
+    SinkCapabilities,
+    SinkSettings,
+)
 from penstock.connector.spark.session import configured, streaming_conf
 from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.sql.errors.spark_analysis import as_input_error
@@ -121,15 +129,15 @@ def live_query(query: AnalysedQuery, planner: Planner, spark: SparkSession) -> L
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Screen:
-    """A sink (`contract.Sink`) that passes on the first rows of a batch, or all."""
+class _Screen(Sink):
+    """Passes on the first rows of a batch, or all."""
 
     take: Callable[[list[Row]], None]
     whole: bool = False
 
     @property
-    def accepts(self) -> ChangelogMode:
-        return ChangelogMode.ALL
+    def capabilities(self) -> SinkCapabilities:
+        return SinkCapabilities(guarantee=Guarantee.NONE, accepts=ChangelogMode.ALL)
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Do nothing: there is no target."""

@@ -91,7 +91,7 @@ class StartableQuery(CheckpointedQuery, Protocol):
         """Create or check what it writes into. Raises InputError."""
 
     def write(self, lost_lease: LostLease | None = None) -> None:
-        """Write the rows of INSERT .. VALUES, atomically; `lost_lease` is of the table (`RequiresLease`)."""
+        """Write the rows of INSERT .. VALUES, atomically; `lost_lease` is of the table (`Sink.under_lease`)."""
 
     def start(self, trigger: Trigger, lost_lease: LostLease | None = None) -> StreamingQuery:
         """Start it from its checkpoint. `lost_lease`: see SinkSettings."""

@@ -18,13 +18,7 @@ from penstock.catalog.errors import InputError, UnsupportedError
 from penstock.catalog.model.schema import ComputedColumn
 from penstock.catalog.model.types import RowType
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
-from penstock.connector.contract import (
-    BoundedSource,
-    EngineSource,
-    SplitSource,
-    SupportsNestedProjection,
-    is_split_source,
-)
+from penstock.connector.contract import Source, SourceKind
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import Rowtime
 from penstock.sql.binding.binder import annotate
@@ -149,7 +143,7 @@ def analyse(
     )
     temporal = has_temporal(relations.query)
     # tables at rest are read as they are, and so is what only shows rows that stay
-    as_is = all(isinstance(source, BoundedSource) for source in sources) or not (
+    as_is = all(source.kind is SourceKind.SNAPSHOT for source in sources) or not (
         appends or not inserts
     )
     if as_is and bounded and not temporal:
@@ -215,7 +209,7 @@ class _Read:
 
     query: exp.Expr
     leaves: tuple[TableReference, ...]
-    sources: tuple[SplitSource | EngineSource, ...]
+    sources: tuple[Source, ...]
     inputs: tuple[ScanFlow, ...]
     wanted: tuple[frozenset[str] | None, ...]
     paths: Mapping[str, Paths]
@@ -227,7 +221,7 @@ class _Read:
         if any(table.changes is not ChangelogMode.INSERT_ONLY for table in self.inputs):
             return frozenset()
         leaves = enumerate(self.sources)
-        return frozenset(i for i, s in leaves if not isinstance(s, BoundedSource)) - self.lookups
+        return frozenset(i for i, s in leaves if s.kind is not SourceKind.SNAPSHOT) - self.lookups
 
     def analysed(self, plan: ChangelogPlan) -> AnalysedQuery:
         """Return the query as Spark runs it."""
@@ -242,7 +236,7 @@ class _Read:
                     {} if wanted is None else self.paths,
                 ),
                 looked_up=index in plan.looked_up | self.lookups
-                or isinstance(source, BoundedSource),
+                or source.kind is SourceKind.SNAPSHOT,
                 marked=waits,
             )
             for index, (leaf, source, wanted) in enumerate(
@@ -267,7 +261,7 @@ class _Read:
         wanted = tuple(map(with_key, self.inputs, self.wanted))
         tables = tuple(map(narrowed_input, self.inputs, wanted))
         for leaf, source in zip(self.leaves, self.sources, strict=True):
-            if isinstance(source, BoundedSource):
+            if source.kind is SourceKind.SNAPSHOT:
                 raise _not_followed(leaf)
         plan = plan_incremental(self.query, tables)
         timed = plan.waiting | plan.timed
@@ -306,9 +300,7 @@ def _relabelled(query: exp.Expr) -> list[int]:
 _APPENDS = SinkTable(name="the sink", accepts=ChangelogMode.INSERT_ONLY, columns=())
 
 
-def _source(
-    leaf: TableReference, namespace: Namespace, project: Path
-) -> SplitSource | EngineSource:
+def _source(leaf: TableReference, namespace: Namespace, project: Path) -> Source:
     if is_information(leaf.table.identifier):
         return InformationSource(table=leaf.table, namespace=namespace, project=project)
     connector = connector_of(leaf.table, project=project)
@@ -333,35 +325,33 @@ def _not_followed(leaf: TableReference) -> UnsupportedError:
     )
 
 
-def _table_input(leaf: TableReference, source: SplitSource | EngineSource) -> ScanFlow:
+def _table_input(leaf: TableReference, source: Source) -> ScanFlow:
     schema = leaf.table.schema
-    watermark = schema.watermark if is_split_source(source) else None
+    watermark = schema.watermark if source.kind is SourceKind.SPLITS else None
     return ScanFlow(
         name=str(leaf.table.identifier),
         columns=schema.names,
         changes=source.changes,
         key=schema.primary_key.columns if schema.primary_key is not None else None,
-        static=not is_split_source(source) and len(leaf.nodes) == 1,
+        static=source.kind is not SourceKind.SPLITS and len(leaf.nodes) == 1,
         proctimes=frozenset(
             column.name
             for column in schema.columns
             if isinstance(column, ComputedColumn) and column.expression.upper() == "PROCTIME()"
         ),
         rowtime=watermark.column if watermark is not None else None,
-        arrival=Arrival.RECORD if is_split_source(source) else Arrival.BATCH,
+        arrival=Arrival.RECORD if source.kind is SourceKind.SPLITS else Arrival.BATCH,
     )
 
 
-def _with_fields(
-    leaf: TableScan, source: SplitSource | EngineSource, paths: Mapping[str, Paths]
-) -> TableScan:
+def _with_fields(leaf: TableScan, source: Source, paths: Mapping[str, Paths]) -> TableScan:
     """Narrow the rows of a table to the fields that the query, its own expressions and its watermark name."""
     schema = leaf.table.schema
     if not paths or source.changes is not ChangelogMode.INSERT_ONLY:
         return leaf
     if not any(isinstance(schema.column(name).type, RowType) for name in leaf.columns):
         return leaf
-    if not (isinstance(source, SupportsNestedProjection) and source.projects_fields):
+    if not source.projects_fields:
         return leaf
     own = [c.expression for c in schema.columns if isinstance(c, ComputedColumn)]
     own += [schema.watermark.expression] if schema.watermark is not None else []
@@ -373,16 +363,16 @@ def _with_fields(
 
 def _analyse_leaf(
     leaf: TableReference,
-    source: SplitSource | EngineSource,
+    source: Source,
     wanted: frozenset[str] | None,
     *,
     stateful: bool,
 ) -> TableScan:
-    by_splits = is_split_source(source)
+    by_splits = source.kind is SourceKind.SPLITS
     columns, computed = delivered_columns(leaf.table.schema, wanted)
     if source.changes is not ChangelogMode.INSERT_ONLY:
         columns = (*columns, ROW_KIND)
-    alignment = source.watermark.alignment if by_splits else None  # type: ignore[union-attr]
+    alignment = source.watermark.alignment if source.kind is SourceKind.SPLITS else None
     followed = by_splits and (stateful or alignment is not None)
     rowtime = rowtime_of(leaf.table) if followed else None
     return TableScan(

@@ -14,9 +14,9 @@ from penstock.catalog.model.schema import MetadataColumn, PhysicalColumn
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Resolved, resolve
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import BoundedOnly, Connector, NeedsUpdateBefore, Sink
+from penstock.connector.contract import Connector, Sink
 from penstock.connector.registry import connector_of
-from penstock.connector.row_level_dml import EditorConnector, TableEditor
+from penstock.connector.row_level_dml import TableEditor
 from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.rules.sink_changelog import (
@@ -42,7 +42,8 @@ def overwriting(
     statement: InsertInto, target: Table, query: AnalysedQuery, connector: Connector
 ) -> TableEditor:
     """Return what replaces the rows of the target. Raises UnsupportedError where rows can only be added."""
-    if not isinstance(connector, EditorConnector):
+    editor = connector.editor(target)
+    if editor is None:
         raise UnsupportedError(
             f"{target.identifier}: tables of the connector '{connector.name}' cannot be overwritten",
             hint="tables of delta and filesystem can; write INSERT INTO",
@@ -63,7 +64,7 @@ def overwriting(
             hint="write INSERT INTO a table with a PRIMARY KEY",
             span=statement.span,
         )
-    return connector.editor(target)
+    return editor
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,10 +100,10 @@ class Analyzer:
         key = target.schema.primary_key
         into = SinkTable(
             name=str(target.identifier),
-            accepts=sink.accepts,
+            accepts=sink.capabilities.accepts,
             columns=tuple(filled_columns(statement, target)),
             key=key.columns if key is not None else (),
-            wants_rows_before=isinstance(sink, NeedsUpdateBefore) and sink.wants_rows_before,
+            wants_rows_before=sink.capabilities.needs_update_before,
         )
         asked = statement.query
         query = self._analyse_into(asked, into)
@@ -111,7 +112,7 @@ class Analyzer:
             if keeps_first(conflict, query.flow, into):
                 asked = first_of_each_key(asked, into)
                 query = self._analyse_into(asked, into)
-        if query.followed and isinstance(sink, BoundedOnly) and sink.once_only:
+        if query.followed and sink.capabilities.bounded_only:
             raise UnsupportedError(
                 f"{target.identifier} takes no stream: a batch that is written again would be in it twice",
                 hint="make it a Delta table: those remember their batches",

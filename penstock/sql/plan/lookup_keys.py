@@ -22,7 +22,7 @@ from penstock.sql.plan.rules.changelog_mode import LEAF
 from penstock.sql.plan.rules.lookup_join import is_lookup, retry_of
 
 if TYPE_CHECKING:
-    from penstock.connector.contract import EngineSource, SplitSource
+    from penstock.connector.contract import Source
     from penstock.sql.plan.analysed import TableScan
 
 __all__ = [
@@ -65,17 +65,13 @@ def lookups_in(query: exp.Expr) -> list[tuple[int, exp.Join]]:
     return [(join.this.meta[LEAF], join) for join in query.find_all(exp.Join) if is_lookup(join)]
 
 
-def check_lookups(
-    query: exp.Expr, leaves: Sequence[TableScan], sources: Sequence[SplitSource | EngineSource]
-) -> None:
+def check_lookups(query: exp.Expr, leaves: Sequence[TableScan], sources: Sequence[Source]) -> None:
     """Refuse hints that cannot take effect. Raises UnsupportedError."""
     for index, join in lookups_in(query):
         lookup_strategy(join, leaves[index], sources[index])
 
 
-def lookup_strategy(
-    join: exp.Join, leaf: TableScan, source: SplitSource | EngineSource
-) -> LookupStrategy:
+def lookup_strategy(join: exp.Join, leaf: TableScan, source: Source) -> LookupStrategy:
     """Decide how a lookup join reads the table of `leaf`.
 
     Raises UnsupportedError where it has to retry some keys, and the table is read whole.
@@ -95,8 +91,9 @@ def lookup_strategy(
     return way
 
 
-def _way_of(join: exp.Join, leaf: TableScan, source: SplitSource | EngineSource) -> LookupStrategy:
-    if not isinstance(source, LookupSource):
+def _way_of(join: exp.Join, leaf: TableScan, source: Source) -> LookupStrategy:
+    lookups = source.lookup_source
+    if lookups is None:
         return FullScanLookup()
     on, alias = join.args.get("on"), join.this.alias_or_name
     if on is None:
@@ -108,7 +105,7 @@ def _way_of(join: exp.Join, leaf: TableScan, source: SplitSource | EngineSource)
     for column in on.find_all(exp.Column):
         if not _relation(column) and column.name in leaf.table.schema.names:
             return FullScanLookup(reason=f"{column.name} stands without its table in ON")
-    return _by_keys(list(_tests(on)), alias, leaf.columns, source)
+    return _by_keys(list(_tests(on)), alias, leaf.columns, lookups)
 
 
 def write_lookup(join: exp.Join, way: KeyLookup, function: str) -> None:

@@ -24,7 +24,7 @@ from penstock.catalog.model.table import Table, View
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
-from penstock.connector.contract import BoundedSource, is_split_source
+from penstock.connector.contract import SourceKind, SplitSource
 from penstock.connector.delta.source import DeltaSource
 from penstock.connector.delta.table import exists
 from penstock.connector.filesystem.sink.target import is_written_only, read_target
@@ -168,10 +168,10 @@ def resolve_published(
         return PublishedFrame(table=found, frame=reader.frame)
     found = encrypt_references(found, namespace.secrets)
     source = connector_of(found, project=project).source(found)
-    if is_split_source(source):
-        return _scanned(found, project, spark)
-    if isinstance(source, BoundedSource):
-        return PublishedFrame(table=found, frame=partial(source.frame, streaming=False))  # type: ignore[union-attr]
+    if source.kind is SourceKind.SPLITS:
+        return _scanned(found, source, project, spark)
+    if source.kind is SourceKind.SNAPSHOT:
+        return PublishedFrame(table=found, frame=partial(source.frame, streaming=False))
     if not isinstance(source, DeltaSource):
         raise UnsupportedError(
             f"tables with 'connector' = '{found.connector}' are not read by plain Spark SQL",
@@ -215,9 +215,10 @@ def fields_of(found: Table | View, namespace: Namespace) -> tuple[PublishedColum
     )
 
 
-def _scanned(table: Table, project: Path, spark: SparkSession) -> PublishedScan:
+def _scanned(
+    table: Table, source: SplitSource, project: Path, spark: SparkSession
+) -> PublishedScan:
     computed = {column.name for column in table.schema.computed}
-    source = connector_of(table, project=project).source(table)
     columns = tuple(name for name in table.schema.names if name not in computed)
     if source.changes is not ChangelogMode.INSERT_ONLY:
         columns = (*columns, ROW_KIND)
@@ -228,7 +229,7 @@ def _scanned(table: Table, project: Path, spark: SparkSession) -> PublishedScan:
         time_zone=spark.conf.get("spark.sql.session.timeZone") or "UTC",
         project=str(project),
     )
-    schema = scan_schema(scan, counts_skipped=source.skips_bad_records)  # type: ignore[union-attr]
+    schema = scan_schema(scan, counts_skipped=source.skips_bad_records)
     return PublishedScan(scan=scan, schema=schema, changes=source.changes)
 
 

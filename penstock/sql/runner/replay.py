@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from penstock.catalog.definitions.encryption import encrypt_references
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.model.table import Table, View
-from penstock.connector.contract import ReadRequest, SplitSource, is_split_source
+from penstock.connector.contract import ReadRequest, SourceKind, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.session import configured
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement
@@ -150,8 +150,8 @@ def _shortened(table: Table, planner: Planner) -> Table:
         return table
     ready = encrypt_references(table, planner.namespace.secrets)
     source = connector_of(ready, project=planner.project).source(ready)
-    assert is_split_source(source), "Kafka is read by splits"
-    stops = _stops(source)  # type: ignore[arg-type]
+    assert source.kind is SourceKind.SPLITS, "Kafka is read by splits"
+    stops = _stops(source)
     options = {k: v for k, v in table.option_map.items() if not k.startswith("scan.bounded.")}
     topics = {split.rpartition("-")[0] for split in stops}
     if len(topics) == 1:

@@ -17,7 +17,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.connector.contract import LostLease, MicroBatch, Resumable, SinkSettings, Trigger
+from penstock.connector.contract import LostLease, MicroBatch, SinkSettings, Trigger
 from penstock.connector.dead_letters.publisher import DeadLetterPublisher, dead_letter_publisher
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.session import configured
@@ -171,7 +171,7 @@ class SharedQuery:
 
     def _check_targets(self, *, notes: bool) -> None:
         for name, insert in zip(self.names, self.inserts, strict=True):
-            if isinstance(insert.target, Resumable):
+            if insert.target.capabilities.resumable:
                 with _named(name):
                     insert.target.check_resumes(self.spark, self.checkpoint, name, notes=notes)
 

@@ -15,7 +15,7 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import Table
 from penstock.connector.arrow.types import arrow_schema
 from penstock.connector.changelog import RowKind
-from penstock.connector.contract import is_split_source
+from penstock.connector.contract import Source, SourceKind, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.types import spark_schema
 from penstock.connector.testing.encode import encoder_of, make_records
@@ -56,7 +56,7 @@ class Sources:
                         f"table {table.identifier.name} is only written, so no rows of it can be given",
                         span=next(row.span for step in rows for row in step),
                     )
-            elif is_split_source(source):
+            elif source.kind is SourceKind.SPLITS:
                 self._write_records(table, source, rows)
             else:
                 for number, step in enumerate(rows):
@@ -85,7 +85,7 @@ class Sources:
         sink = connector_of(double, project=self.project).sink(double)
         sink.prepare(spark, spark_schema(table.schema.physical))
 
-    def _source(self, table: Table) -> Any:
+    def _source(self, table: Table) -> Source | None:
         """Describe how a table is read; None where it is only written."""
         try:
             return connector_of(table, project=self.project).source(table)
@@ -105,7 +105,7 @@ class Sources:
         return found
 
     def _write_records(
-        self, table: Table, source: Any, steps: Sequence[Sequence[LocatedRow]]
+        self, table: Table, source: SplitSource, steps: Sequence[Sequence[LocatedRow]]
     ) -> None:
         encoder = encoder_of(table, source)
         records: list[FixtureRecord] = []

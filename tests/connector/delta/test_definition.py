@@ -133,8 +133,8 @@ def test_a_primary_key_makes_it_take_every_change() -> None:
     keyed = CONNECTOR.sink(delta_table(columns={"id": "BIGINT"}, key=("id",)))
     plain = CONNECTOR.sink(delta_table(columns={"id": "BIGINT"}))
 
-    assert keyed.accepts is ChangelogMode.ALL
-    assert plain.accepts is ChangelogMode.INSERT_ONLY
+    assert keyed.capabilities.accepts is ChangelogMode.ALL
+    assert plain.capabilities.accepts is ChangelogMode.INSERT_ONLY
 
 
 def test_columns_of_the_key_are_not_null() -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.catalog.errors import StateMismatchError, UnknownObjectError
 from penstock.catalog.model.table import Table
-from penstock.connector.contract import EngineSource, is_split_source
+from penstock.connector.contract import EngineSource, SourceKind
 from penstock.connector.delta.connector import DeltaConnector
 from penstock.connector.delta.table import stored_schema
 from tests.connector.delta.tables import delta_table, rows
@@ -24,7 +24,7 @@ def source_of(table: Table, project: Path) -> EngineSource:
     connector = DeltaConnector(project=project)
     connector.check(table)
     source = connector.source(table)
-    assert not is_split_source(source)
+    assert source.kind is SourceKind.ENGINE
     return source  # type: ignore[return-value]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import DefinitionError, InputError, OptionError, UnsupportedError
-from penstock.connector.contract import FetcherModel, is_split_source
+from penstock.connector.contract import FetcherModel, SourceKind
 from penstock.connector.filesystem.connector import FilesystemConnector
 from penstock.connector.registry import connector_of
 from tests.connector.filesystem.tables import file_source, file_table, planning
@@ -29,7 +29,7 @@ def test_a_plain_table_is_a_static_folder_read_file_by_file() -> None:
     """Without an interval the folder is listed once and the scan ends; a batch has a quarter of a gigabyte."""
     source = file_source("/data")
 
-    assert is_split_source(source)
+    assert source.kind is SourceKind.SPLITS
     assert source.bounded
     assert source.discovery_interval_ms == -1
     assert source.fetching is FetcherModel.SEQUENTIAL

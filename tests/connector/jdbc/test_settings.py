@@ -131,8 +131,8 @@ def test_flinks_options_are_understood() -> None:
 
 def test_a_key_decides_what_a_table_takes() -> None:
     """Without one rows cannot be found again; types that have no place in a table are refused."""
-    assert sink_of(jdbc_table()).accepts is ChangelogMode.INSERT_ONLY
-    assert sink_of(jdbc_table(key=("id",))).accepts is ChangelogMode.ALL
+    assert sink_of(jdbc_table()).capabilities.accepts is ChangelogMode.INSERT_ONLY
+    assert sink_of(jdbc_table(key=("id",))).capabilities.accepts is ChangelogMode.ALL
     with pytest.raises(UnsupportedError, match="ARRAY"):
         sink_of(jdbc_table(types={"a": "ARRAY<INT>"}))
     assert JdbcConnector(project=PROJECT).source(jdbc_table()).bounded

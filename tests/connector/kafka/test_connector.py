@@ -13,7 +13,7 @@ import pytest
 from penstock.catalog.errors import DefinitionError, OptionError
 from penstock.catalog.model.schema import PrimaryKey
 from penstock.catalog.model.type_parser import parse_type
-from penstock.connector.contract import is_split_source
+from penstock.connector.contract import SourceKind
 from penstock.connector.kafka.connector import KafkaConnector
 from penstock.connector.kafka.table.startup import (
     AtTimestamp,
@@ -39,7 +39,7 @@ def test_a_plain_table_has_flinks_defaults() -> None:
     """One task a partition, no limit, loss is an error; discovery every second is ours."""
     source = kafka_source()
 
-    assert is_split_source(source)
+    assert source.kind is SourceKind.SPLITS
     assert source.discovery_interval_ms == 1_000
     assert not source.bounded
     assert (source.parallelism, source.max_records_per_batch, source.watermark.idle_timeout_ms) == (

@@ -31,7 +31,7 @@ CONNECTOR = connector_of(hole(), project=Path("/"))
 
 def test_it_takes_every_change_and_no_option_and_gives_nothing() -> None:
     """Flink's has no options either."""
-    assert CONNECTOR.sink(hole()).accepts is ChangelogMode.ALL
+    assert CONNECTOR.sink(hole()).capabilities.accepts is ChangelogMode.ALL
     with pytest.raises(OptionError, match="unsupported option"):
         CONNECTOR.check(hole(path="x"))
     with pytest.raises(UnsupportedError, match="keeps nothing"):

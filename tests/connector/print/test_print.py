@@ -33,7 +33,7 @@ def sink_of(table: Table) -> Sink:
 
 def test_every_change_may_be_printed() -> None:
     """A print table takes any query, and cannot be read."""
-    assert sink_of(print_table()).accepts is ChangelogMode.ALL
+    assert sink_of(print_table()).capabilities.accepts is ChangelogMode.ALL
     with pytest.raises(UnsupportedError, match="cannot be read"):
         connector_of(print_table(), project=Path("/")).source(print_table())
 

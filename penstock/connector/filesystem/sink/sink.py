@@ -29,7 +29,14 @@ from penstock.catalog.definitions.leases import Owner, is_gone, this_process
 from penstock.catalog.errors import ConfigError, PenstockError, SinkError, StateMismatchError
 from penstock.catalog.model.identifier import quoted
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import Guarantee, LostLease, MicroBatch, SinkSettings
+from penstock.connector.contract import (
+    Guarantee,
+    LostLease,
+    MicroBatch,
+    Sink,
+    SinkCapabilities,
+    SinkSettings,
+)
 from penstock.connector.filesystem.sink.manifest import (
     LEDGER_FOLDER,
     Manifest,
@@ -48,6 +55,7 @@ from penstock.connector.filesystem.sink.publish import (
     visible_files,
 )
 from penstock.connector.filesystem.sink.target import FileTarget
+from penstock.connector.row_level_dml import TableEditor
 from penstock.connector.spark import hadoop_files
 from penstock.connector.spark.sink.last_batch import LastBatch, is_written
 from penstock.connector.spark.sink.micro_batch import batch_digest, discard_batch, micro_batch_query
@@ -86,7 +94,7 @@ _JAVA_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+[A-Z][\w$]*:\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilesystemSink:
+class FilesystemSink(Sink, TableEditor):
     """Adds files to a folder. Only one runner of a pipeline writes at a time, which its lease sees to.
 
     One that does not know yet that it has lost the lease does no harm. `lost_lease` is asked by batch statements;
@@ -97,18 +105,13 @@ class FilesystemSink:
     lost_lease: LostLease | None = field(default=None, repr=False, compare=False)
 
     def under_lease(self, lost_lease: LostLease) -> FilesystemSink:
-        """Return a sink whose batch statements ask for their lease (`RequiresLease`)."""
+        """Return a sink whose batch statements ask for their lease."""
         return replace(self, lost_lease=lost_lease)
 
     @property
-    def accepts(self) -> ChangelogMode:
-        """Rows that stay."""
-        return ChangelogMode.INSERT_ONLY
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """A batch that is run again changes nothing."""
-        return Guarantee.EXACTLY_ONCE
+    def capabilities(self) -> SinkCapabilities:
+        """A batch that is run again changes nothing; rows that stay."""
+        return SinkCapabilities(guarantee=Guarantee.EXACTLY_ONCE, accepts=ChangelogMode.INSERT_ONLY)
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Make the folder, and finish INSERT .. VALUES of processes that are gone. Raises InputError, SinkError."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import FetcherModel, ReadRequest, SplitMetadataClient
+from penstock.connector.contract import FetcherModel, ReadRequest, SplitMetadataClient, SplitSource
 from penstock.connector.filesystem.table.split import METADATA_TYPES
 from penstock.connector.filesystem.table.table import FilesystemTable
 from penstock.connector.options.watermark import WatermarkSettings
@@ -24,7 +24,7 @@ __all__ = ["FilesystemSource"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilesystemSource:
+class FilesystemSource(SplitSource):
     """A SplitSource over files. A file is a split, pulled by readers in the order of modification."""
 
     table: FilesystemTable

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from penstock.catalog.errors import SinkError, UnsupportedError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
-from penstock.connector.contract import Guarantee, MicroBatch, SinkSettings
+from penstock.connector.contract import Guarantee, MicroBatch, Sink, SinkCapabilities, SinkSettings
 from penstock.connector.kafka.client.connection import Connection
 from penstock.connector.kafka.client.split import TopicPartition
 from penstock.connector.kafka.client.tuning import admin_connection
@@ -101,7 +101,7 @@ _SPECULATION = "spark.speculation"
 
 
 @dataclass(slots=True, kw_only=True)
-class KafkaSink:
+class KafkaSink(Sink):
     """Writes into topics. `table` holds formats, columns and log-in; `upsert`: the key's last record counts.
 
     `sparse`: batches may be left out (`gapped_batches.py`); for tables with one slot, so that a batch is written whole
@@ -118,20 +118,18 @@ class KafkaSink:
     _asked: SinkAdmin | None = field(default=None, repr=False)
 
     @property
-    def accepts(self) -> ChangelogMode:
-        """All changes into upsert topics and by a format of changes, else rows that stay."""
-        changes = self.upsert or writes_changes(self.table)
-        return ChangelogMode.ALL if changes else ChangelogMode.INSERT_ONLY
+    def capabilities(self) -> SinkCapabilities:
+        """What `sink.delivery-guarantee` says; all changes into upsert topics and by a format of changes.
 
-    @property
-    def wants_rows_before(self) -> bool:
-        """Whether the row before an update is written, as formats of changes do."""
-        return writes_changes(self.table)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What `sink.delivery-guarantee` says."""
-        return Guarantee(self.settings.delivery.value)
+        Formats of changes write the row before an update.
+        """
+        changes = writes_changes(self.table)
+        return SinkCapabilities(
+            guarantee=Guarantee(self.settings.delivery.value),
+            accepts=ChangelogMode.ALL if self.upsert or changes else ChangelogMode.INSERT_ONLY,
+            needs_update_before=changes,
+            resumable=True,
+        )
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Check columns, topics, rights and time limits. Raises InputError, SinkError, BrokerUnavailableError."""
@@ -153,7 +151,7 @@ class KafkaSink:
         *,
         notes: bool = True,  # noqa: ARG002  of the contract
     ) -> None:
-        """Check that slots and prefix are those with which the checkpoint began (`Resumable`); makes no request."""
+        """Check that slots and prefix are those with which the checkpoint began; makes no request."""
         query = saved_query_id(spark, checkpoint)
         if self.settings.delivery is not Delivery.EXACTLY_ONCE or query is None:
             return
@@ -162,7 +160,7 @@ class KafkaSink:
             self._check_unchanged(ledger)
 
     def check_resumes_here(self, checkpoint: Path, query: str | None, sink: str) -> None:
-        """Check the same without Spark (`Resumable`); asks no broker."""
+        """Check the same without Spark; asks no broker."""
         if self.settings.delivery is not Delivery.EXACTLY_ONCE or query is None:
             return
         path = checkpoint / self._ledger_path(query, sink)

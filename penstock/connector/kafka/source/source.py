@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.catalog.model.schema import Schema
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import FetcherModel, ReadRequest, SplitMetadataClient
+from penstock.connector.contract import FetcherModel, ReadRequest, SplitMetadataClient, SplitSource
 from penstock.connector.kafka.client.split import TopicPartition
 from penstock.connector.kafka.table.fields import Projection, TableFormats
 from penstock.connector.kafka.table.metadata import metadata_of
@@ -48,7 +48,7 @@ def split_owner(split: Split, readers: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSource:
+class KafkaSource(SplitSource):
     """A SplitSource over Kafka. Loads the client library only when a side is opened.
 
     `upserts`: a record replaces the row of its key, one without a value deletes it (`upsert-kafka`).

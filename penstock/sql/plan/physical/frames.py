@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.identifier import quoted
-from penstock.connector.contract import EngineSource, SplitSource, SupportsProjection
+from penstock.connector.contract import Source, SourceKind
 from penstock.connector.dead_letters.publisher import staging_of
 from penstock.connector.event_time.reports import FOLDER as EVENT_TIMES
 from penstock.connector.registry import connector_of
@@ -167,7 +167,7 @@ class FrameBuilder:
                 )
                 write_lookup(join, way, function)
 
-    def _source(self, leaf: TableScan) -> SplitSource | EngineSource:
+    def _source(self, leaf: TableScan) -> Source:
         return leaf.source or connector_of(leaf.table, project=self.project).source(leaf.table)
 
     def _replace_leaf(
@@ -254,9 +254,8 @@ class FrameBuilder:
         source = self._source(leaf)
         if not leaf.by_splits:
             streaming = streaming and not leaf.looked_up
-            if isinstance(source, SupportsProjection):
-                source = source.reading(leaf.columns)
-            frame = source.frame(self.spark, streaming=streaming)  # type: ignore[union-attr]
+            assert source.kind is not SourceKind.SPLITS, "the analysis says so"
+            frame = source.reading(leaf.columns).frame(self.spark, streaming=streaming)
             return _with_computed(frame, leaf.table.schema.names, computed), False
         scan = Scan(
             table=leaf.read_table,

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.connector.changelog import ROW_KIND
-from penstock.connector.contract import MicroBatch, Resumable, Sink, SinkSettings
+from penstock.connector.contract import MicroBatch, Sink, SinkSettings
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.sql.checkpoint.directory import batch_watermarks
@@ -49,7 +49,7 @@ class IncrementalInsert:
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         """Start the streaming query. Raises StateMismatchError where the target is not the checkpoint's."""
-        if isinstance(self.target, Resumable):
+        if self.target.capabilities.resumable:
             self.target.check_resumes(frame.sparkSession, self.checkpoint, "")
         run = self._run()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -14,14 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.catalog.errors import InputError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
-from penstock.connector.contract import (
-    LostLease,
-    RequiresLease,
-    Resumable,
-    Sink,
-    SinkSettings,
-    Trigger,
-)
+from penstock.connector.contract import LostLease, Sink, SinkSettings, Trigger
 from penstock.connector.dead_letters.publisher import DeadLetterPublisher, dead_letter_publisher
 from penstock.connector.row_level_dml import TableEditor
 from penstock.connector.spark.session import configured, streaming_conf
@@ -39,7 +32,6 @@ from penstock.sql.plan.rules.query_kind import is_plain_projection
 
 __all__ = ["PlannedInsert"]
 
-T = TypeVar("T")
 
 ROWS_OUT = "penstock_rows_out"
 
@@ -112,7 +104,7 @@ class PlannedInsert:
     @property
     def changes(self) -> ChangelogMode:
         """What the rows for the sink are; unless INSERT_ONLY they have ROW_KIND as last column."""
-        return sink_changelog_mode(self.analysed, self.target.accepts)
+        return sink_changelog_mode(self.analysed, self.target.capabilities.accepts)
 
     @property
     def bad_records(self) -> DeadLetterPublisher | None:
@@ -163,7 +155,7 @@ class PlannedInsert:
 
     def check_target(self) -> None:
         """Check that the sink's target fits the checkpoint; changes nothing. Raises StateMismatchError."""
-        if isinstance(self.target, Resumable):
+        if self.target.capabilities.resumable:
             self.target.check_resumes(self.spark, self.checkpoint, "", notes=False)
 
     def prepare(self) -> None:
@@ -177,10 +169,11 @@ class PlannedInsert:
         """Write the rows of INSERT .. VALUES or INSERT OVERWRITE, atomically."""
         rows = self._result_of(self._frame())
         if self.editor is not None:
-            editor = _under_lease(self.editor, lost_lease)
+            editor = self.editor if lost_lease is None else self.editor.under_lease(lost_lease)
             editor.overwrite(rows, dict(self.partition), whole=self.whole)
         else:
-            _under_lease(self.target, lost_lease).write(rows)
+            target = self.target if lost_lease is None else self.target.under_lease(lost_lease)
+            target.write(rows)
 
     def start(self, trigger: Trigger, lost_lease: LostLease | None = None) -> StreamingQuery:
         """Start the streaming query from its checkpoint."""
@@ -239,7 +232,9 @@ class PlannedInsert:
         typed = renamed.select(
             *(F.col(f"`{name}`").cast(kind).alias(name) for name, kind in self.columns), *kinds
         )
-        return to_sink_rows(typed, self.analysed, self.target.accepts) if kinds else typed
+        return (
+            to_sink_rows(typed, self.analysed, self.target.capabilities.accepts) if kinds else typed
+        )
 
     def frame(self) -> DataFrame:
         """Build a frame of the query that is not to be started. Raises InputError."""
@@ -274,10 +269,3 @@ class PlannedInsert:
             return self.shaped(frame) if self.kept is None else self.kept.columns_of(frame)
         except AnalysisException as error:
             raise as_input_error(error) from error
-
-
-def _under_lease(target: T, lost_lease: LostLease | None) -> T:
-    """Return a sink or an editor with the lease to check, where it checks one."""
-    if lost_lease is None or not isinstance(target, RequiresLease):
-        return target
-    return target.under_lease(lost_lease)

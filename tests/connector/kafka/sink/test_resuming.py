@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.contract import Resumable
+from penstock.connector.contract import Sink
 from penstock.connector.kafka.sink.marker import SlotNames
 from tests.connector.kafka.sink.writing import ONCE, made_sink
 
@@ -41,9 +41,9 @@ def check_here(checkpoint: Path, options: dict[str, str]) -> None:
     made_resumable(options).check_resumes_here(checkpoint, query, "")
 
 
-def made_resumable(options: dict[str, str]) -> Resumable:
+def made_resumable(options: dict[str, str]) -> Sink:
     made = made_sink({**ONCE, **options})
-    assert isinstance(made, Resumable)
+    assert made.capabilities.resumable
     return made
 
 

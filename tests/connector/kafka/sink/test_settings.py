@@ -37,7 +37,7 @@ def test_a_plain_table_has_flinks_defaults() -> None:
     assert sink.settings.partitioner is Partitioner.DEFAULT
     assert sink.settings.staging is Staging.AUTO
     assert sink.settings.parallelism is None
-    assert sink.accepts is ChangelogMode.INSERT_ONLY
+    assert sink.capabilities.accepts is ChangelogMode.INSERT_ONLY
 
 
 def test_an_upsert_table_takes_all_changes() -> None:
@@ -47,7 +47,7 @@ def test_an_upsert_table_takes_all_changes() -> None:
     buffered = made_sink({**UPSERT, **buffer}, columns=COLUMNS, key=("id",), upsert=True)
     half = {**UPSERT, "sink.buffer-flush.max-rows": "1000"}
 
-    assert plain.accepts is ChangelogMode.ALL
+    assert plain.capabilities.accepts is ChangelogMode.ALL
     assert (plain.settings.buffers, buffered.settings.buffers) == (False, True)
     error = refusal(half, columns=COLUMNS, key=("id",), upsert=True)
     assert "must be set together" in error.message
@@ -59,8 +59,8 @@ def test_a_table_of_changes_takes_all_changes_with_the_rows_before(name: str) ->
     sink = made_sink({"format": name})
     spread = {"format": None, "value.format": name, "sink.parallelism": "3"}
 
-    assert sink.accepts is ChangelogMode.ALL
-    assert sink.wants_rows_before
+    assert sink.capabilities.accepts is ChangelogMode.ALL
+    assert sink.capabilities.needs_update_before
     assert "in several places at once" in refusal(dict(spread)).message
     assert made_sink({**spread, **KEYED}).settings.parallelism == 3
 
@@ -182,4 +182,4 @@ def test_the_connector_gives_the_sink() -> None:
     """Of a table as it is declared."""
     sink = KafkaConnector().sink(kafka_table())
 
-    assert sink.accepts is ChangelogMode.INSERT_ONLY
+    assert sink.capabilities.accepts is ChangelogMode.INSERT_ONLY
